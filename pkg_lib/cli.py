@@ -46,10 +46,15 @@ from pkg_lib.retrieval.columns import retrieved, variants
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 MOST_ARGUMENTS, ARGUMENT_CHARACTERS = 10, 30  # of superfluous arguments that an error names
-STOPPED = "stopped; run the same command again, without --fresh, to continue: completions are stored"
+STOPPED = (
+    "stopped; run the same command again, without --fresh, to continue: completions are stored"
+)
 # Imports that take long stand in the commands that need them: each is to say at once what it is doing.
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help=__doc__, context_settings={"max_content_width": 100}
+    add_completion=False,
+    rich_markup_mode=None,
+    help=__doc__,
+    context_settings={"max_content_width": 100},
 )
 
 
@@ -113,7 +118,9 @@ def usage_fault(message: str) -> str:
     if len(names) <= MOST_ARGUMENTS:
         return message
     few = [n if len(n) <= ARGUMENT_CHARACTERS else f"...{n[-ARGUMENT_CHARACTERS:]}" for n in names]
-    return f"{many[1]}{' '.join(few[:MOST_ARGUMENTS])} and {len(names) - MOST_ARGUMENTS} more{many[3]}"
+    return (
+        f"{many[1]}{' '.join(few[:MOST_ARGUMENTS])} and {len(names) - MOST_ARGUMENTS} more{many[3]}"
+    )
 
 
 class OneLine(logging.Filter):
@@ -121,7 +128,11 @@ class OneLine(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Escape control characters in the arguments of a warning; never drops one."""
-        if record.name.startswith("pkg_lib") and isinstance(record.args, tuple) and len(record.args) > 1:
+        if (
+            record.name.startswith("pkg_lib")
+            and isinstance(record.args, tuple)
+            and len(record.args) > 1
+        ):
             record.args = tuple(
                 shown(str(a)) if isinstance(a, str | Path | Exception) else a for a in record.args
             )
@@ -171,9 +182,12 @@ def in_columns(names: Iterable[str]) -> list[str]:
 
 Many = list[str] | None
 MODEL = f"A model from `list`, or {', '.join(models.KINDS.values())}."
-TOKENIZER_HELP = f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README."
+TOKENIZER_HELP = (
+    f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README."
+)
 LONG_HELP = (
-    "For llm, documents that exceed one prompt: split (by section) or skip. Default: skip for python-docs."
+    "For llm, documents that exceed one prompt: split (by section) or skip. "
+    "Default: skip for python-docs."
 )
 PARAMETER, NAMED = "A parameter of notebooks; repeatable.", {"metavar": "NAME"}
 READ = {"parser": model_name, "metavar": "MODEL"}
@@ -184,38 +198,64 @@ Embedding = Annotated[str, opt(f"An embedder from `list`, or {', '.join(models.K
 Processes = Annotated[int, opt("Number of parallel processes.", least=1)]
 CorpusName = Annotated[str, arg("A corpus from `list`, or several joined by '+'.")]
 BenchmarkName = Annotated[str, arg("A benchmark from `list`.")]
-Engine = Annotated[str, opt("Where to encode, build graphs and execute samples: local, or ray[:HOST:PORT].")]
+Engine = Annotated[
+    str, opt("Where to encode, build graphs and execute samples: local, or ray[:HOST:PORT].")
+]
 OutputFile = Annotated[Path | None, opt("The file to write.")]
 OutputDirectory = Annotated[Path | None, opt("The directory to save the graph in.")]
-Store = Annotated[str, opt("A graph database to save it in, with vectors: bolt://HOST[:PORT][/NAME].")]
+Store = Annotated[
+    str, opt("A graph database to save it in, with vectors: bolt://HOST[:PORT][/NAME].")
+]
 
 
 @app.command()
 def run(
     model: Annotated[Many, opt(f"{MODEL[:-1]}; repeatable.", metavar="MODEL")] = None,
-    style: Annotated[str, opt("Prompt style for hf:, path: and endpoint: models, such as plain.")] = "",
+    style: Annotated[
+        str, opt("Prompt style for hf:, path: and endpoint: models, such as plain.")
+    ] = "",
     benchmark: Annotated[Many, opt("A benchmark from `list`; repeatable.", **NAMED)] = None,
-    corpus: Annotated[Many, opt("A corpus from `list`, or several as A+B; repeatable.", **NAMED)] = None,
-    column: Annotated[Many, opt("Only this column (method) from `list`; repeatable.", **NAMED)] = None,
-    notebook: Annotated[Many, opt("A notebook from `list`, instead of all; repeatable.", **NAMED)] = None,
+    corpus: Annotated[
+        Many, opt("A corpus from `list`, or several as A+B; repeatable.", **NAMED)
+    ] = None,
+    column: Annotated[
+        Many, opt("Only this column (method) from `list`; repeatable.", **NAMED)
+    ] = None,
+    notebook: Annotated[
+        Many, opt("A notebook from `list`, instead of all; repeatable.", **NAMED)
+    ] = None,
     parameter: Annotated[Many, opt(PARAMETER, "--parameter", "-p", metavar="NAME=VALUE")] = None,
     embedder: Embedding = MINILM,
     tokenizer: Annotated[str, opt(TOKENIZER_HELP, show_default=False)] = "",
     top_k: Annotated[int, opt("Number of retrieved units in a context.", least=1)] = 1,
     context_chars: Annotated[int, opt("Maximum characters of each unit.", least=1)] = CONTEXT_CHARS,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
-    shard: Annotated[str, opt("Part I of N of the tasks, as I/N, without notebooks; see `merge`.")] = "1/1",
-    samples: Annotated[int | None, opt("Sample N answers per task, of None by default.", least=1)] = None,
+    shard: Annotated[
+        str, opt("Part I of N of the tasks, as I/N, without notebooks; see `merge`.")
+    ] = "1/1",
+    samples: Annotated[
+        int | None, opt("Sample N answers per task, of None by default.", least=1)
+    ] = None,
     temperature: Annotated[float, opt("Temperature for --samples.", least=0.01)] = 0.8,
     top_p: Annotated[float, opt("Nucleus sampling threshold for --samples.", least=0.01)] = 0.95,
-    fresh: Annotated[bool, opt("Retrieve, generate and execute everything again.", "--fresh")] = False,
-    rerun: Annotated[bool, opt("Execute all notebooks again, on stored results.", "--rerun")] = False,
-    jobs: Annotated[int | None, opt("Parallel notebooks. Default: by cores and memory.", least=1)] = None,
+    fresh: Annotated[
+        bool, opt("Retrieve, generate and execute everything again.", "--fresh")
+    ] = False,
+    rerun: Annotated[
+        bool, opt("Execute all notebooks again, on stored results.", "--rerun")
+    ] = False,
+    jobs: Annotated[
+        int | None, opt("Parallel notebooks. Default: by cores and memory.", least=1)
+    ] = None,
     slots: Annotated[
         int | None, opt("Prompts decoded together. Default: by the GPU's memory.", least=1)
     ] = None,
-    dry_run: Annotated[bool, opt("Only print what would run, and what it would cost.", "--dry-run")] = False,
-    tokens_per_second: Annotated[float | None, opt("Speed of the model, for --dry-run.", least=0.001)] = None,
+    dry_run: Annotated[
+        bool, opt("Only print what would run, and what it would cost.", "--dry-run")
+    ] = False,
+    tokens_per_second: Annotated[
+        float | None, opt("Speed of the model, for --dry-run.", least=0.001)
+    ] = None,
     prices: Annotated[Path | None, opt("CSV like notebooks/prices.csv, for --dry-run.")] = None,
     engine: Engine = "local",
 ) -> None:
@@ -228,7 +268,10 @@ def run(
         check_tokenizer(tokenizer)
     how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars, tokenizer)
     asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
-    corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
+    corpora, values = (
+        [retrieved_by(name, how) for name in asked],
+        dict(map(_parameter, parameter or [])),
+    )
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     for name in chosen:
         models.check_directory(name, results_path())
@@ -236,11 +279,15 @@ def run(
             endpoints()  # a damaged file of endpoints is reported once, not for each notebook
     named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
-        raise UserError("--temperature and --top-p have an effect only with --samples; add --samples N")
+        raise UserError(
+            "--temperature and --top-p have an effect only with --samples; add --samples N"
+        )
     workers.engine_name(engine)
     part, of = map(int, shard.split("/")) if re.fullmatch(r"\d{1,6}/\d{1,6}", shard) else (0, 0)
     if not 1 <= part <= of:
-        raise UserError(f"--shard {shard} names no part of the tasks; write I/N, such as 1/4 to 4/4")
+        raise UserError(
+            f"--shard {shard} names no part of the tasks; write I/N, such as 1/4 to 4/4"
+        )
     if slots and chosen and all(name.startswith("endpoint:") for name in chosen):
         raise UserError(
             "--slots has no effect on an endpoint; set concurrency in its table of endpoints.toml"
@@ -257,7 +304,9 @@ def run(
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
     if tokens_per_second or prices:
-        raise UserError("--tokens-per-second and --prices have an effect only with --dry-run; add it")
+        raise UserError(
+            "--tokens-per-second and --prices have an effect only with --dry-run; add it"
+        )
     workers.use(engine)
     typer.echo("reading stored results ...")
     from pkg_lib.analysis.report import render_notebook
@@ -409,7 +458,9 @@ def _save(save: Callable[[Any, Path], object], built: Any, output: Path | None) 
 def search(
     place: Annotated[str, arg("Where `graph` has saved a graph: a directory or bolt://...")],
     query: Annotated[str, arg("What the code should do.")],
-    unit: Annotated[str, opt("What to find: function, block, or leaf (in a graph of text).")] = "function",
+    unit: Annotated[
+        str, opt("What to find: function, block, or leaf (in a graph of text).")
+    ] = "function",
     index: Annotated[str, opt("flat (exact), or hnsw (faster on large graphs).")] = "flat",
     top: Annotated[int, opt("Number of nodes to print.", "--top", "--top-k", least=1)] = 10,
     embedder: Embedding = "",
@@ -497,7 +548,9 @@ def _figures(log: dict[str, Any]) -> Iterable[str]:
 
 @app.command()
 def replay(
-    folder: Annotated[Path, arg("Directory of <benchmark>/<method>.jsonl with task_id, completion.")],
+    folder: Annotated[
+        Path, arg("Directory of <benchmark>/<method>.jsonl with task_id, completion.")
+    ],
     protocol: Annotated[str, opt("How to judge: pkg-paper or standard.")] = "pkg-paper",
     engine: Engine = "local",
 ) -> None:
@@ -537,11 +590,15 @@ def chunk(
     path: Annotated[Path | None, arg("A source file, or a directory of them.")] = None,
     mode: Annotated[str, opt("lossless, or as-published (loses some text).")] = "lossless",
     method: Annotated[str, opt("How: cast, algorithm-1, split-only or fixed-size.")] = "cast",
-    max_size: Annotated[int, opt("Maximum characters of a chunk, without white space.", least=1)] = 2000,
+    max_size: Annotated[
+        int, opt("Maximum characters of a chunk, without white space.", least=1)
+    ] = 2000,
     lines: Annotated[int, opt("Lines in a fixed-size chunk.", least=1)] = 60,
     language: Annotated[str, opt("The language, where the file name does not show it.")] = "",
     processes: Processes = 1,
-    join: Annotated[bool, opt("Read chunks from standard input, and write the file.", "--join")] = False,
+    join: Annotated[
+        bool, opt("Read chunks from standard input, and write the file.", "--join")
+    ] = False,
 ) -> None:
     """Split source files into chunks, one JSON line each.
 
@@ -553,16 +610,22 @@ def chunk(
     if join:
         stream.join(sys.stdin.buffer, sys.stdout.buffer)
     elif path is None:
-        raise UserError("chunk needs a file or a directory; or --join, with chunks on standard input")
+        raise UserError(
+            "chunk needs a file or a directory; or --join, with chunks on standard input"
+        )
     else:
         chunker = Chunker(method, mode, max_size, lines)
-        typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
+        typer.echo(
+            stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True
+        )
 
 
 @app.command("repo-tasks")
 def repo_tasks(
     steps: Annotated[Many, arg("Any of tasks, chunks, retrieval. Default: all.")] = None,
-    benchmark: Annotated[str, opt("For the step retrieval: packages, repoeval or swebench-lite.")] = "",
+    benchmark: Annotated[
+        str, opt("For the step retrieval: packages, repoeval or swebench-lite.")
+    ] = "",
     ranker: Annotated[Many, opt("For the step retrieval: BM25 or MiniLM; repeatable.")] = None,
 ) -> None:
     """Prepare cAST's tasks: functions of pinned packages.
@@ -590,8 +653,12 @@ def crosscodeeval(
 
 @app.command("make-tasks")
 def make_tasks(
-    directory: Annotated[Path, arg("The directory from which the package and its tests are imported.")],
-    source: Annotated[list[str], opt("A package or file whose functions become tasks; repeatable.")],
+    directory: Annotated[
+        Path, arg("The directory from which the package and its tests are imported.")
+    ],
+    source: Annotated[
+        list[str], opt("A package or file whose functions become tasks; repeatable.")
+    ],
     tests: Annotated[list[str], opt("A directory or file with tests; repeatable.")],
     output: Annotated[Path, opt("The file to write, in RepoEval's format.")],
     library: Annotated[Many, opt("An installed package that the code needs; repeatable.")] = None,
@@ -604,7 +671,9 @@ def make_tasks(
     from pkg_lib.data import packages
     from pkg_lib.papers.cast import cast_steps
 
-    cast_steps.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
+    cast_steps.write_tasks(
+        packages.local(directory, source, tests, library or []), output, typer.echo, limit
+    )
 
 
 @app.command()
@@ -612,8 +681,12 @@ def show(
     model: ModelArgument,
     benchmark: BenchmarkName,
     task: Annotated[str, arg("The id of a task, such as HumanEval/20.")],
-    corpus: Annotated[str, opt("A corpus from `list`. Default: the study's first for the benchmark.")] = "",
-    column: Annotated[str, opt("A column (method) from `list`. Default: the last that has results.")] = "",
+    corpus: Annotated[
+        str, opt("A corpus from `list`. Default: the study's first for the benchmark.")
+    ] = "",
+    column: Annotated[
+        str, opt("A column (method) from `list`. Default: the last that has results.")
+    ] = "",
     output: OutputFile = None,
 ) -> None:
     """Write a page about one task, with everything stored of it.
@@ -629,12 +702,18 @@ def show(
 @app.command()
 def typegraph(
     directory: Annotated[Path, arg("Java source: a directory, or a zip archive such as src.zip.")],
-    mode: Annotated[str, opt("Names: resolved (by Java's scopes), or as-published (simple).")] = "resolved",
+    mode: Annotated[
+        str, opt("Names: resolved (by Java's scopes), or as-published (simple).")
+    ] = "resolved",
     processes: Processes = 2,
     store: Annotated[Path | None, opt("A file that caches parsed sources.")] = None,
-    edges: Annotated[Many, opt("More edges: arguments (of supertypes) or beans (@Bean); repeatable.")] = None,
+    edges: Annotated[
+        Many, opt("More edges: arguments (of supertypes) or beans (@Bean); repeatable.")
+    ] = None,
     output: OutputFile = None,
-    record: Annotated[str, opt("Measure both modes, and store them under this name in results.")] = "",
+    record: Annotated[
+        str, opt("Measure both modes, and store them under this name in results.")
+    ] = "",
 ) -> None:
     """Build the type graph of Java source (node-link JSON)."""
     from pkg_lib.graph.types import build
@@ -652,11 +731,15 @@ def typegraph(
 
 @app.command("repo-qa")
 def repo_qa(
-    repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
+    repository: Annotated[
+        str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")
+    ],
     questions: Annotated[Path, opt("A YAML file of questions, with the types that they need.")],
     model: Annotated[str, opt("The model that extracts LLM-KB's graph and answers.", **READ)] = "",
     retries: Annotated[int, opt("Number of retries for files that LLM-KB skipped.", least=0)] = 0,
-    record: Annotated[bool, opt("Measure the time of indexing and of a query again.", "--record")] = False,
+    record: Annotated[
+        bool, opt("Measure the time of indexing and of a query again.", "--record")
+    ] = False,
 ) -> None:
     """Measure retrieval for questions about Java source.
 
@@ -689,7 +772,9 @@ def lab(options: Annotated[Many, arg("Options of `jupyter lab`.")] = None) -> No
 
 
 @app.command("list")
-def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: all.")] = None) -> None:
+def list_names(
+    kinds: Annotated[Many, arg("Only these, such as models. Default: all.")] = None,
+) -> None:
     """List models, benchmarks, corpora, columns and notebooks."""
     of_servers = [f"endpoint:{name}" for name in endpoints()]
     names: dict[str, Iterable[str]] = {
@@ -700,7 +785,9 @@ def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: 
         "variants": variants(),
         "embedders": [*EMBEDDERS, *of_servers, *models.KINDS.values()],
     }
-    names["styles"] = [name for name in TEMPLATES if "," not in name]  # the others are variants of prompts
+    names["styles"] = [
+        name for name in TEMPLATES if "," not in name
+    ]  # the others are variants of prompts
     names["notebooks"] = study.notebooks()
     for kind in kinds or names:
         if kind not in names:
@@ -708,7 +795,9 @@ def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: 
     for kind in kinds or names:
         say([kind, *in_columns(names[kind])])
         if kind == "models":
-            default = f"`pkg-lib fetch {study.MODEL}` (the default model) {models.SOURCE_OF_WEIGHTS}."
+            default = (
+                f"`pkg-lib fetch {study.MODEL}` (the default model) {models.SOURCE_OF_WEIGHTS}."
+            )
             typer.echo(wrapped(f"  {default}", 2))
 
 
@@ -717,7 +806,10 @@ def main() -> int:
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.addFilter(OneLine())
-    for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
+    for (
+        name,
+        value,
+    ) in os.environ.items():  # places are the caller's: notebooks run in another directory
         if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
             os.environ[name] = str(absolute(value))
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))

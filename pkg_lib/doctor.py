@@ -22,7 +22,12 @@ def lines() -> Iterator[str]:
     Yields:
         The title of a section, or a name with its state, which starts at column INDENT.
     """
-    machine = {"GPU": _gpu, "cores": os.cpu_count, "weights and vectors": _cache, "results": results_dir}
+    machine = {
+        "GPU": _gpu,
+        "cores": os.cpu_count,
+        "weights and vectors": _cache,
+        "results": results_dir,
+    }
     sections = {
         "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
         "endpoints": {f"endpoint:{name}": partial(_endpoint, e) for name, e in endpoints().items()},
@@ -54,16 +59,22 @@ def _model(spec: models.ModelSpec) -> str:
         state = f"available in {models.converted_dir(spec)}" if there else "not downloaded"
         return f"{state}; `pkg-lib fetch {spec.name}` {models.SOURCE_OF_WEIGHTS}"
     if spec.directory:
-        there = "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"
+        there = (
+            "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"
+        )
         return f"directory {spec.directory}{there}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
     if folder:
         return f"available: commit {folder.name[:12]} of {spec.repo} (Hugging Face hub){gpu}"
-    return f"not downloaded; `pkg-lib fetch {spec.name}` downloads {spec.repo} (Hugging Face hub){gpu}"
+    return (
+        f"not downloaded; `pkg-lib fetch {spec.name}` downloads {spec.repo} (Hugging Face hub){gpu}"
+    )
 
 
 def _endpoint(endpoint: Endpoint) -> str:
-    unset = "" if not endpoint.key or os.environ.get(endpoint.key) else f"; {endpoint.key} is not set"
+    unset = (
+        "" if not endpoint.key or os.environ.get(endpoint.key) else f"; {endpoint.key} is not set"
+    )
     return f"{endpoint.model} at {endpoint.base_url} (not contacted now){unset}"
 
 

@@ -38,7 +38,11 @@ def free_port() -> int:
 def server(folder: Path, heap: str = "1g") -> Iterator[str]:
     """Its address; the user and the password stand in the environment meanwhile."""
     package = Path(find_spec("arcadedb_embedded").submodule_search_locations[0])
-    port, http_port, opens = free_port(), free_port(), ("java.base/java.nio", "java.base/sun.nio.ch")
+    port, http_port, opens = (
+        free_port(),
+        free_port(),
+        ("java.base/java.nio", "java.base/sun.nio.ch"),
+    )
     settings = {
         "server.rootPath": folder,
         "server.rootPassword": PASSWORD,

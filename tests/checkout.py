@@ -27,18 +27,26 @@ class Checkout:
 
     def environment(self, **more: str) -> dict[str, str]:
         # The stamp is that of the CPU build, also on a machine with a GPU.
-        return {k: v for k, v in os.environ.items() if k not in HIDDEN} | {"PKG_TORCH": "cpu"} | more
+        return (
+            {k: v for k, v in os.environ.items() if k not in HIDDEN} | {"PKG_TORCH": "cpu"} | more
+        )
 
-    def run(self, *command: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess:
+    def run(
+        self, *command: str, cwd: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess:
         """run_all.sh with these arguments, as typed in `cwd` (the checkout itself if not given)."""
         words = [str(self.root / "run_all.sh"), *command]
-        return subprocess.run(words, cwd=cwd or self.root, env=self.environment(**more), timeout=300, **TEXT)
+        return subprocess.run(
+            words, cwd=cwd or self.root, env=self.environment(**more), timeout=300, **TEXT
+        )
 
 
 def make(folder: Path) -> Checkout:
     """Copies what git tracks or would track, and sets it up."""
     checkout = Checkout(folder / "study")
-    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT)
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT
+    )
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (checkout.root / name).parent.mkdir(parents=True, exist_ok=True)

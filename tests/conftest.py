@@ -85,7 +85,11 @@ def no_waiting():
 
 # The same examples at every run: a red test must be red again.
 settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("repeatable")
 
@@ -133,7 +137,10 @@ def tiny_model(tmp_path_factory) -> Path:
     tokenizer = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    special = {"eos_token": "<|endoftext|>", "additional_special_tokens": ["<|im_start|>", "<|im_end|>"]}
+    special = {
+        "eos_token": "<|endoftext|>",
+        "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
+    }
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
     fast.chat_template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant:"
     fast.save_pretrained(folder)
@@ -142,9 +149,20 @@ def tiny_model(tmp_path_factory) -> Path:
         json.dumps(about | {"unk_token": None})
     )  # as Qwen's own says
     torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    ids = {"bos_token_id": None, "eos_token_id": fast.eos_token_id, "pad_token_id": fast.eos_token_id}
-    config = Qwen2Config(vocab_size=len(fast), intermediate_size=64, initializer_range=0.5, **shape, **ids)
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
+    ids = {
+        "bos_token_id": None,
+        "eos_token_id": fast.eos_token_id,
+        "pad_token_id": fast.eos_token_id,
+    }
+    config = Qwen2Config(
+        vocab_size=len(fast), intermediate_size=64, initializer_range=0.5, **shape, **ids
+    )
     Qwen2ForCausalLM(config).float().save_pretrained(folder)
     return folder
 
@@ -171,7 +189,15 @@ def filling_model(tiny_model, tmp_path_factory) -> Path:
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
     fall back on."""
-    for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
+    for stage in (
+        "contexts",
+        "generations",
+        "evaluations",
+        "replay",
+        "tasks",
+        "repo_qa",
+        "repo_tasks",
+    ):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(

@@ -13,7 +13,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-FAULTS = ("429", "429 later", "500", "503", "hang", "half", "cut json", "html", "no choices", "reset")
+FAULTS = (
+    "429",
+    "429 later",
+    "500",
+    "503",
+    "hang",
+    "half",
+    "cut json",
+    "html",
+    "no choices",
+    "reset",
+)
 HANG = 30.0
 
 
@@ -23,11 +34,19 @@ def text_of(body: dict[str, Any]) -> str:
 
 def openai_answer(body: dict[str, Any], text: str | None, **more: Any) -> dict[str, Any]:
     """An answer of /chat/completions or /completions, with usage by words."""
-    usage = {"prompt_tokens": len(text_of(body).split()), "completion_tokens": len((text or "").split())}
+    usage = {
+        "prompt_tokens": len(text_of(body).split()),
+        "completion_tokens": len((text or "").split()),
+    }
     choice = {"index": 0, "finish_reason": more.pop("finish_reason", "stop")}
     message = {"role": "assistant", "content": text, **more.pop("message", {})}
     choice |= {"text": text} if "prompt" in body else {"message": message}
-    about = {"id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served"}
+    about = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": f"{body['model']}-served",
+    }
     return about | {"choices": [choice], "usage": usage, "system_fingerprint": "fp_1"} | more
 
 
@@ -117,7 +136,9 @@ class Stub:
         if start == b"\x16":  # a client that speaks TLS
             return False
         first, *lines = (start + await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+        headers = {
+            k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)
+        }
         body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
         number, prompt = len(self.seen), text_of(body)
         self.seen.append((first.split()[1], headers, body))
@@ -136,8 +157,12 @@ class Stub:
         kind, status, more = "application/json", "200 OK", ""
         if fault.startswith("4"):
             status = f"{fault[:3]} Refused"
-            more = {"later": "Retry-After: 1\r\n", "tomorrow": "Retry-After: 86400\r\n"}.get(fault[4:], "")
-            answer = json.dumps({"error": {"message": f"{fault} {headers.get('authorization')}"}}).encode()
+            more = {"later": "Retry-After: 1\r\n", "tomorrow": "Retry-After: 86400\r\n"}.get(
+                fault[4:], ""
+            )
+            answer = json.dumps(
+                {"error": {"message": f"{fault} {headers.get('authorization')}"}}
+            ).encode()
         elif fault.startswith("5"):
             status, answer, kind = f"{fault} Broken", b"<h1>broken</h1>", "text/html"
         elif fault == "html":

@@ -37,11 +37,15 @@ class WordEmbedder:
 class FakeBackend:
     """A model of `answer(request)`, text or (text, finish), interrupted after `stop` requests; `asked`: those."""
 
-    def __init__(self, answer: Callable[[Request], Any], stop: int | None = None, tokens: int = 2) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Any], stop: int | None = None, tokens: int = 2
+    ) -> None:
         self.answer, self.stop, self.asked = answer, stop, []
         self.counts = {"tokens": list(range(tokens)), "prompt_tokens": 9}
 
-    def generate(self, requests: list[Request], done: Callable[..., None], **sampling: float) -> None:
+    def generate(
+        self, requests: list[Request], done: Callable[..., None], **sampling: float
+    ) -> None:
         self.sampling = sampling
         for request in requests:
             if len(self.asked) == self.stop:

@@ -16,7 +16,15 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.experiment import study
 
 COMMITTED = ROOT / "results"
-RENDERED = ("tables", "figures", "notebooks", "site", "index.html", "leaderboard.csv", "leaderboard.json")
+RENDERED = (
+    "tables",
+    "figures",
+    "notebooks",
+    "site",
+    "index.html",
+    "leaderboard.csv",
+    "leaderboard.json",
+)
 
 
 def copy_inputs(folder: Path) -> Path:

@@ -20,8 +20,14 @@ USAGE = {"prompt_tokens": 5, "completion_tokens": 5}
 
 
 def answer(content: object = CODE, usage: object = USAGE, **more: object) -> bytes:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
-    return json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage} | more).encode()
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": content},
+    }
+    return json.dumps(
+        {"id": "x", "model": "m", "choices": [choice], "usage": usage} | more
+    ).encode()
 
 
 def counted(prompt: object, new: object) -> bytes:
@@ -40,7 +46,9 @@ def bomb(rounds: int = 1) -> bytes:
 
 
 NESTED = b'{"id": "x", "z": ' + b"[" * 900 + b"]" * 900 + b"," + answer()[1:]
-NUMBER = b'{"usage": {"prompt_tokens": %s, "completion_tokens": 5},' + answer(usage=None)[1:-15] + b"}"
+NUMBER = (
+    b'{"usage": {"prompt_tokens": %s, "completion_tokens": 5},' + answer(usage=None)[1:-15] + b"}"
+)
 TOO_MANY = {"status": 429, "body": b"{}"}
 
 # Path -> status, body and headers; 200, an answer and none where a field is missing.

@@ -24,12 +24,14 @@ def definitions(notebook: str, **space: Any) -> dict[str, Any]:
 def function(notebook: str, name: str, **space: Any) -> Any:
     """One of its functions, which finds `space` and the notebook's imports; nothing else is executed."""
     imports = (ast.Import, ast.ImportFrom)
-    return _executed(notebook, lambda n: isinstance(n, imports) or getattr(n, "name", "") == name, space)[
-        name
-    ]
+    return _executed(
+        notebook, lambda n: isinstance(n, imports) or getattr(n, "name", "") == name, space
+    )[name]
 
 
-def _executed(notebook: str, keeps: Callable[[ast.stmt], bool], space: dict[str, Any]) -> dict[str, Any]:
+def _executed(
+    notebook: str, keeps: Callable[[ast.stmt], bool], space: dict[str, Any]
+) -> dict[str, Any]:
     for cell in _cells(notebook):
         kept = [n for n in ast.parse(cell.source).body if keeps(n)]
         exec(compile(ast.Module(kept, []), notebook, "exec"), space)

@@ -10,4 +10,6 @@ export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 chosen=()
 if [ "${1:-}" = --fast ]; then chosen=(-m "not slow"); shift; fi
 ruff check .
+ruff format --check .
+mypy
 exec python -m pytest -n 2 --dist loadfile "${chosen[@]}" "$@"

@@ -19,7 +19,8 @@ TASK = Task("HumanEval/x", "humaneval", "def f(x):\n", "f", CHECK, "    return x
 TESTS = mbpp.SEPARATOR.join(["one = 1", "assert f(1) == 2", "assert f(one) == 2"])
 PROSE = Task("MBPP/1", "mbpp", "Write a function.", "f", TESTS, "")
 needs_mbpp = pytest.mark.skipif(
-    mbpp.DATA.variable not in os.environ, reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl"
+    mbpp.DATA.variable not in os.environ,
+    reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl",
 )
 ROWS = [
     {
@@ -51,8 +52,12 @@ def test_mbpp_split_prompt_and_tests(tmp_path, monkeypatch):
     assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
     (shown, *_) = load_benchmark("mbpp-all-asserts")
     tests = "Your code should pass these tests:\nassert inc(1) == 2\nassert (inc(2)) == 3"
-    assert shown.prompt == f"Write a function to add one.\n\n{tests}" and shown.test == tasks[0].test
-    assert task.test == mbpp.SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
+    assert (
+        shown.prompt == f"Write a function to add one.\n\n{tests}" and shown.test == tasks[0].test
+    )
+    assert task.test == mbpp.SEPARATOR.join(
+        ["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"]
+    )
     assert "\r" not in task.solution
 
 
@@ -62,9 +67,13 @@ def test_jobs_follow_the_protocol():
     assert job.tests == ("def check(c):\n    assert c(1) == 2\n\ncheck(f)",)
     assert job == HUMANEVAL.job(TASK, "    return 2\n", "standard") and job.seconds == 3.0
     assert MBPP.job(PROSE, "s").tests == ("assert f(1) == 2", "assert f(one) == 2")
-    assert MBPP.job(PROSE, "s", "standard").tests == ("one = 1\nassert f(1) == 2\nassert f(one) == 2",)
+    assert MBPP.job(PROSE, "s", "standard").tests == (
+        "one = 1\nassert f(1) == 2\nassert f(one) == 2",
+    )
     assert MBPP.job(PROSE, "s").seconds == 20.0 and HUMANEVAL.sanity_job(TASK, "x").tests == ()
-    with pytest.raises(UserError, match="unknown protocol 'strict'; choose from: pkg-paper, standard"):
+    with pytest.raises(
+        UserError, match="unknown protocol 'strict'; choose from: pkg-paper, standard"
+    ):
         HUMANEVAL.job(TASK, "", "strict")
 
 
@@ -106,8 +115,13 @@ def test_control_rows(name):
     benchmark, tasks = BENCHMARKS[name], load_benchmark(name)
     head = "" if name == "humaneval" else "def {}(*args):\n"
     solved = run_jobs([benchmark.job(t, t.solution, "standard") for t in tasks])
-    empty = [benchmark.job(t, head.format(t.entry_point) + "    return None\n", "standard") for t in tasks]
-    assert {o.status for o in solved} == {"passed"} and {o.status for o in run_jobs(empty)} == {"failed"}
+    empty = [
+        benchmark.job(t, head.format(t.entry_point) + "    return None\n", "standard")
+        for t in tasks
+    ]
+    assert {o.status for o in solved} == {"passed"} and {o.status for o in run_jobs(empty)} == {
+        "failed"
+    }
 
 
 def test_user_mistakes():

@@ -16,7 +16,10 @@ def test_code_and_its_ledger():
     assert nodes["NAME"] == nodes["IMPL"] == edges["HAS_IMPL"] == built.ledger.implementations
     assert edges["HAS_BLOCK"] == nodes["BLOCK"] and sum(nodes.values()) == len(built.graph)
     assert built.ledger.balanced and built.skipped == {}
-    assert built.graph.meta == {"corpus": "textbook", "corpus_digest": corpus_digest(built.documents)}
+    assert built.graph.meta == {
+        "corpus": "textbook",
+        "corpus_digest": corpus_digest(built.documents),
+    }
 
 
 def test_text_counts_what_gave_no_tree_by_reason(tmp_path, monkeypatch):
@@ -37,10 +40,20 @@ def test_texts_that_are_too_long_for_the_encoder_are_counted():
     """Each node counts, even where several have one text; the texts' own tokens decide."""
     body = "".join(f"    x = {i} + 1\n" for i in range(200))
     middle = "".join(f"    x = {i} + 1\n" for i in range(70))
-    sources = [f"def f():\n{body}", f"def f():\n{body}", f"def g():\n{middle}", "def h():\n    return 1\n"]
+    sources = [
+        f"def f():\n{body}",
+        f"def f():\n{body}",
+        f"def g():\n{middle}",
+        "def h():\n    return 1\n",
+    ]
     graph = build([Document(str(i), text) for i, text in enumerate(sources)])
     functions, blocks = unread(graph)
-    assert (functions.unit, functions.texts, blocks.unit, blocks.texts) == ("functions", 4, "blocks", 4)
+    assert (functions.unit, functions.texts, blocks.unit, blocks.texts) == (
+        "functions",
+        4,
+        "blocks",
+        4,
+    )
     assert [*functions.cut.values()] == [*blocks.cut.values()] == [3, 2]
     assert functions.row == ["4", "3 (75.0%)", "2 (50.0%)"]
     short, longer = unread_lines(graph)

@@ -140,7 +140,13 @@ def test_places_are_the_callers(monkeypatch, tmp_path):
 
 def test_list_names_everything_that_run_takes(call):
     _, shown, _ = call("list")
-    names = ("qwen2.5-coder-0.5b-instruct", "humaneval", "pkg-contexts", "Block-PKG", "rq1_code_pkg")
+    names = (
+        "qwen2.5-coder-0.5b-instruct",
+        "humaneval",
+        "pkg-contexts",
+        "Block-PKG",
+        "rq1_code_pkg",
+    )
     assert all(name in shown for name in names)
 
 
@@ -153,7 +159,9 @@ def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     _, shown, _ = call("show", *task)
     (other,) = (committed / "shown").iterdir()
     assert shown.splitlines()[-1] == str(other) and other.read_text() == page.read_text()
-    assert "is a directory, not a file; move it away" in mistake(call, "show", *task, "--output", tmp_path)
+    assert "is a directory, not a file; move it away" in mistake(
+        call, "show", *task, "--output", tmp_path
+    )
 
 
 def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results):
@@ -167,7 +175,9 @@ def source(tmp_path):
     """A corpus with two functions, their bodies and one block inside, and a file that is no Python."""
     folder = tmp_path / "src"
     folder.mkdir()
-    (folder / "a.py").write_text("def f(x):\n    if x:\n        return 1\n\n\ndef g():\n    return 2\n")
+    (folder / "a.py").write_text(
+        "def f(x):\n    if x:\n        return 1\n\n\ndef g():\n    return 2\n"
+    )
     (folder / "b.py").write_text("def broken(:\n")
     return f"source:{folder}"
 
@@ -175,9 +185,13 @@ def source(tmp_path):
 def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
     code, shown, _ = call("graph", source, "--output", tmp_path / "graph")
     assert (
-        "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
+        "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown
+        and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
     )
-    assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse (SyntaxError)" in shown
+    assert (
+        "3 functions = 2 IMPL nodes + 1 skipped" in shown
+        and "does not parse (SyntaxError)" in shown
+    )
     kept = disk.load(tmp_path / "graph")
     assert code == 0 and len(kept) == 7 and kept.meta["corpus"] == source
 
@@ -210,7 +224,9 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(call, tmp_path, re
     _, shown, _ = call("typegraph", tmp_path / "repo", *options.split())
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
     assert (
-        "2 edges: injects 2" in shown and "skipped, empty: 1 (Empty.java)" in shown and " s (scan " in shown
+        "2 edges: injects 2" in shown
+        and "skipped, empty: 1 (Empty.java)" in shown
+        and " s (scan " in shown
     )
     assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
     assert (results / "repo_qa" / "small" / "index.json").exists()
@@ -228,4 +244,6 @@ def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_pat
     assert answers[0] == answers[1] == answers[2] and len(list(folder.glob("*.hnsw"))) == 1
     assert "has no leaf nodes" in mistake(call, "search", folder, "x", "--unit", "leaf")
     for place in (folder, tmp_path / "missing"):  # the name is checked before the graph is loaded
-        assert "unknown index 'tree'; choose" in mistake(call, "search", place, "x", "--index", "tree")
+        assert "unknown index 'tree'; choose" in mistake(
+            call, "search", place, "x", "--index", "tree"
+        )

@@ -42,7 +42,9 @@ def tree(tmp_path):
     root = tmp_path / "tree"
     files = {"z.py": b"def z(): pass\n", "b/a.py": b"\xef\xbb\xbfdef a():\r\n    return 1\r\n"}
     files |= {"b/latin.py": b"def l(): return '\xe9'\n"}
-    files |= dict.fromkeys(("text.txt", "folder.py/text", "b/__pycache__/no.py"), b"def no(): pass\n")
+    files |= dict.fromkeys(
+        ("text.txt", "folder.py/text", "b/__pycache__/no.py"), b"def no(): pass\n"
+    )
     write(root, files)
     return root
 
@@ -59,8 +61,12 @@ def test_source_directory(tree, caplog):
 def test_corpora_are_joined_and_stdlib_is_library_code_only(tree):
     names = ids(f"textbook+stdlib+source:{tree}")
     assert names[0].startswith("textbook/") and names[-1] == "source/z.py"
-    assert {"stdlib/heapq.py", "stdlib/json/decoder.py"} <= set(names) and len(names) == len(set(names)) > 500
-    assert not [n for n in names if n.startswith("stdlib") and {"test", "site-packages"} & {*n.split("/")}]
+    assert {"stdlib/heapq.py", "stdlib/json/decoder.py"} <= set(names) and len(names) == len(
+        set(names)
+    ) > 500
+    assert not [
+        n for n in names if n.startswith("stdlib") and {"test", "site-packages"} & {*n.split("/")}
+    ]
 
 
 UNKNOWN = r"unknown corpus '.*'; .*pkg-lib list corpora"
@@ -103,9 +109,14 @@ def paper(tmp_path, monkeypatch):
     functions = [[0.9, "def three(): pass"], [0.8, "def one(): pass"]]
     rows_of = {
         "voyage_code_relevant_context_mbpp": [(0, "problem", ANSWER), (1, "problem", ANSWER)],
-        "bm25_relevant_context_humaneval": [("H/0", "problem", ["def one(): pass", "def two(): pass"])],
+        "bm25_relevant_context_humaneval": [
+            ("H/0", "problem", ["def one(): pass", "def two(): pass"])
+        ],
         "bm25_relevant_context_mbpp": [("M/0", "content", ["def two(): pass"])],
-        "mbpp_function_wise_relevant_context": [("M/0", "problem", functions), ("M/1", "problem", [])],
+        "mbpp_function_wise_relevant_context": [
+            ("M/0", "problem", functions),
+            ("M/1", "problem", []),
+        ],
         "mbpp_blockwise_relevant_context": [("M/0", "problem", [[0.9, "    return block"]])],
     }
     folder = tmp_path / "paper" / "contexts"
@@ -121,7 +132,11 @@ def test_pkg_contexts(paper):
     documents = load_corpus("pkg-contexts")
     answers, functions = ([d for d in documents if d.unit == unit] for unit in ("row", "function"))
     assert [(d.text, d.kind) for d in answers] == [(ANSWER, "answer")]
-    assert sorted(d.text for d in functions) == ["def one(): pass", "def three(): pass", "def two(): pass"]
+    assert sorted(d.text for d in functions) == [
+        "def one(): pass",
+        "def three(): pass",
+        "def two(): pass",
+    ]
     assert len({d.id for d in documents}) == 4
 
 
@@ -190,7 +205,9 @@ def test_rows_of_the_hub(corpus, monkeypatch, tmp_path):
 def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     made_up = MadeUpHub(monkeypatch, ALPACA)
-    assert corpora.hub_revisions("python-alpaca, top 3") == {corpora.PYTHON_ALPACA: ""}  # nobody asked yet
+    assert corpora.hub_revisions("python-alpaca, top 3") == {
+        corpora.PYTHON_ALPACA: ""
+    }  # nobody asked yet
     load_corpus("python-alpaca")
     made_up.main = "b" * 40  # the main branch moves on
     load_corpus("python-alpaca")
@@ -202,7 +219,9 @@ def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
     assert made_up.asked[-1][-1] == "b" * 40
     made_up.rows = TUTORIALS
     load_corpus("tutorials")
-    assert re.fullmatch("[0-9a-f]{40}", made_up.asked[-1][-1]) and made_up.asked[-1][-1] != "b" * 40  # pinned
+    assert (
+        re.fullmatch("[0-9a-f]{40}", made_up.asked[-1][-1]) and made_up.asked[-1][-1] != "b" * 40
+    )  # pinned
     (record,) = (tmp_path / "other" / "data_sets").iterdir()
     record.write_text('{"revision": "main"}')
     with pytest.raises(UserError, match="is no commit") as error:
@@ -237,7 +256,10 @@ def docs(tmp_path, monkeypatch):
     """A made-up copy of Python's documentation: HTML pages and their sources."""
     root = tmp_path / "docs" / "html"
     for page in ("tutorial/lists", "howto/sorting", "library/left-out"):
-        write(root, dict.fromkeys((f"_sources/{page}.rst.txt", f"{page}.html"), b"Title\n=====\n\nx\n"))
+        write(
+            root,
+            dict.fromkeys((f"_sources/{page}.rst.txt", f"{page}.html"), b"Title\n=====\n\nx\n"),
+        )
     (root / "_sources" / "tutorial" / "lists.rst.txt").write_text(PAGE)
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(root.parent))
     return root
@@ -246,7 +268,11 @@ def docs(tmp_path, monkeypatch):
 def test_python_docs(docs):
     documents = load_corpus("python-docs")
     parts = [f"python-docs/tutorial/lists#part-{i}" for i in range(3)]
-    assert [d.id for d in documents] == ["python-docs/tutorial/lists", *parts, "python-docs/howto/sorting"]
+    assert [d.id for d in documents] == [
+        "python-docs/tutorial/lists",
+        *parts,
+        "python-docs/howto/sorting",
+    ]
     assert {(d.kind, d.unit) for d in documents} == {("rst", "row")}
     assert "".join(d.text for d in documents[:4]) == PAGE
     shutil.rmtree(docs / "_sources")
@@ -276,7 +302,9 @@ def test_any_other_directory(tmp_path, monkeypatch):
 def test_without_the_documentation(value, monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_PYTHON_DOCS", value)
     monkeypatch.setattr(text_corpora, "DEBIAN_DOCS", tmp_path / "nosuch")
-    with pytest.raises(UserError, match=r"python3\.11-doc, or unpack an HTML archive .*set PKG_PYTHON_DOCS"):
+    with pytest.raises(
+        UserError, match=r"python3\.11-doc, or unpack an HTML archive .*set PKG_PYTHON_DOCS"
+    ):
         load_corpus("python-docs")
 
 
@@ -324,7 +352,9 @@ def test_docstrings(tmp_path, monkeypatch, caplog):
     monkeypatch.syspath_prepend(str(tmp_path))
     documents = load_corpus("docstrings:made_up_package")
     names = [f"inner.{n}" for n in ("f", "C", "C.method", "C.value", "C.value-2", "_impl.g")]
-    assert [d.id for d in documents] == [f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")]
+    assert [d.id for d in documents] == [
+        f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")
+    ]
     text = "f(x: int, *, y=1) -> str\n\nDoes it.\n\nIndented.\n"
     assert documents[0] == Document("docstrings/made_up_package.inner.f", text, "docstring")
     assert documents[1].text.startswith("class C(Exception)\n")
@@ -332,7 +362,9 @@ def test_docstrings(tmp_path, monkeypatch, caplog):
     left_out = [line.rsplit(maxsplit=1)[-1] for line in caplog.messages[0].splitlines()]
     assert left_out == ["broken.py", "nul.py"]
     assert len(ids("docstrings:made_up_package.inner")) == 6
-    assert ids("docstrings:made_up_package.inner._impl") == ["docstrings/made_up_package.inner._impl.g"]
+    assert ids("docstrings:made_up_package.inner._impl") == [
+        "docstrings/made_up_package.inner._impl.g"
+    ]
     assert ids("docstrings:made_up_module") == ["docstrings/made_up_module.h"]
 
 
@@ -351,11 +383,24 @@ def test_what_may_be_copied_and_what_a_user_can_change(monkeypatch, tmp_path):
 
 def test_a_corpus_is_one_entry(monkeypatch):
     rows = [Document("toy/0", "a page", "text")]
-    monkeypatch.setitem(corpora.CORPORA, "toy", corpora.Corpus("toy", lambda: rows, "made up", "text"))
-    assert load_corpus("toy") == rows and is_text("toy") and not corpora.redistributable("toy") and own("toy")
+    monkeypatch.setitem(
+        corpora.CORPORA, "toy", corpora.Corpus("toy", lambda: rows, "made up", "text")
+    )
+    assert (
+        load_corpus("toy") == rows
+        and is_text("toy")
+        and not corpora.redistributable("toy")
+        and own("toy")
+    )
 
 
 def test_the_digest_knows_every_part():
     one = Document("i", "text")
-    changed = ({"id": "j"}, {"text": "x"}, {"kind": "answer"}, {"unit": "function"}, {"question": "q"})
+    changed = (
+        {"id": "j"},
+        {"text": "x"},
+        {"kind": "answer"},
+        {"unit": "function"},
+        {"question": "q"},
+    )
     assert len({corpus_digest([replace(one, **change)]) for change in ({}, *changed)}) == 6

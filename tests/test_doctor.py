@@ -16,8 +16,12 @@ def test_every_name_has_a_line_and_what_is_not_at_hand_stops_nothing(monkeypatch
 
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "e.toml"))
-    (tmp_path / "e.toml").write_text('[mine]\nbase_url = "http://h/v1"\nmodel = "m"\nkey = "NO_SUCH_KEY"\n')
-    monkeypatch.setattr(doctor, "layers", lambda: {"seccomp": True, "namespaces": "not allowed here"})
+    (tmp_path / "e.toml").write_text(
+        '[mine]\nbase_url = "http://h/v1"\nmodel = "m"\nkey = "NO_SUCH_KEY"\n'
+    )
+    monkeypatch.setattr(
+        doctor, "layers", lambda: {"seccomp": True, "namespaces": "not allowed here"}
+    )
     monkeypatch.setattr(corpora, "load_corpus", load)
     facts = dict(line.split(None, 1) for line in doctor.lines() if line.startswith("  "))
     assert {*models.MODELS, *BENCHMARKS, *corpora.CORPORA, "GPU", "results"} <= facts.keys()

@@ -68,7 +68,9 @@ def command(*words: str, code: int = 0, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["spark", "local:1", "ray:", "ray:host", "ray:host:port", "ray:host:70000"])
+@pytest.mark.parametrize(
+    "name", ["spark", "local:1", "ray:", "ray:host", "ray:host:port", "ray:host:70000"]
+)
 def test_an_unknown_engine_is_named(name):
     with pytest.raises(
         UserError, match=rf"unknown engine '{name}'; .*choose from: local, ray, ray:HOST:PORT"
@@ -88,7 +90,9 @@ def test_ray_is_not_loaded_where_it_is_not_asked_for(tmp_path):
     (tmp_path / "ray.py").write_text("raise SystemExit('loaded')")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.py").write_text("def f():\n    return 1\n")
-    assert "1 documents" in command("graph", f"source:{tmp_path}/code", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert "1 documents" in command(
+        "graph", f"source:{tmp_path}/code", PYTHONPATH=f"{tmp_path}:{ROOT}"
+    )
 
 
 def test_a_cluster_that_is_not_there_is_a_mistake_of_one_line(tmp_path):
@@ -97,7 +101,9 @@ def test_a_cluster_that_is_not_there_is_a_mistake_of_one_line(tmp_path):
         bound.bind(("127.0.0.1", 0))
         engine = f"ray:127.0.0.1:{bound.getsockname()[1]}"
         said = command("--engine", engine, code=2, PKG_RESULTS=str(tmp_path / "results"))
-    assert said.startswith(f"error: no Ray cluster at {engine[4:]} (Connection refused); start it with")
+    assert said.startswith(
+        f"error: no Ray cluster at {engine[4:]} (Connection refused); start it with"
+    )
     assert said.count("\n") == 1 and not (tmp_path / "results").exists()
 
 
@@ -180,13 +186,23 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         columns = [word for column in COLUMNS for word in ("--column", column)]
         said = command(*STUDY, *columns, "--notebook", "rq1_code_pkg", "--engine", engine, **places)
         assert "numbers-corpus: 60 tasks, 0 completions generated" in said
-        command("graph", "numbers-corpus", "--output", str(results / "graph"), "--engine", engine, **places)
+        command(
+            "graph",
+            "numbers-corpus",
+            "--output",
+            str(results / "graph"),
+            "--engine",
+            engine,
+            **places,
+        )
         found[engine[:3]] = contents(results)
     assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
     assert found["loc"].keys() == found["ray"].keys()
     verdicts = found["ray"]["evaluations/tiny/numbers/none/none.jsonl.gz"]
     assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
-    assert (tmp_path / "ray" / "index.html").exists() and any((tmp_path / "ray" / "graph").iterdir())
+    assert (tmp_path / "ray" / "index.html").exists() and any(
+        (tmp_path / "ray" / "graph").iterdir()
+    )
 
 
 JOBS = [Job(str(i), f"x = {i}", (f"assert x % 7 and {i} == x",)) for i in range(120)]

@@ -22,7 +22,13 @@ TEST = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) is False\n"
 MORE = TEST + "    assert candidate([3.0, 3.0], 0.5) is True\n"
 SOLUTION = "    return len(numbers) > len(set(numbers))\n"  # enough for these tests
 ROWS = [
-    {"task_id": "HumanEval/0", "prompt": "", "canonical_solution": SOLUTION, "entry_point": "", "test": MORE},
+    {
+        "task_id": "HumanEval/0",
+        "prompt": "",
+        "canonical_solution": SOLUTION,
+        "entry_point": "",
+        "test": MORE,
+    },
     {"task_id": "HumanEval/2", "canonical_solution": "", "test": f"def ref_func(x): ...\n{TEST}"},
 ]
 
@@ -39,7 +45,11 @@ def rows(tmp_path, monkeypatch):
 def test_tasks_are_those_of_the_benchmark_below(rows):
     first, second = load_benchmark("humaneval+")
     below = load_benchmark("humaneval", 1)[0]
-    assert (first.id, first.prompt, first.entry_point) == (below.id, below.prompt, below.entry_point)
+    assert (first.id, first.prompt, first.entry_point) == (
+        below.id,
+        below.prompt,
+        below.entry_point,
+    )
     assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
     assert below.test.strip() not in PLUS.mark(first, "")
     assert PLUS.untested(first, SOLUTION) == BENCHMARKS["humaneval"].untested(below, SOLUTION)
@@ -55,7 +65,10 @@ def test_more_tests_decide(rows):
 
 
 def test_stored_completions_are_judged_and_none_is_made(rows, committed):
-    below, run = Run(MODEL, limit=1, results=committed), Run(MODEL, "humaneval+", limit=1, results=committed)
+    below, run = (
+        Run(MODEL, limit=1, results=committed),
+        Run(MODEL, "humaneval+", limit=1, results=committed),
+    )
     assert run.solutions("None") == below.solutions("None") != {}
     assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
     assert run.stored_columns() == below.stored_columns()
@@ -119,14 +132,18 @@ def test_without_the_tests(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not {evalplus.VARIABLE, mbpp.DATA.variable} <= os.environ.keys(), reason="the data sets are not here"
+    not {evalplus.VARIABLE, mbpp.DATA.variable} <= os.environ.keys(),
+    reason="the data sets are not here",
 )
 def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch):
     changed = evalplus.CHANGED
     monkeypatch.setattr(evalplus, "CHANGED", frozenset())
     base = BENCHMARKS["mbpp"]
     tasks = BENCHMARKS["mbpp+"].tasks()
-    shown = [replace(t, test=mbpp.SEPARATOR.join(["", t.prompt.rpartition("\nTest: ")[2]])) for t in tasks]
+    shown = [
+        replace(t, test=mbpp.SEPARATOR.join(["", t.prompt.rpartition("\nTest: ")[2]]))
+        for t in tasks
+    ]
     outcomes = run_jobs([base.job(t, t.solution) for t in shown])
     failed = {int(t.id[5:]) for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
     assert len(tasks) == 224 and failed == changed

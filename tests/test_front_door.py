@@ -48,11 +48,15 @@ def folder(tmp_path_factory) -> Path:
     for name, rows in {"none": [("HumanEval/999", "    pass")], "several": several}.items():
         path = place / name / "humaneval" / "method.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text("".join(json.dumps({"task_id": t, "completion": c}) + "\n" for t, c in rows))
+        path.write_text(
+            "".join(json.dumps({"task_id": t, "completion": c}) + "\n" for t, c in rows)
+        )
     return place
 
 
-@pytest.mark.parametrize(("command", "code", "most", "words"), COMMANDS, ids=[c[0] for c in COMMANDS])
+@pytest.mark.parametrize(
+    ("command", "code", "most", "words"), COMMANDS, ids=[c[0] for c in COMMANDS]
+)
 def test_a_command_does_what_it_says_and_leaves_nothing_for_git(
     checkout, folder, tmp_path, command, code, most, words
 ):
@@ -70,7 +74,12 @@ def test_a_command_does_what_it_says_and_leaves_nothing_for_git(
 
 def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_path):
     for command in ([checkout.python, "-m", "pkg_lib"], [checkout.python.with_name("pkg-lib")]):
-        about = {"cwd": tmp_path, "env": checkout.environment(), "capture_output": True, "text": True}
+        about = {
+            "cwd": tmp_path,
+            "env": checkout.environment(),
+            "capture_output": True,
+            "text": True,
+        }
         done = subprocess.run([*command, "list"], **about)
         assert done.returncode == 0 and MODEL in done.stdout, done.stderr
 
@@ -85,4 +94,6 @@ def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, comm
     about = done.stdout + done.stderr
     assert done.returncode == 0, about
     assert "rq1_code_pkg | " in about and "claims" not in about and "closed_models" not in about
-    assert (tmp_path / "mine" / "index.html").exists() and checkout.git("status", "--porcelain") == ""
+    assert (tmp_path / "mine" / "index.html").exists() and checkout.git(
+        "status", "--porcelain"
+    ) == ""

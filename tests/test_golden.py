@@ -21,7 +21,9 @@ def _opened(event: str, arguments: tuple) -> None:
         OPENED.add(Path(arguments[0]))
 
 
-sys.addaudithook(_opened)  # stays for the life of the process, and does nothing while OPENED is None
+sys.addaudithook(
+    _opened
+)  # stays for the life of the process, and does nothing while OPENED is None
 
 
 def stored() -> dict[Path, tuple[int, int]]:
@@ -51,6 +53,8 @@ def test_tables_are_as_committed(rendered, job, monkeypatch):
     outputs = {p for p in read if p.parts[0] in golden.RENDERED}
     assert outputs and [p for p in outputs if not p.name.startswith(f"{job.stem}.")] == []
     covered = inputs(job.parameters)
-    assert [p for p in read - outputs if not any(p.is_relative_to(folder) for folder in covered)] == []
+    assert [
+        p for p in read - outputs if not any(p.is_relative_to(folder) for folder in covered)
+    ] == []
     assert golden.tables(golden.COMMITTED, job)
     assert different == []

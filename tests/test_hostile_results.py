@@ -38,7 +38,9 @@ def results(tmp_path):
         for corpus in ("none", "pkg-contexts", "published"):
             shutil.copytree(of_model / corpus, folder / part / MODEL / "humaneval" / corpus)
     for corpus in ("none", "pkg-contexts", "published"):
-        shutil.copytree(ROOT / "results/contexts/humaneval" / corpus, folder / "contexts/humaneval" / corpus)
+        shutil.copytree(
+            ROOT / "results/contexts/humaneval" / corpus, folder / "contexts/humaneval" / corpus
+        )
     shutil.copytree(
         ROOT / "results/evaluations/controls/humaneval", folder / "evaluations/controls/humaneval"
     )
@@ -75,7 +77,9 @@ def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, f
         results, *RUN, "--corpus", "pkg-contexts", "--corpus", "published", "--column", "Func-PKG"
     )
     lines = told(errors)
-    assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), errors
+    assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), (
+        errors
+    )
     assert (out + errors).count(f"{results / file}") == 1
     assert "| published: " in out and all(len(line) < 700 for line in lines)
     assert (results / file).read_bytes() == left
@@ -125,7 +129,9 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
 def test_report_and_verify_cache_name_what_is_damaged(results):
     for number, how in enumerate(DAMAGE):
         (results / "generations" / f"m{number}").mkdir()
-        (results / "generations" / f"m{number}" / "revision.json").write_bytes(DAMAGE[how](b"{" * 50))
+        (results / "generations" / f"m{number}" / "revision.json").write_bytes(
+            DAMAGE[how](b"{" * 50)
+        )
     for name in (ANSWERS, VERDICTS):
         damage(results / name, "truncated")
     (results / "tables").mkdir()
@@ -146,7 +152,9 @@ def test_report_and_verify_cache_name_what_is_damaged(results):
 
 
 SAMPLES = {
-    "truncated.jsonl": json.dumps({"task_id": "HumanEval/0", "completion": "    return 1"})[:-5].encode(),
+    "truncated.jsonl": json.dumps({"task_id": "HumanEval/0", "completion": "    return 1"})[
+        :-5
+    ].encode(),
     "nested.jsonl": b"[" * 100_000 + b"\n",
     "types.jsonl": b'{"task_id": {}, "completion": []}\n{"task_id": "\\ud800", "completion": "\\ud800"}\n',
     "long.jsonl": b'{"task_id": "HumanEval/0", "completion": "' + b"x" * 20_000_000 + b'"}\n',
@@ -170,7 +178,13 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
     with open(os.fsencode(folder) + b"/not\xffutf8.jsonl", "w") as file:
         file.write("".join(json.dumps(row) + "\n" for row in good))
     code, out, errors = call(tmp_path / "results", "replay", tmp_path / "samples")
-    names = ("directory.jsonl", "escape\\x1b[2J.jsonl", "fifo.jsonl", "loop.jsonl", "not\\xffutf8.jsonl")
+    names = (
+        "directory.jsonl",
+        "escape\\x1b[2J.jsonl",
+        "fifo.jsonl",
+        "loop.jsonl",
+        "not\\xffutf8.jsonl",
+    )
     assert code == 2 and len(told(errors)) == len(names)
     assert all(name in errors for name in names)
     for name in ("truncated", "nested", "types", "long", "binary"):
@@ -179,13 +193,14 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
     stored = tmp_path / "results/replay/samples/humaneval"
     for path in (stored / "good.jsonl", stored / "good.done.json"):
         path.write_bytes(b"{\n")  # it is evaluated again
-        assert call(tmp_path / "results", "replay", tmp_path / "samples")[1].count(" good ") == out.count(
+        assert call(tmp_path / "results", "replay", tmp_path / "samples")[1].count(
             " good "
-        )
+        ) == out.count(" good ")
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n\n", b"[" * 100_000, b"\xff", b'{"task_id": 11}\n', b'{"task_id": "x", "text": 1}']
+    "data",
+    [b"", b"\n\n", b"[" * 100_000, b"\xff", b'{"task_id": 11}\n', b'{"task_id": "x", "text": 1}'],
 )
 def test_a_damaged_data_set_of_the_user_is_one_line(tmp_path, monkeypatch, data):
     (tmp_path / "mbpp").mkdir()
@@ -204,7 +219,9 @@ def test_a_damaged_data_set_of_the_user_is_one_line(tmp_path, monkeypatch, data)
     )
 
 
-@pytest.mark.parametrize("text", ["[", "a = " + "[" * 100_000, "a = 1", "a = " + "9" * 5000, "\ufeff[", "\0"])
+@pytest.mark.parametrize(
+    "text", ["[", "a = " + "[" * 100_000, "a = 1", "a = " + "9" * 5000, "\ufeff[", "\0"]
+)
 def test_damaged_endpoints_and_prices_are_one_line(tmp_path, monkeypatch, text):
     path = tmp_path / "endpoints.toml"
     path.write_text(text)

@@ -53,7 +53,10 @@ def folder_of(module: str) -> str:
 def modules() -> dict[str, ast.Module]:
     """Path below pkg_lib, without its suffix -> syntax tree."""
     found = sorted(PACKAGE.rglob("*.py"))
-    return {p.relative_to(PACKAGE).with_suffix("").as_posix(): ast.parse(p.read_text("utf8")) for p in found}
+    return {
+        p.relative_to(PACKAGE).with_suffix("").as_posix(): ast.parse(p.read_text("utf8"))
+        for p in found
+    }
 
 
 MODULES = modules()
@@ -93,7 +96,9 @@ def test_no_two_modules_of_one_name():
 
 
 def test_no_two_public_classes_of_one_name():
-    classes = [n.name for tree in MODULES.values() for n in tree.body if isinstance(n, ast.ClassDef)]
+    classes = [
+        n.name for tree in MODULES.values() for n in tree.body if isinstance(n, ast.ClassDef)
+    ]
     names = Counter(n for n in classes if not n.startswith("_"))
     assert {n for n, count in names.items() if count > 1} == TWICE
 
@@ -108,7 +113,11 @@ def called_names() -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.isidentifier()
+        ):
             names.add(node.value)  # a class that is loaded by its name
         elif isinstance(node, ast.alias) and node.asname:
             names.add(node.name.split(".")[-1])

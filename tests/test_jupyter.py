@@ -28,13 +28,27 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        options = ["--no-browser", "--allow-root", f"--port={self.address[10:]}", "--port-retries=0"]
+        options = [
+            "--no-browser",
+            "--allow-root",
+            f"--port={self.address[10:]}",
+            "--port-retries=0",
+        ]
         options += [f"--IdentityProvider.token={TOKEN}"]
-        options += [f"--LabApp.{name}_dir={folder / name}" for name in ("user_settings", "workspaces")]
+        options += [
+            f"--LabApp.{name}_dir={folder / name}" for name in ("user_settings", "workspaces")
+        ]
         (folder / TRACKER).parent.mkdir(parents=True)
-        (folder / TRACKER).write_text('{"windowingMode": "none"}')  # cells out of view are in the page too
+        (folder / TRACKER).write_text(
+            '{"windowingMode": "none"}'
+        )  # cells out of view are in the page too
         with (folder / "log").open("wb") as log:
-            about = {"cwd": checkout.root, "env": checkout.environment(), "stdout": log, "stderr": log}
+            about = {
+                "cwd": checkout.root,
+                "env": checkout.environment(),
+                "stdout": log,
+                "stderr": log,
+            }
             command = [checkout.python, "-m", "jupyterlab", *options]
             self.process = subprocess.Popen(command, **about, start_new_session=True)
         wait(lambda: self.process.poll() is not None or self.answers())
@@ -61,7 +75,11 @@ class Server:
         first = next(c for c in content["cells"] if c["cell_type"] == "code")
         first["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x"}]
         first["execution_count"] = 7
-        self.call("PUT", f"/api/contents/{path}", {"type": "notebook", "format": "json", "content": content})
+        self.call(
+            "PUT",
+            f"/api/contents/{path}",
+            {"type": "notebook", "format": "json", "content": content},
+        )
 
 
 def wait(condition, seconds: float = 120) -> None:
@@ -89,11 +107,26 @@ def clean(checkout):
 
 @pytest.mark.parametrize("notebook", EXECUTED)
 def test_a_notebook_runs_to_its_end_and_changes_nothing(checkout, notebook):
-    words = ["-m", "nbconvert", "--execute", "--to", "notebook", "--stdout", f"notebooks/{notebook}"]
-    about = {"cwd": checkout.root, "env": checkout.environment(), "capture_output": True, "text": True}
+    words = [
+        "-m",
+        "nbconvert",
+        "--execute",
+        "--to",
+        "notebook",
+        "--stdout",
+        f"notebooks/{notebook}",
+    ]
+    about = {
+        "cwd": checkout.root,
+        "env": checkout.environment(),
+        "capture_output": True,
+        "text": True,
+    }
     done = subprocess.run([checkout.python, *words], **about)
     assert done.returncode == 0, done.stderr
-    assert all(c["execution_count"] for c in json.loads(done.stdout)["cells"] if c["cell_type"] == "code")
+    assert all(
+        c["execution_count"] for c in json.loads(done.stdout)["cells"] if c["cell_type"] == "code"
+    )
 
 
 def test_a_saved_notebook_is_stored_as_git_has_it_and_another_keeps_its_outputs(server, checkout):
@@ -106,7 +139,9 @@ def test_a_saved_notebook_is_stored_as_git_has_it_and_another_keeps_its_outputs(
     assert '"execution_count": 7' in other.read_text()
 
 
-@pytest.mark.skipif(executable() is None, reason="no Chromium: apt-get install chromium, or PKG_CHROMIUM")
+@pytest.mark.skipif(
+    executable() is None, reason="no Chromium: apt-get install chromium, or PKG_CHROMIUM"
+)
 def test_run_all_in_the_browser(server, tmp_path):
     browser = Browser(tmp_path / "profile")
 
@@ -120,7 +155,10 @@ def test_run_all_in_the_browser(server, tmp_path):
         browser.send("Page.navigate", url=page)
         shown("document.querySelectorAll('.jp-Notebook .jp-CodeCell').length > 3")
         shown("!!document.querySelector('[title*=\"Idle\"], [data-status=idle]')")
-        for selector, text in ((".lm-MenuBar-itemLabel", "Run"), (".lm-Menu-itemLabel", "Run All Cells")):
+        for selector, text in (
+            (".lm-MenuBar-itemLabel", "Run"),
+            (".lm-Menu-itemLabel", "Run All Cells"),
+        ):
             items = f"[...document.querySelectorAll('{selector}')]"
             element = f"{items}.find(e => e.textContent.trim() == '{text}')"
             shown(f"!!({element})")

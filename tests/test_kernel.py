@@ -66,7 +66,9 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
         job("killed", "'seen'", "import os; os.kill(os.getpid(), 9)", "'never'"),
     ]
     ends = execute(*jobs)
-    assert ends["first"][0] is None and str(ends["fails"][0]) == "ZeroDivisionError: division by zero"
+    assert (
+        ends["first"][0] is None and str(ends["fails"][0]) == "ZeroDivisionError: division by zero"
+    )
     assert "the kernel was killed" in str(ends["killed"][0])
     assert all(seconds > 0 for _, seconds in ends.values())
     assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
@@ -76,7 +78,11 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
 
 
 def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(job):
-    classes = {"UserError": "core.types", "ControlError": "analysis.stats", "BenchmarkMissing": "core.types"}
+    classes = {
+        "UserError": "core.types",
+        "ControlError": "analysis.stats",
+        "BenchmarkMissing": "core.types",
+    }
     jobs = [job(name, RAISES.format(module=module, name=name)) for name, module in classes.items()]
     for one in jobs:
         one.target.parent.mkdir(exist_ok=True)
@@ -84,7 +90,9 @@ def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(j
     ends = execute(*jobs)
     assert [str(error) for error, _ in ends.values()] == ["mend this"] * 3
     assert all(isinstance(error, UserError) for error, _ in ends.values())
-    assert [name for name, (error, _) in ends.items() if isinstance(error, NotAtHand)] == ["BenchmarkMissing"]
+    assert [name for name, (error, _) in ends.items() if isinstance(error, NotAtHand)] == [
+        "BenchmarkMissing"
+    ]
     assert all(one.target.read_text() == "the last one" for one in jobs)
 
 
@@ -110,7 +118,9 @@ def test_no_kernel_outlives_the_run(tmp_path, how, job):
     code = RUN.format(source=str(planned.source), target=str(planned.target))
     # A shell's background job starts with the signal ignored, and hands that on.
     default = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, **default)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, **default
+    )
     wait(lambda: (pid.exists() and pid.read_text()) or process.poll() is not None)
     kernel_id = int(pid.read_text())
     process.send_signal(how)
@@ -119,14 +129,18 @@ def test_no_kernel_outlives_the_run(tmp_path, how, job):
     wait(lambda: not psutil.pid_exists(kernel_id) or psutil.Process(kernel_id).status() == zombie)
     assert not planned.target.exists()
     if how == signal.SIGINT:
-        assert process.returncode == 130 and error.startswith("stopped; ") and error.count("\n") == 1
+        assert (
+            process.returncode == 130 and error.startswith("stopped; ") and error.count("\n") == 1
+        )
         assert "run the same command again, without --fresh" in error
 
 
 def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
     def machine(cores, gigabytes):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores), raising=False)
-        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30))
+        monkeypatch.setattr(
+            psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30)
+        )
         return kernel.workers(None)
 
     assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)

@@ -53,7 +53,9 @@ def stub(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))
     with Stub() as server:
-        (tmp_path / "endpoints.toml").write_text(f'[stub]\nbase_url = "{server.url}"\nmodel = "m"\n')
+        (tmp_path / "endpoints.toml").write_text(
+            f'[stub]\nbase_url = "{server.url}"\nmodel = "m"\n'
+        )
         yield server
 
 
@@ -75,7 +77,9 @@ def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch,
     words = [str(tmp_path / "other") if word == "OTHER" else word for word in words]
     with Other(tmp_path / "results"):
         code, printed = command(monkeypatch, capsys, *words)
-        assert code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
+        assert (
+            code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
+        )
         with pytest.raises(UserError, match="another run"):
             Preparer(opened()).prepare(["None"])
         with pytest.raises(UserError, match="another run"):
@@ -114,7 +118,9 @@ def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_
             pass
         command = [sys.executable, "-P", "-c", HOLD, str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        assert second.returncode == 1 and "another run" in second.stderr  # leaving once frees nothing
+        assert (
+            second.returncode == 1 and "another run" in second.stderr
+        )  # leaving once frees nothing
     with Other(tmp_path):
         pass
     (tmp_path / "file").write_text("")

@@ -48,7 +48,8 @@ MISSPELLED = [
     (f"show {MODEL} humaneval HumanEval/0 --column block-pgk", "Block-PKG"),
 ]
 COMMANDS = [
-    command.name or command.callback.__name__.replace("_", "-") for command in cli.app.registered_commands
+    command.name or command.callback.__name__.replace("_", "-")
+    for command in cli.app.registered_commands
 ]
 
 
@@ -70,11 +71,15 @@ def too_long(text: str, most: int) -> list[str]:
     return [line for line in text.splitlines() if len(line) > most and len(line.split()) > 1]
 
 
-@pytest.mark.parametrize(("command", "meant"), MISSPELLED, ids=[command for command, _ in MISSPELLED])
+@pytest.mark.parametrize(
+    ("command", "meant"), MISSPELLED, ids=[command for command, _ in MISSPELLED]
+)
 def test_a_misspelled_name_gets_its_closest_match_in_one_short_line(call, command, meant):
     code, _, error = call(*command.split())
     assert code == 2 and error.startswith("error: ") and error.count("\n") == 1
-    assert re.search(rf"(Did you mean|did you mean|Possible options)[^?`]*{re.escape(meant)}", error), error
+    assert re.search(
+        rf"(Did you mean|did you mean|Possible options)[^?`]*{re.escape(meant)}", error
+    ), error
     assert too_long(error, 120) == []
 
 
@@ -91,25 +96,33 @@ def test_a_name_like_no_other_gets_the_choices_or_the_command_that_lists_them():
 def test_a_name_that_cannot_be_printed_is_escaped_in_one_way():
     name = os.fsdecode(b"e\xff")
     assert (
-        "'e\\xff'" in str(unknown("model", name, ["a"])) and str(unknown("model", name, ["a"])).isprintable()
+        "'e\\xff'" in str(unknown("model", name, ["a"]))
+        and str(unknown("model", name, ["a"])).isprintable()
     )
 
 
 def test_an_unknown_endpoint_is_named_with_the_file(call, tmp_path, monkeypatch):
     path = tmp_path / "endpoints.toml"
-    path.write_text("".join(f'[name{n}]\nbase_url = "http://localhost/v1"\nmodel = "m"\n' for n in range(33)))
+    path.write_text(
+        "".join(f'[name{n}]\nbase_url = "http://localhost/v1"\nmodel = "m"\n' for n in range(33))
+    )
     monkeypatch.setenv("PKG_ENDPOINTS", str(path))
     code, _, error = call("fetch", "endpoint:mine")
     assert code == 2 and error.startswith(f"error: unknown endpoint 'mine' in {path}; ")
 
 
 def test_a_reason_that_concerns_several_runs_is_given_once():
-    wrong = {"a | b": UserError("x is damaged"), "c": UserError("y"), "d": UserError("x is damaged")}
+    wrong = {
+        "a | b": UserError("x is damaged"),
+        "c": UserError("y"),
+        "d": UserError("x is damaged"),
+    }
     assert by_reason(wrong) == ["a | b and 1 more: x is damaged", "c: y"]
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["list"], *([command, "--help"] for command in COMMANDS if command != "lab")]
+    "words",
+    [["--help"], ["list"], *([command, "--help"] for command in COMMANDS if command != "lab")],
 )
 def test_help_and_list_fit_the_screen(call, words):
     code, shown, _ = call(*words)
@@ -174,7 +187,9 @@ PLACES = {
 
 @pytest.mark.parametrize("variable", PLACES)
 @pytest.mark.parametrize("place", ["loop", "fifo", "~no-such-user/x"])
-def test_a_place_that_cannot_be_opened_is_one_line(call, tmp_path, monkeypatch, variable, place, no_waiting):
+def test_a_place_that_cannot_be_opened_is_one_line(
+    call, tmp_path, monkeypatch, variable, place, no_waiting
+):
     if variable == "PKG_RESULTS" and place[0] == "~":
         pytest.skip("a results directory is made where there is none")
     (tmp_path / "loop").symlink_to("loop")

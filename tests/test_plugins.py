@@ -68,7 +68,10 @@ def plugins(tmp_path, tiny_model):
     paths = [tmp_path / f"plugin{n}.py" for n in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text)
-    places = {"PKG_RESULTS": str(tmp_path / "results"), "PKG_PLUGINS": os.pathsep.join(map(str, paths))}
+    places = {
+        "PKG_RESULTS": str(tmp_path / "results"),
+        "PKG_PLUGINS": os.pathsep.join(map(str, paths)),
+    }
     return os.environ | places | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
 
@@ -86,7 +89,9 @@ def test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run(plugins):
     listed = call(plugins, "list")
     assert all(name in listed for name in ("toy-model", "toy-benchmark", "toy-corpus", "Toy"))
     facts = call(plugins, "doctor")
-    assert "available, 2 tasks" in facts and "available, 2 documents" in facts and "toy-model" in facts
+    assert (
+        "available, 2 tasks" in facts and "available, 2 documents" in facts and "toy-model" in facts
+    )
     planned = call(plugins, *CHOICE, "--dry-run", "--notebook", "rq1_code_pkg")
     assert "toy-model | toy-benchmark | toy-corpus: 2 tasks" in planned
     assert "  Toy                0        2" in planned

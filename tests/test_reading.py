@@ -35,7 +35,10 @@ LINES = {
     b"  \t\r": "blank",
     b"[" * 100_000: "nested too deep",
     b'{"a":' * 100_000: "nested too deep",
-    b'{"task_id": "a", "n": 1, "x": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}": "nested too deep",
+    b'{"task_id": "a", "n": 1, "x": '
+    + b"[" * MAX_DEPTH
+    + b"]" * MAX_DEPTH
+    + b"}": "nested too deep",
     b'{"task_id": "a", "n": NaN}': "NaN",
     b'{"task_id": "a", "n": 1, "x": [-Infinity]}': "-Infinity",
     b'{"task_id": "a", "n": 1, "x": 1e999}': "too large",
@@ -82,7 +85,11 @@ def test_a_damaged_line_is_named_with_the_reason(path, line):
 
 @pytest.mark.parametrize(
     "data",
-    [ROW + b"\n" + ROW, ROW + b"\r\n" + ROW + b"\r\n", b"\xef\xbb\xbf" + ROW + b"\n" + b" " + ROW + b" \n"],
+    [
+        ROW + b"\n" + ROW,
+        ROW + b"\r\n" + ROW + b"\r\n",
+        b"\xef\xbb\xbf" + ROW + b"\n" + b" " + ROW + b" \n",
+    ],
     ids=["no last newline", "CRLF", "byte order mark"],
 )
 def test_forms_that_are_no_damage(path, data):
@@ -96,7 +103,9 @@ def test_blank_lines_are_passed_over_where_they_may_be(path):
 
 
 def test_long_and_damaged_lines_are_skipped_and_the_rest_is_read(path):
-    long = b'{"task_id": "' + base64.b64encode(random.Random(0).randbytes(3 * MAX_ROW_BYTES)) + b'"}'
+    long = (
+        b'{"task_id": "' + base64.b64encode(random.Random(0).randbytes(3 * MAX_ROW_BYTES)) + b'"}'
+    )
     write(path, b"\n".join([ROW, long, ROW, b"{", ROW]))
     rows = list(reading.scan(path, FIELDS))
     assert [row.number for row in rows if row.value] == [1, 3, 5] and rows[1].line.text is None
@@ -144,8 +153,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             with pytest.raises(Damaged) as error:
                 read(path)
             (message,) = error.value.args
-            reasons = ("damaged: ", "cannot be read: ", "is a directory, not a file", "is not a regular file")
-            assert message.startswith(str(path)) and any(reason in message for reason in reasons), name
+            reasons = (
+                "damaged: ",
+                "cannot be read: ",
+                "is a directory, not a file",
+                "is not a regular file",
+            )
+            assert message.startswith(str(path)) and any(reason in message for reason in reasons), (
+                name
+            )
         assert len(rows_sha256(path)) == 64
 
 
@@ -153,7 +169,9 @@ def test_parts_and_padding_of_a_packed_file_are_read(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(ROW + b"\n") * 3 + b"\0" * 100)
     assert len(read_rows(path, FIELDS)) == 3
-    rows = [{"task_id": "é" * n, "n": n} for n in range(3000)]  # longer than what is unpacked at once
+    rows = [
+        {"task_id": "é" * n, "n": n} for n in range(3000)
+    ]  # longer than what is unpacked at once
     write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
     assert read_rows(path, FIELDS) == rows
 
@@ -197,7 +215,9 @@ def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
         assert "delete" not in told[path]
     assert "correct the file" in told[mine] and "makes it again" in told[stored]
     assert "makes its contents again" in told[answers]
-    git = subprocess.run(["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True).stdout
+    git = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True
+    ).stdout
     assert ("git checkout" in told[ROOT / "README.md"]) == bool(git)
     assert not any("git " in told[path].rpartition("; ")[2] for path in (mine, stored, answers))
 

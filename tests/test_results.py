@@ -10,7 +10,15 @@ import subprocess
 import pytest
 
 from pkg_lib.core import store
-from pkg_lib.core.store import read_rows, results_dir, slug, versions, write_json, write_jsonl, write_text
+from pkg_lib.core.store import (
+    read_rows,
+    results_dir,
+    slug,
+    versions,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from pkg_lib.core.types import UserError
 
 
@@ -43,7 +51,10 @@ def test_results_dir_that_cannot_be(in_the_way, monkeypatch, below):
 
 
 def test_slugs_of_two_directories_differ():
-    assert [slug(name) for name in ("textbook+stdlib", "Func-BM25")] == ["textbook+stdlib", "func-bm25"]
+    assert [slug(name) for name in ("textbook+stdlib", "Func-BM25")] == [
+        "textbook+stdlib",
+        "func-bm25",
+    ]
     names = ["source:/a/b", "source:/a-b", "source:/A/b", "source:a/b", "source:/" + "long/" * 100]
     assert len({slug(n) for n in names}) == len(names)
     assert all(len(slug(n)) < 120 and "/" not in slug(n) for n in names)

@@ -35,7 +35,9 @@ def other_model(tiny_model, tmp_path_factory) -> Path:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("other") / "model")
-    weights = {name: -tensor for name, tensor in load_file(tiny_model / "model.safetensors").items()}
+    weights = {
+        name: -tensor for name, tensor in load_file(tiny_model / "model.safetensors").items()
+    }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
@@ -44,7 +46,9 @@ def other_model(tiny_model, tmp_path_factory) -> Path:
 def results(own_cache, tmp_path, monkeypatch):
     """An empty results directory, short completions, and retrieval out of reach."""
     monkeypatch.setitem(benchmark.DECODING, "max_new_tokens", 8)
-    monkeypatch.setattr("pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("retrieved"))
+    monkeypatch.setattr(
+        "pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("retrieved")
+    )
     return tmp_path / "results"
 
 
@@ -61,7 +65,9 @@ def revisions(completions: dict[str, Generation]) -> set[str]:
 
 def differ(one: dict[str, Generation], other: dict[str, Generation]) -> bool:
     """Whether two models made them: other tokens, and no key in common."""
-    tokens, keys = ([[getattr(g, n) for g in c.values()] for c in (one, other)] for n in ("tokens", "key"))
+    tokens, keys = (
+        [[getattr(g, n) for g in c.values()] for c in (one, other)] for n in ("tokens", "key")
+    )
     return tokens[0] != tokens[1] and not {*keys[0]} & {*keys[1]}
 
 
@@ -70,11 +76,15 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(folder), "chat", 0.001))
     stored = results / "generations/tiny/humaneval/none/none.jsonl"
     first = complete(results)
-    assert complete(results) == first and len(stored.read_text().splitlines()) == 2  # nothing is made twice
+    assert (
+        complete(results) == first and len(stored.read_text().splitlines()) == 2
+    )  # nothing is made twice
     shutil.copy(other_model / "model.safetensors", folder / "model.safetensors")
     second = complete(results)
     assert len(stored.read_text().splitlines()) == 4 and differ(first, second)
-    assert len(revisions(first)) == len(revisions(second)) == 1 and revisions(first) != revisions(second)
+    assert len(revisions(first)) == len(revisions(second)) == 1 and revisions(first) != revisions(
+        second
+    )
     shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
     assert Run("tiny", limit=2, results=results).completions("None") == second
 
@@ -132,9 +142,13 @@ class Hub(ThreadingHTTPServer):
         if rest == path or commit not in self.commits:
             return None, {}
         paths = self.commits[commit].iterdir()
-        files = [{"type": "file", "path": p.name, "size": p.stat().st_size, "oid": p.name} for p in paths]
+        files = [
+            {"type": "file", "path": p.name, "size": p.stat().st_size, "oid": p.name} for p in paths
+        ]
         about = {"id": REPO, "sha": commit, "siblings": [{"rfilename": f["path"]} for f in files]}
-        return json.dumps(files if "/tree/" in rest else about).encode(), {"Content-Type": "application/json"}
+        return json.dumps(files if "/tree/" in rest else about).encode(), {
+            "Content-Type": "application/json"
+        }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -220,7 +234,11 @@ def test_the_enhancer_and_the_structurer_take_a_model_of_the_hub(
     page = Document("t/0", "Lists\n\n" + "word " * 50, "text")
     monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: [page], "made up", "text"))
     log = structure("toy", "llm", results, model)
-    assert (log["revision"], log["documents"], log["structured"]) == (NEW, 1, 0)  # it writes nonsense
+    assert (log["revision"], log["documents"], log["structured"]) == (
+        NEW,
+        1,
+        0,
+    )  # it writes nonsense
 
 
 def test_a_model_by_its_directory(results, tiny_model, other_model):
@@ -262,7 +280,9 @@ def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monke
     names, paths = [], set()
     for hub.main in (OLD, NEW):
         names.append(embedders.embedder_spec("tiny").pinned)
-        paths |= {Embedder(name).cache.path for name in ("tiny", names[-1], f"hf:{REPO}@{hub.main}")}
+        paths |= {
+            Embedder(name).cache.path for name in ("tiny", names[-1], f"hf:{REPO}@{hub.main}")
+        }
     assert names == [f"tiny@{OLD}", f"tiny@{NEW}"] and len(paths) == 4
     hub.close()
     assert Embedder("tiny").revision == NEW

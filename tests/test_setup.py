@@ -32,18 +32,27 @@ def test_both_ways_to_install_have_the_same_exact_pins_but_for_faiss():
     assert GPU_PINS["faiss-gpu"] == PINS["faiss-cpu"] and not PINS.keys() & GPU_PINS.keys()
     dependencies = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     (pip,) = (d["pip"] for d in dependencies if isinstance(d, dict))
-    assert dict(p.split("==") for p in pip) == {k: v for k, v in PINS.items() if k != "faiss-cpu"} | GPU_PINS
+    assert (
+        dict(p.split("==") for p in pip)
+        == {k: v for k, v in PINS.items() if k != "faiss-cpu"} | GPU_PINS
+    )
 
 
 def test_the_extra_has_the_same_pins():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert dict(p.split("==") for p in extras["endpoints"]).items() <= PINS.items()
     # What the others bring is no part of the study: pinned all the same, and beside the pins, not against them.
-    others = dict(p.split("==") for name, pins in extras.items() if name != "endpoints" for p in pins)
+    others = dict(
+        p.split("==") for name, pins in extras.items() if name != "endpoints" for p in pins
+    )
     assert all(PINS.get(name, pin) == pin for name, pin in others.items())
 
 
-LISTED = "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-8f3e)\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-11c0)"
+LISTED = (
+    "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-8f3e)\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-11c0)"
+)
 BANNER = "| NVIDIA-SMI 580.65.06    Driver Version: 580.65.06    CUDA Version: {}     |"
 # Makes DIR/bin/pip, which keeps what it is asked for in DIR/pip.log.
 MAKE_PIP = """#!/bin/sh
@@ -82,8 +91,18 @@ class Machine:
 
     def set_up(self, *options: str, **variables: str) -> subprocess.CompletedProcess:
         """Run the set-up from another directory."""
-        environment = {"PATH": f"{self.tools}:/usr/bin:/bin", "PKG_VENV": str(self.venv), **variables}
-        about = {"env": environment, "cwd": self.folder, "capture_output": True, "text": True, "timeout": 60}
+        environment = {
+            "PATH": f"{self.tools}:/usr/bin:/bin",
+            "PKG_VENV": str(self.venv),
+            **variables,
+        }
+        about = {
+            "env": environment,
+            "cwd": self.folder,
+            "capture_output": True,
+            "text": True,
+            "timeout": 60,
+        }
         return subprocess.run([ROOT / "run_all.sh", "--setup", *options], **about)
 
     @property
@@ -146,7 +165,11 @@ def test_the_cuda_build_where_nvidia_smi_lists_a_gpu(machine):
     done = machine.set_up()
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if " build: " in line]
-    assert line.startswith("CUDA build: ") and "GPU 0: NVIDIA A100-SXM4-40GB" in line and "UUID" not in line
+    assert (
+        line.startswith("CUDA build: ")
+        and "GPU 0: NVIDIA A100-SXM4-40GB" in line
+        and "UUID" not in line
+    )
     assert f"faiss-gpu {GPU_PINS['faiss-gpu']}" in line and "warning" not in done.stderr
     # A wheel of the CPU build that lies at hand satisfies == but not ===.
     assert f"torch==={PINS['torch']}" in machine.asked and "+cpu" not in machine.asked
@@ -192,8 +215,9 @@ def test_the_cuda_build_replaces_that_of_the_cpu_and_then_serves_both(machine):
     machine.gpus(LISTED)
     machine.tool("uname", "#!/bin/sh\necho Linux x86_64\n")
     assert machine.set_up().returncode == 0
-    assert "uninstall -q -y faiss-cpu faiss-gpu" in machine.asked and machine.stamp.read_text().endswith(
-        "cuda\n"
+    assert (
+        "uninstall -q -y faiss-cpu faiss-gpu" in machine.asked
+        and machine.stamp.read_text().endswith("cuda\n")
     )
     before = machine.asked
     machine.gpus("", 9)

@@ -39,7 +39,9 @@ def page(i: int) -> str:
 
 def answering(documents, bad, written=None) -> FakeBackend:
     """A model that answers with the headings' JSON; `bad` documents get invalid JSON for as many prompts."""
-    good = {s.document: json.dumps(s.value) for s in structured(documents, "headings")} | (written or {})
+    good = {s.document: json.dumps(s.value) for s in structured(documents, "headings")} | (
+        written or {}
+    )
     return FakeBackend(
         lambda r: '{"a": }' if r.sample <= bad.get(r.task_id, 0) else good[r.task_id], tokens=5
     )
@@ -53,7 +55,10 @@ def names_asked(backend) -> list[str]:
 def docs(tmp_path, monkeypatch, own_cache):
     """Four sections that qualify, one too short and one too long, of Python's documentation."""
     files = {f"tutorial/p{i}.rst": page(i) for i in range(4)}
-    files |= {f"howto/{n}.rst": "Title\n=====\n\n" + "word " * count for n, count in (("a", 2), ("b", 900))}
+    files |= {
+        f"howto/{n}.rst": "Title\n=====\n\n" + "word " * count
+        for n, count in (("a", 2), ("b", 900))
+    }
     for name, text in files.items():
         (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "docs" / name).write_text(text)
@@ -72,15 +77,23 @@ def test_the_model_run(docs, tmp_path):
     expected |= {"asked_in_this_run": 6, "invalid_answers_by_reason": {"no JSON": 4}}
     expected |= {"prompt_tokens": 54, "new_tokens": 30}
     assert {k: log[k] for k in expected} == expected
-    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith("no JSON: Expecting")
+    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith(
+        "no JSON: Expecting"
+    )
     folder = tmp_path / "r" / "structured" / "python-docs"
     (path,) = folder.glob("*.jsonl")
     assert read_json(next(folder.glob("*.log.json"))) == log
     rows = [(r["document"], r["value"] is None, r["attempts"]) for r in read_rows(path)]
     assert rows == [(names[0], False, 1), (names[1], False, 2), (names[2], True, 3)]
     again = answering(docs, {})
-    second = structure("python-docs", "llm", tmp_path / "r", MODEL, 4, again)  # only the fourth is new
-    assert names_asked(again) == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
+    second = structure(
+        "python-docs", "llm", tmp_path / "r", MODEL, 4, again
+    )  # only the fourth is new
+    assert (
+        names_asked(again) == names[3:]
+        and second["answers"] == 7
+        and second["asked_in_this_run"] == 1
+    )
     assert [s.value is not None for s in load_structured(path, docs)] == [True, True, False, True]
 
 
@@ -100,7 +113,11 @@ def tutorials(tmp_path, monkeypatch, own_cache):
 def test_a_long_tutorial_is_split_into_sections(tutorials, tmp_path):
     def answer(request):
         number = request.task_id.rpartition(" ")[2]
-        return '{"a": }' if number == "2" else json.dumps({"Lists": {"explanation": f"of {request.task_id}"}})
+        return (
+            '{"a": }'
+            if number == "2"
+            else json.dumps({"Lists": {"explanation": f"of {request.task_id}"}})
+        )
 
     with pytest.raises(KeyboardInterrupt):
         structure("toy", "llm", tmp_path / "r", MODEL, backend=FakeBackend(answer, stop=2))
@@ -108,12 +125,21 @@ def test_a_long_tutorial_is_split_into_sections(tutorials, tmp_path):
     log = structure("toy", "llm", tmp_path / "r", MODEL, backend=backend)
     parts = sections(tutorials[1])
     assert {p.text.partition("\n")[0] for p in parts[1:]} == {"Lists in Python (continued)"}
-    assert all(len(p.text) <= MAX_CHARS for p in parts) and len({p.id for p in parts}) == len(parts) > 2
+    assert (
+        all(len(p.text) <= MAX_CHARS for p in parts)
+        and len({p.id for p in parts}) == len(parts) > 2
+    )
     for i in range(20):
         assert sum(f"code({i})" in p.text for p in parts) == 1
     # Of the first run two answers are known; the second part is asked three times in vain.
     assert len(backend.asked) == 1 + len(parts) - 2 + 2
-    expected = {"qualifying": 2, "documents": 2, "structured": 2, "split_documents": 1, "rejected": {}}
+    expected = {
+        "qualifying": 2,
+        "documents": 2,
+        "structured": 2,
+        "split_documents": 1,
+        "rejected": {},
+    }
     expected |= {"sections": 1 + len(parts), "long_documents": "split"}
     assert {name: log[name] for name in expected} == expected
     assert list(log["rejected_sections"]) == [parts[1].id]
@@ -135,7 +161,9 @@ def test_python_docs_are_structured_as_the_committed_ones(docs, tmp_path):
     """The committed JSON is of documents that fit a prompt; others are split only when that is asked for."""
     backend = FakeBackend(lambda request: '{"a": "b"}')
     assert structure("python-docs", "llm", tmp_path / "r", MODEL, None, backend)["qualifying"] == 4
-    log = structure("python-docs", "llm", tmp_path / "s", MODEL, None, backend, long_documents="split")
+    log = structure(
+        "python-docs", "llm", tmp_path / "s", MODEL, None, backend, long_documents="split"
+    )
     assert (log["qualifying"], log["split_documents"], log["structured"]) == (5, 1, 5)
 
 
@@ -145,7 +173,11 @@ def test_a_model_of_a_directory_structures(docs, tmp_path, tiny_model, monkeypat
     monkeypatch.setattr("pkg_lib.data.structuring.MAX_NEW_TOKENS", 4)
     model = f"path:{tiny_model}{style}"
     log = structure("python-docs", "llm", tmp_path / "r", model, 1)
-    assert (log["model"], log["answers"], log["structured"]) == (model, 3, 0)  # it is a random model
+    assert (log["model"], log["answers"], log["structured"]) == (
+        model,
+        3,
+        0,
+    )  # it is a random model
     assert log["revision"].startswith("files-sha256-")
     again = structure("python-docs", "llm", tmp_path / "r", model, 1)
     assert (again["answers"], again["asked_in_this_run"]) == (3, 0)
@@ -179,7 +211,10 @@ def test_invalid_then_valid_and_a_retry_that_says_what_was_wrong(tmp_path):
     assert (never.value, never.reason, never.attempts) == (None, "no object: list", 3)
     assert (log["asked_in_this_run"], log["answers"], log["retries"]) == (7, 7, 4)
     prompts = [r.text for r in asked if r.task_id == NEVER]
-    assert AGAIN.format(reason="cut off: after 11 characters") in prompts[1] and "cut off" not in prompts[2]
+    assert (
+        AGAIN.format(reason="cut off: after 11 characters") in prompts[1]
+        and "cut off" not in prompts[2]
+    )
     assert AGAIN.format(reason="not a number: NaN") in prompts[2] and len(set(prompts)) == 3
     assert all("Text of d/never with {braces}." in p and "{{" not in p for p in prompts)
 
@@ -227,7 +262,9 @@ def test_headings_and_a_text_that_has_changed(docs, tmp_path):
     log = structure("python-docs", "headings", tmp_path / "r")
     assert (log["documents"], log["structured"], log["rejected"]) == (6, 6, {})
     path = tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl"
-    assert [r["value"] for r in read_rows(path)[:4]] == [s.value for s in structured(docs, "headings")]
+    assert [r["value"] for r in read_rows(path)[:4]] == [
+        s.value for s in structured(docs, "headings")
+    ]
     with pytest.raises(UserError, match=r"p0 has changed since it was structured"):
         load_structured(path, [Document(docs[0].id, "other", "rst")])
     assert len(load_structured(path, [])) == 6
@@ -244,11 +281,17 @@ def test_what_may_not_be_copied_stays_out_of_the_results(tmp_path, own_cache):
     [
         (("textbook", "headings"), "corpus textbook is code; structurers take text"),
         (("nosuch", "headings"), "unknown corpus 'nosuch'"),
-        (("python-docs", "nosuch"), "unknown structurer 'nosuch'; choose from: headings, docstrings, llm"),
+        (
+            ("python-docs", "nosuch"),
+            "unknown structurer 'nosuch'; choose from: headings, docstrings, llm",
+        ),
         (("python-docs", "llm"), "structurer llm takes a --model"),
         (("python-docs", "headings", MODEL), "structurer headings takes no --model"),
         (("python-docs", "llm", "nosuch"), "unknown model 'nosuch'"),
-        (("python-docs", "llm", MODEL, 1, None, "nosuch"), "unknown .*long.* 'nosuch'.*split, skip"),
+        (
+            ("python-docs", "llm", MODEL, 1, None, "nosuch"),
+            "unknown .*long.* 'nosuch'.*split, skip",
+        ),
         (("python-docs", "headings", "", 1, None, "split"), "any length"),
     ],
 )
@@ -263,7 +306,9 @@ def test_what_a_model_lost_and_made_up():
     words = {"Title 1": {"explanation": PROSE}}
     other = {"Title": {"examples": [{"code": "x=1\ny\n"}], "explanation": "made up"}}
     logs = [kept([document], [Structured("d", value)]) for value in (whole, words, other, None)]
-    shares = [tuple(log[name] for name in ("words", "words_added", "code_examples")) for log in logs]
+    shares = [
+        tuple(log[name] for name in ("words", "words_added", "code_examples")) for log in logs
+    ]
     # Of 56 words Look, x, 1 and y are gone; "made up" are two of six.
     assert shares[:2] == [(1.0, 0.0, 1.0), (round(52 / 56, 4), 0.0, 0.0)]
     assert shares[2][1:] == (round(2 / 6, 4), 1.0) and shares[3] == (None, None, None)
@@ -274,7 +319,9 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "r"))
     query = "close elements of numbers threshold"
     written = {docs[0].id: json.dumps({"Written by the model": {"explanation": query}})}
-    structure("python-docs", "llm", tmp_path / "r", MODEL, 3, answering(docs, {docs[2].id: 99}, written))
+    structure(
+        "python-docs", "llm", tmp_path / "r", MODEL, 3, answering(docs, {docs[2].id: 99}, written)
+    )
     corpus = f"structured:python-docs/llm-{MODEL}"
     monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
     assert cli.main() == 0
@@ -286,10 +333,16 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     assert context.text == f"path = Written by the model/explanation ; value = {query}"
     documents = {d.id: d for d in knowledge.documents}
     assert trace(context, documents, knowledge.structure).text == context.text
-    (row,) = columns.columns_of(corpus)["BM25"](knowledge).retrieve([replace(tasks[0], prompt="word title")])
-    assert row.source in documents and row.text in documents[row.source].text  # the rows are the pages' own
+    (row,) = columns.columns_of(corpus)["BM25"](knowledge).retrieve(
+        [replace(tasks[0], prompt="word title")]
+    )
+    assert (
+        row.source in documents and row.text in documents[row.source].text
+    )  # the rows are the pages' own
     (tmp_path / "docs" / "tutorial" / "p0.rst").write_text(page(9))
     with pytest.raises(UserError, match="has changed since it was structured"):
         columns.knowledge_of(corpus).graph  # noqa: B018
-    with pytest.raises(UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"):
+    with pytest.raises(
+        UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"
+    ):
         check_name("structured:no/thing")

@@ -56,7 +56,8 @@ def test_where_the_tasks_cannot_be_had_the_file_is_used_as_it_is(tasks, tmp_path
     first = [make("humaneval", tmp_path) for make in (topics_of, map_of)]
     monkeypatch.setattr(topics, "load_benchmark", absent)
     assert all(
-        make("humaneval", tmp_path).equals(f) for make, f in zip((topics_of, map_of), first, strict=True)
+        make("humaneval", tmp_path).equals(f)
+        for make, f in zip((topics_of, map_of), first, strict=True)
     )
     with pytest.raises(BenchmarkMissing):
         topics_of("mbpp", tmp_path)
@@ -114,7 +115,9 @@ def neighbourhoods(points, values, topic="a"):
 def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
     points = clusters()
     for free, _ in neighbourhoods(points, [True] * 20 + [False] * 20).values():
-        assert free.share == 1 and free.p < 0.001 and free.chance == pytest.approx(19 / 39, abs=0.01)
+        assert (
+            free.share == 1 and free.p < 0.001 and free.chance == pytest.approx(19 / 39, abs=0.01)
+        )
     for free, _ in neighbourhoods(points, [True, False] * 20).values():
         assert free.share < 0.65 and free.p > 0.05
 
@@ -122,7 +125,11 @@ def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
 def test_within_topics_the_place_says_nothing_that_the_topic_does_not_say():
     topic = ["a"] * 20 + ["b"] * 20
     free, within = neighbourhoods(clusters(), [True] * 19 + [False] * 21, topic)["None", "plane"]
-    assert free.p < 0.001 and within.p > 0.01 and within.chance == pytest.approx(within.share, abs=0.05)
+    assert (
+        free.p < 0.001
+        and within.p > 0.01
+        and within.chance == pytest.approx(within.share, abs=0.05)
+    )
 
 
 def test_neighbours_that_are_not_measured_are_left_out():
@@ -139,8 +146,14 @@ def test_one_outcome_alone_or_one_task_is_not_measured(values):
 
 def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():
     drawn = MAPS["drawn"]
-    columns = {"None": [True] * 4, "Dense": [True, True, False, False], "Block-PKG": [True] + [False] * 3}
-    verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype("boolean")
+    columns = {
+        "None": [True] * 4,
+        "Dense": [True, True, False, False],
+        "Block-PKG": [True] + [False] * 3,
+    }
+    verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype(
+        "boolean"
+    )
     shown, instead = drawn(verdicts, ["None", "Reranked"])
     assert shown == ["None", "Dense"] and "Reranked" in instead[0] and "Dense" in instead[0]
     assert drawn(verdicts[["None", "Reranked"]], ["None", "Reranked"])[0] == ["None"]

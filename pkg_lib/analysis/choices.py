@@ -38,7 +38,9 @@ def _agreeing(of: Candidates) -> dict[str, int]:
 
 
 def _scores(of: Candidates) -> dict[str, CandidateScore]:
-    return {c: CandidateScore(e.parses, e.runs, e.bare or 0.0, e.cosine or 0.0) for c, e in of.items()}
+    return {
+        c: CandidateScore(e.parses, e.runs, e.bare or 0.0, e.cosine or 0.0) for c, e in of.items()
+    }
 
 
 def reranked(of: Candidates) -> str:
@@ -51,8 +53,15 @@ def reranked_as_printed(of: Candidates) -> str:
     return choose_as_printed(_scores(of))
 
 
-BY_LIKENESS = {"Equation 11, as printed": reranked_as_printed, "Equation 11, authors' code": reranked}
-BY_EXAMPLES = {"Visible": visible, "Visible, then agreement": visible_then_agreement, "CodeT": codet}
+BY_LIKENESS = {
+    "Equation 11, as printed": reranked_as_printed,
+    "Equation 11, authors' code": reranked,
+}
+BY_EXAMPLES = {
+    "Visible": visible,
+    "Visible, then agreement": visible_then_agreement,
+    "CodeT": codet,
+}
 CHOICES = BY_LIKENESS | BY_EXAMPLES
 
 
@@ -79,14 +88,18 @@ def chosen_verdicts(evidence: Evidence, verdicts: pd.DataFrame) -> pd.DataFrame:
 GATES = (0.0, 0.5, 1.0)
 
 
-def gated(evidence: Evidence, verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: float) -> pd.DataFrame:
+def gated(
+    evidence: Evidence, verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: float
+) -> pd.DataFrame:
     """[task; asked, taken, passed, spent]: None always answers; the other column only where the gate asks.
 
     `evidence` is of None and one other; `visible` takes one of both where both have answered. `spent` counts
     `tokens` [task, column]. Tasks of which a column is not measured are left out.
     """
     (other,) = set(evidence) - {BASELINE}
-    measured = {*verdicts[[BASELINE, other]].dropna().index} & {*tokens[[BASELINE, other]].dropna().index}
+    measured = {*verdicts[[BASELINE, other]].dropna().index} & {
+        *tokens[[BASELINE, other]].dropna().index
+    }
     rows = {}
     for i, column in chosen(evidence, "Visible").items():
         if i in measured:
@@ -94,7 +107,9 @@ def gated(evidence: Evidence, verdicts: pd.DataFrame, tokens: pd.DataFrame, gate
             taken = column if asked else BASELINE
             spent = tokens.at[i, BASELINE] + (tokens.at[i, other] if asked else 0)
             rows[i] = (asked, taken != BASELINE, bool(verdicts.at[i, taken]), spent)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["asked", "taken", "passed", "spent"])
+    return pd.DataFrame.from_dict(
+        rows, orient="index", columns=["asked", "taken", "passed", "spent"]
+    )
 
 
 def gated_by_folds(

@@ -28,8 +28,12 @@ class Section:
     findings: list[str]
     figures: Named  # name -> caption of STEM.NAME.png and .pdf
     provenance: dict[str, Any]
-    summary: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> text and colour of its rate
-    tables: list[str] = field(default_factory=list)  # names of the files in tables/, without their suffix
+    summary: dict[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # column -> text and colour of its rate
+    tables: list[str] = field(
+        default_factory=list
+    )  # names of the files in tables/, without their suffix
 
     @property
     def notebook(self) -> str:
@@ -39,7 +43,9 @@ class Section:
     @property
     def about(self) -> tuple[str, str, str, str] | None:
         """Benchmark, model, corpus and tasks as they are shown; None where it is not about one experiment."""
-        benchmark, model, corpus = (self.provenance.get(n) for n in ("benchmark", "model", "corpus"))
+        benchmark, model, corpus = (
+            self.provenance.get(n) for n in ("benchmark", "model", "corpus")
+        )
         if not (benchmark and model and corpus):
             return None
         return title_of(benchmark), model, corpus, str(self.provenance.get("tasks", ""))
@@ -64,7 +70,9 @@ class Section:
 
     def anchor(self, part: str) -> str:
         """The id of a part on its page, of "figure NAME", or of the section itself for ""."""
-        return f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
+        return (
+            f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ class Page:
 def pages(sections: Iterable[Section]) -> list[Page]:
     """The pages in the order of the navigation: experiments, their tables of rates first; then studies."""
     ordered = sorted(
-        sections, key=lambda s: (not s.about, s.about or (s.heading,), s.page, not s.summary, s.heading)
+        sections,
+        key=lambda s: (not s.about, s.about or (s.heading,), s.page, not s.summary, s.heading),
     )
     return [_page(name, list(group)) for name, group in groupby(ordered, key=lambda s: s.page)]
 
@@ -112,19 +121,25 @@ class Item:
 
     def shown_by(self, section: Section) -> bool:
         benchmark = self.benchmark or section.provenance.get("benchmark")
-        return section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
+        return (
+            section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
+        )
 
     @property
     def waits_for(self) -> str:
         """Which notebook would show it."""
-        return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
+        return f"notebook {self.notebook}" + (
+            f" on {title_of(self.benchmark)}" if self.benchmark else ""
+        )
 
     def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
         """The page that shows it, that of the authors' contexts first, and the id of the place on it."""
         shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
         if not shown:
             return None
-        page, section = min(shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED)
+        page, section = min(
+            shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED
+        )
         figure = f"figure {self.place}" if self.place in section.figures else ""
         return page, section.anchor(self.place if self.place in section.parts else figure)
 

@@ -28,7 +28,10 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DPI = 300
 # Without these a file would hold the time it was made or the program's version.
-METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "png": {"Software": None}}
+METADATA = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "png": {"Software": None},
+}
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -49,7 +52,9 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
         data = io.BytesIO()
         with matplotlib.style.context(STYLE, after_reset=True):
             figure.savefig(data, format=kind, metadata=metadata, dpi=DPI)
-        if kind == "png":  # in 256 colours, which drawings do not exceed to the eye: a third of the bytes
+        if (
+            kind == "png"
+        ):  # in 256 colours, which drawings do not exceed to the eye: a third of the bytes
             small = Image.open(data).convert("RGB").quantize(256)
             small.save(data := io.BytesIO(), "png", optimize=True, dpi=(DPI, DPI))
         paths[kind] = stem.with_name(f"{stem.name}.{kind}")
@@ -58,20 +63,31 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
 
 
 def row_axes(
-    count: int, height: float, legend: float, left: float = 0.78, title: str = "", right: float = 0.36
+    count: int,
+    height: float,
+    legend: float,
+    left: float = 0.78,
+    title: str = "",
+    right: float = 0.36,
 ) -> tuple[Figure, Axes]:
     """One row a column, the first on top; inches: `height` of a row, `legend`, margins `left` and `right`."""
     bottom, top = 0.42 + legend, 0.24 + 0.14 * title.count("\n")
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
-    axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))
+    axes = figure.add_axes(
+        (left / width, bottom / tall, 1 - (left + right) / width, count * height / tall)
+    )
     axes.set_ylim(count - 0.5, -0.5)
     return figure, axes
 
 
 def beside(axes: Axes, place: int, text: str) -> None:
     """The number at the right edge, outside the plot, where nothing can cover it."""
-    edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
+    edge = {
+        "xycoords": axes.get_yaxis_transform(),
+        "textcoords": "offset points",
+        "annotation_clip": False,
+    }
     axes.annotate(text, (1, place), (4, 0), va="center_baseline", **edge)
 
 
@@ -100,14 +116,18 @@ def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:
     look["palette"] = {c: BASE if c == BASELINE else BAR for c in verdicts}
     look["err_kws"] = {"color": INK, "linewidth": 0.9}
     rates, order = percents(verdicts[enough]), list(verdicts)
-    sns.barplot(rates, x="value", y="column", order=order, hue="column", legend=False, ax=axes, **look)
+    sns.barplot(
+        rates, x="value", y="column", order=order, hue="column", legend=False, ax=axes, **look
+    )
     for place, (column, n) in enumerate(known.items()):
         if column not in enough:
             text = f"{n} of {total} tasks" if n else "not measured"
             axes.text(1, place, text, va="center_baseline", color=QUIET)
         beside(axes, place, percent(verdicts[column].mean()) if column in enough else DASH)
     names = [f"{c}\n(n={n})" if c in enough and n < total else str(c) for c, n in known.items()]
-    axes.set_yticks(range(len(names)), [n.replace(", body in corpus", ",\nbody in corpus") for n in names])
+    axes.set_yticks(
+        range(len(names)), [n.replace(", body in corpus", ",\nbody in corpus") for n in names]
+    )
     axes.set(xlim=(0, 100), ylim=(len(names) - 0.5, -0.5), ylabel="")
     axes.grid(axis="x")
 
@@ -125,12 +145,23 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
 
 
 def interval_points(
-    axes: Axes, frame: pd.DataFrame, rows: Sequence[str], hue: str, looks: dict[str, Any], **how: Any
+    axes: Axes,
+    frame: pd.DataFrame,
+    rows: Sequence[str],
+    hue: str,
+    looks: dict[str, Any],
+    **how: Any,
 ) -> None:
     """The mean of `value` by row and `hue`, columns of `frame`; `looks`: hue -> colour, marker."""
     colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))
     dodge = 0.26 * (len(looks) - 1) if len(looks) > 1 else False
-    look = {"dodge": dodge, "markersize": 4, "mew": 0, "linestyle": "none", "err_kws": {"linewidth": 1.0}}
+    look = {
+        "dodge": dodge,
+        "markersize": 4,
+        "mew": 0,
+        "linestyle": "none",
+        "err_kws": {"linewidth": 1.0},
+    }
     look |= {"palette": colours, "markers": markers, "order": rows, "hue_order": list(looks)}
     sns.pointplot(frame, x="value", y="row", hue=hue, orient="y", ax=axes, **look | how)
     axes.set(ylim=(len(rows) - 0.5, -0.5), ylabel="")

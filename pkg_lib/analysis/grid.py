@@ -24,7 +24,12 @@ class Grid:
 
     @classmethod
     def of(
-        cls, title: str, rows: Mapping[Any, Iterable[Any]], columns: Sequence[Any], index: Any, *notes: str
+        cls,
+        title: str,
+        rows: Mapping[Any, Iterable[Any]],
+        columns: Sequence[Any],
+        index: Any,
+        *notes: str,
     ) -> Self:
         """A table from name -> cells; `index`: what the names are; pairs in `columns` are group and name."""
         cells = list(map(list, rows.values()))
@@ -42,18 +47,29 @@ class Grid:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """(group, number of its columns) in order; empty where columns have one level."""
-        groups = groupby(self.frame.columns.get_level_values(0)) if self.frame.columns.nlevels > 1 else ()
+        groups = (
+            groupby(self.frame.columns.get_level_values(0))
+            if self.frame.columns.nlevels > 1
+            else ()
+        )
         return [(str(group), len(list(names))) for group, names in groups]
 
     @property
     def heads(self) -> list[str]:
         """What stands above the names of the rows and, without their groups, above the columns."""
-        return [str(self.frame.index.name or ""), *map(str, self.frame.columns.get_level_values(-1))]
+        return [
+            str(self.frame.index.name or ""),
+            *map(str, self.frame.columns.get_level_values(-1)),
+        ]
 
     def _flat(self) -> pd.DataFrame:
         """The frame with each column's group before its name."""
         columns = self.frame.columns
-        return self.frame.set_axis(columns.map(": ".join), axis=1) if columns.nlevels > 1 else self.frame
+        return (
+            self.frame.set_axis(columns.map(": ".join), axis=1)
+            if columns.nlevels > 1
+            else self.frame
+        )
 
     def csv(self) -> str:
         """Cells as they are shown; a dash is an empty value, a typographic minus a plain one."""
@@ -67,7 +83,9 @@ class Grid:
         names = [name or "" for name in self.frame.index.names]
         lines = [[*names, *self._flat()], ["---"] * len(names) + ["---:"] * self.frame.shape[1]]
         lines += [[*key, *row] for key, row in cells]
-        pipes = ["| " + " | ".join(str(c).replace("|", "\\|") for c in line) + " |" for line in lines]
+        pipes = [
+            "| " + " | ".join(str(c).replace("|", "\\|") for c in line) + " |" for line in lines
+        ]
         body, notes = "\n".join(pipes), "\n\n".join(self.notes)
         return f"**{self.title}**\n\n{body}\n\n{notes.rstrip()}\n"
 
@@ -87,6 +105,10 @@ class Grid:
         """A fragment that report.css styles: words stand left, sentences wrap, others are numbers."""
         rows = list(self.frame.itertuples(name=None))
         columns = [" ".join(map(str, column)) for column in zip(*rows, strict=True)]
-        looks = {i: "words" for i, column in enumerate(columns) if not any(map(str.isdigit, column))}
-        looks |= {i: "wide" for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW}
+        looks = {
+            i: "words" for i, column in enumerate(columns) if not any(map(str.isdigit, column))
+        }
+        looks |= {
+            i: "wide" for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW
+        }
         return render("grid.html.j2", grid=self, rows=rows, looks=looks)

@@ -17,7 +17,15 @@ from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.reading import is_there
-from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
+from pkg_lib.core.store import (
+    read_json,
+    read_rows,
+    rows_sha256,
+    sha256_of,
+    slug,
+    write_json,
+    write_text,
+)
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
@@ -59,7 +67,9 @@ def write(results: Path) -> None:
         write_text(paths[1], csv_text(pd.DataFrame(rows, columns=FIELDS), index=False))
         outputs = {p.name: sha256_of(p) for p in paths}
         # What is left out may be mended where no record tells.
-        write_json(made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)})
+        write_json(
+            made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)}
+        )
 
 
 def _absent(benchmark: str) -> bool:
@@ -71,7 +81,9 @@ def _absent(benchmark: str) -> bool:
 
 def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of completions from elsewhere, by their stored verdicts."""
-    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if is_there(p.with_suffix(".done.json"))):
+    for path in sorted(
+        p for p in folder.glob("*/*/*.jsonl") if is_there(p.with_suffix(".done.json"))
+    ):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
         try:
             rows = read_rows(path, OUTCOME, OTHERS | {"sample": int})
@@ -79,11 +91,15 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
         except UserError as e:
             left_out.append(_without(path.relative_to(folder), e))
             continue
-        frame = pd.DataFrame([(r["task_id"], r.get("sample", 0), passes(Outcome.of(r))) for r in rows])
+        frame = pd.DataFrame(
+            [(r["task_id"], r.get("sample", 0), passes(Outcome.of(r))) for r in rows]
+        )
         about = {"model": model, "revision": "replay", "benchmark": benchmark}
         about["column"] = SAMPLES.get(file, file)
         about["protocol"] = protocol
-        about["verdicts_sha256"] = digest(*(w for r in rows for w in (file, r["task_id"], r["status"])))
+        about["verdicts_sha256"] = digest(
+            *(w for r in rows for w in (file, r["task_id"], r["status"]))
+        )
         yield from _rates(about, frame.pivot(index=0, columns=1, values=2).astype("boolean"))
 
 
@@ -108,7 +124,9 @@ def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterat
         try:
             paths = sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json"))
             metas = map(read_provenance, paths)
-            name = next((m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus)
+            name = next(
+                (m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus
+            )
             run = Run(models.get(model, model), benchmark, name, results=results)
             if (model, benchmark) not in generators:  # its cache is read once for all corpora
                 generators = {(model, benchmark): run.generator}
@@ -138,7 +156,9 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
         yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
     if corpus != "none" and is_there(run.file("evaluations", "candidates", ".json")):
         for name, chosen in run.verdicts([*SELECTED, AS_PRINTED]).items():
-            yield from _rates(_about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame())
+            yield from _rates(
+                _about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame()
+            )
 
 
 def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
@@ -147,7 +167,9 @@ def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
     context = read_provenance(meta)
     # Without times, which another run or engine changes; what the reranker chose has none.
     judged, chosen = [c for c in of if c != "Reranked"], run.file("evaluations", "Reranked")
-    verdicts = [word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)]
+    verdicts = [
+        word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)
+    ]
     verdicts += [rows_sha256(chosen)] if judged != of else []
     about = run.provenance() | {"column": column, "verdicts_sha256": digest(*verdicts)}
     about |= {"corpus": ""} if contexts_of(of[-2:][0]) == "None" else {}

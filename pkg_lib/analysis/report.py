@@ -77,14 +77,20 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     first = {
         "root": "",
         "here": None,
-        "answers": [(p, s.findings[0]) for p in site for s in p.sections if s.stem == ANSWER and s.findings],
+        "answers": [
+            (p, s.findings[0]) for p in site for s in p.sections if s.stem == ANSWER and s.findings
+        ],
         "rates": rates,
         "columns": [c for c in COLUMNS if any(c in s.summary for _, s in rates)],
         "against": against,
-        "ranked": sorted(((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]),
+        "ranked": sorted(
+            ((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]
+        ),
         "papers": [(item, item.link(site)) for item in items()],
         "damaged": damaged,
-        "unfinished": [(p.stem, f"notebooks/{h.name}") for p, h in rendered.items() if p.stem not in back],
+        "unfinished": [
+            (p.stem, f"notebooks/{h.name}") for p, h in rendered.items() if p.stem not in back
+        ],
     }
     write_text(index, render("index.html.j2", **first, **shared))
     if damaged:
@@ -104,8 +110,12 @@ def _differences(results: Path, page: Page, damaged: list[str]) -> dict[str, flo
 def _rates(path: Path) -> dict[str, float]:
     """method -> percentage points against None, as a notebook wrote them."""
     try:
-        rows = pd.read_csv(io.StringIO(read_text(path, advice_for))).dropna(subset="difference_points")
-        ours = rows[rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))]
+        rows = pd.read_csv(io.StringIO(read_text(path, advice_for))).dropna(
+            subset="difference_points"
+        )
+        ours = rows[
+            rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))
+        ]
         return dict(zip(ours["method"], ours["difference_points"].astype(float), strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise Damaged.of(path, "it is no table of rates", None, advice_for) from e
@@ -127,15 +137,24 @@ def _section(path: Path) -> Section:
     try:
         section = TypeAdapter(Section).validate_json(contents(path, advice_for, MAX_TEXT_BYTES))
     except (ValueError, TypeError) as e:
-        raise Damaged.of(path, "it is no section of the report, or too old", None, advice_for) from e
+        raise Damaged.of(
+            path, "it is no section of the report, or too old", None, advice_for
+        ) from e
     stem = path.parents[1] / "figures" / section.stem
-    there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").is_file() for s in ("pdf", "png"))}
+    there = {
+        n for n in section.figures if all(Path(f"{stem}.{n}.{s}").is_file() for s in ("pdf", "png"))
+    }
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
 
 
 def _view(section: Section, results: Path, site: Sequence[Page]) -> dict[str, Any]:
     """What the template prints of a section beside its own fields."""
-    others = [(p, s) for p in site for s in p.sections if s.notebook == section.notebook and s is not section]
+    others = [
+        (p, s)
+        for p in site
+        for s in p.sections
+        if s.notebook == section.notebook and s is not section
+    ]
     pngs = {name: results / "figures" / f"{section.stem}.{name}.png" for name in section.figures}
     return {
         "section": section,
@@ -150,7 +169,9 @@ def _size(png: Path) -> tuple[int, int] | None:
     """Width and height in pixels, so that the page does not move while it loads; None where it is no PNG."""
     with open_regular(png) as file:
         head = file.read(24)
-    return struct.unpack(">II", head[16:]) if head.startswith(b"\x89PNG") and len(head) == 24 else None
+    return (
+        struct.unpack(">II", head[16:]) if head.startswith(b"\x89PNG") and len(head) == 24 else None
+    )
 
 
 def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
@@ -175,7 +196,14 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
         parse(source.encode())
         notebook = nbformat.reads(source, as_version=4)
         nbformat.validate(notebook)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, nbformat.ValidationError) as e:
+    except (
+        ValueError,
+        KeyError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+        nbformat.ValidationError,
+    ) as e:
         raise Damaged.of(ipynb, "it is not a notebook", None, advice_for) from e
     failed = any(o.output_type == "error" for c in notebook.cells for o in c.get("outputs", []))
     looks = {"template_name": "basic", "template_file": str(TEMPLATES / "executed.html.j2")}
@@ -183,6 +211,10 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
     body, _ = exporter.from_notebook_node(notebook, {"figures": figures})
     highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
     values = {"title": ipynb.stem, "source": ipynb.name, "mark": mark, "back": back, "root": "../"}
-    values |= {"body": Markup(body), "highlight": Markup(highlight), "failed": FAILED if failed else ""}
+    values |= {
+        "body": Markup(body),
+        "highlight": Markup(highlight),
+        "failed": FAILED if failed else "",
+    }
     write_text(target, render("notebook.html.j2", **values))
     return target

@@ -38,12 +38,20 @@ def difference(value: float, low: float = math.nan, high: float = math.nan, *mor
     return f"{points(value)} points" + (f" ({beside})" if beside else "")
 
 
-def compared(subject: object, result: Difference | pd.Series, versus: str = "", sized: bool = False) -> str:
+def compared(
+    subject: object, result: Difference | pd.Series, versus: str = "", sized: bool = False
+) -> str:
     """ "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)"; `sized` adds the number of tasks."""
-    row = asdict(result) | {"difference": result.value} if isinstance(result, Difference) else result
+    row = (
+        asdict(result) | {"difference": result.value} if isinstance(result, Difference) else result
+    )
     p = chance(row["p_holm"], "corrected p") if "p_holm" in row else chance(row["p"])
-    text = difference(row["difference"], row["low"], row["high"], f"n = {row['n']:.0f}" if sized else "", p)
-    return f"{subject} " + (text.replace(" points", f" points against {versus}", 1) if versus else text)
+    text = difference(
+        row["difference"], row["low"], row["high"], f"n = {row['n']:.0f}" if sized else "", p
+    )
+    return f"{subject} " + (
+        text.replace(" points", f" points against {versus}", 1) if versus else text
+    )
 
 
 def decided(rows: pd.DataFrame, heads: Sequence[str]) -> list[str]:

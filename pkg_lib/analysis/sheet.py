@@ -38,7 +38,9 @@ class Sheet:
         self._parts.setdefault(heading, {})[html] = html
         return html
 
-    def figure(self, figure: Figure, name: str, caption: str, alt: str = "", width: int = 480) -> Image:
+    def figure(
+        self, figure: Figure, name: str, caption: str, alt: str = "", width: int = 480
+    ) -> Image:
         """Saves the figure as PDF and PNG, and gives the picture with `alt` (the caption, if "")."""
         png = save_figure(figure, self.results / "figures" / f"{self.name}.{name}")["png"]
         self._captions[name] = caption
@@ -50,10 +52,17 @@ class Sheet:
         self._findings |= shown
         return Markdown("\n".join(f"- {sentence}" for sentence in shown))
 
-    def close(self, provenance: dict[str, Any], summary: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def close(
+        self, provenance: dict[str, Any], summary: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Leaves the section for results/index.html; the part without a heading stands first."""
-        parts = {heading: "".join(self._parts[heading].values()) for heading in sorted(self._parts, key=bool)}
+        parts = {
+            heading: "".join(self._parts[heading].values())
+            for heading in sorted(self._parts, key=bool)
+        }
         findings, tables, rates = list(self._findings), list(self._tables), dict(summary or {})
-        section = Section(self.name, self.heading, parts, findings, self._captions, provenance, rates, tables)
+        section = Section(
+            self.name, self.heading, parts, findings, self._captions, provenance, rates, tables
+        )
         save_section(self.results, section)
         return provenance

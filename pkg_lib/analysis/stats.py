@@ -101,7 +101,9 @@ def paired_bootstrap(column: pd.Series, baseline: pd.Series) -> Difference | Non
     Tasks of the same difference are interchangeable: drawing their counts is exactly the bootstrap.
     """
     steps = np.array([1, -1, 0])
-    return _paired(column, baseline, lambda a, b, n: bootstrap_of_steps(steps, np.array([a, b, n - a - b])))
+    return _paired(
+        column, baseline, lambda a, b, n: bootstrap_of_steps(steps, np.array([a, b, n - a - b]))
+    )
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
@@ -115,7 +117,9 @@ def _paired(
     if not (n := int((column.notna() & baseline.notna()).sum())):
         return None
     helped, hurt = map(len, helped_and_hurt(column, baseline))
-    return Difference(n, (helped - hurt) / n, *interval(helped, hurt, n), helped, hurt, mcnemar(helped, hurt))
+    return Difference(
+        n, (helped - hurt) / n, *interval(helped, hurt, n), helped, hurt, mcnemar(helped, hurt)
+    )
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
@@ -154,7 +158,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     # Written out: a library for these ten lines takes a second to import.
     corrected = np.array(p_values, float)
     order = np.argsort(corrected)[: int((~np.isnan(corrected)).sum())]  # NaN sorts last
-    corrected[order] = np.minimum(np.maximum.accumulate(corrected[order] * np.arange(len(order), 0, -1)), 1)
+    corrected[order] = np.minimum(
+        np.maximum.accumulate(corrected[order] * np.arange(len(order), 0, -1)), 1
+    )
     return corrected.tolist()
 
 
@@ -165,8 +171,12 @@ def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORAC
     """
     nothing = Difference(0, math.nan, math.nan, math.nan)
     others = verdicts.columns.drop(baseline)
-    rows = [asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing) for name in others]
-    table = pd.DataFrame(rows, others, list(Difference.__slots__)).rename(columns={"value": "difference"})
+    rows = [
+        asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing) for name in others
+    ]
+    table = pd.DataFrame(rows, others, list(Difference.__slots__)).rename(
+        columns={"value": "difference"}
+    )
     table["p"] = table["p"].mask(table.index == oracle)
     return table.assign(p_holm=holm(table["p"].tolist()))
 
@@ -177,7 +187,9 @@ def check_controls(
     """Raises ControlError unless each control row passes so many percent of the tasks: none, or all."""
     for name, wanted in rates.items():
         if name not in controls:
-            raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
+            raise ControlError(
+                f"control row '{name}' is missing; evaluate the controls before the table"
+            )
         verdicts = controls[name].reindex(tasks)
         wrong = tasks[~(verdicts == (wanted == 100)).fillna(False)]
         if len(wrong):

@@ -79,7 +79,9 @@ def render(template: str, **values: object) -> str:
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
-    environment = jinja2.Environment(loader=loader, autoescape=lambda name: ".tex" not in str(name), **how)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=lambda name: ".tex" not in str(name), **how
+    )
     environment.filters["points"] = points
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))

@@ -8,7 +8,12 @@ from pkg_lib.core.store import LARGE, LARGER, first_few
 
 # A leaf (a long string, a comment) has no parts in the published algorithm; layout written anew from columns
 # loses tabs, returns and spaces at line ends; no node covers what is outside the tree.
-REASONS = ("leaf over the limit", "white space between chunks", "layout written anew", "outside the tree")
+REASONS = (
+    "leaf over the limit",
+    "white space between chunks",
+    "layout written anew",
+    "outside the tree",
+)
 LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 
@@ -60,4 +65,6 @@ class Accounts:
         rows += [f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n]
         rows += [f"  {len(n):,} files {what} ({first_few(n)})" for what, n in remarks.items() if n]
         rows += [f"  {line}" for line in Skipped(self.skipped).summary()]
-        return "\n".join(rows if all(a.balanced for a in self.files) else [*rows, "does not add up"])
+        return "\n".join(
+            rows if all(a.balanced for a in self.files) else [*rows, "does not add up"]
+        )

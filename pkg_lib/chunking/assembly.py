@@ -106,8 +106,12 @@ def published(source: Source, language: str, limit: int, method: str) -> Pieces:
             over.append(item[:2])
         return ((c.start_byte, c.end_byte, c) for c in children(item[2]))
 
-    windows = _pack((root.start_byte, root.end_byte, root), parts, source.bytes_before, limit, method)
-    spans = [list(zip(windows.starts[i:j], windows.ends[i:j], strict=True)) for i, j in windows.runs()]
+    windows = _pack(
+        (root.start_byte, root.end_byte, root), parts, source.bytes_before, limit, method
+    )
+    spans = [
+        list(zip(windows.starts[i:j], windows.ends[i:j], strict=True)) for i, j in windows.runs()
+    ]
     texts = [_joined(source, nodes, anew) for nodes in spans]
     firsts, lasts = [nodes[0][0] for nodes in spans], [nodes[-1][1] for nodes in spans]
     count = source.characters_before
@@ -159,4 +163,6 @@ def fixed(source: Source, lines: int) -> Pieces:
     size, count = len(source.data), source.characters_before
     bounds = [0, *(place + 1 for place in source.newlines)]
     cuts = [*(bound for bound in bounds[::lines] if bound < size), size]
-    return _tiles(source, cuts, [count[b] - count[a] for a, b in pairwise(cuts)], {"bytes_in_chunks": size})
+    return _tiles(
+        source, cuts, [count[b] - count[a] for a, b in pairwise(cuts)], {"bytes_in_chunks": size}
+    )

@@ -69,7 +69,9 @@ class Chunker:
         language = language or language_of(document)
         if language is None:
             known = ", ".join(GRAMMARS)
-            raise UserError(f"{document}: no language has this suffix; give --language, one of {known}")
+            raise UserError(
+                f"{document}: no language has this suffix; give --language, one of {known}"
+            )
         GRAMMARS.get_or_fail(language)
         source = Source(data)
         with paused_collector():
@@ -79,7 +81,9 @@ class Chunker:
                 assemble = assembly.lossless if self.mode == "lossless" else assembly.published
                 *columns, account = assemble(source, language, self.max_size, self.method)
         rows = zip(*columns, strict=True)
-        chunks = [Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows]
+        chunks = [
+            Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows
+        ]
         account |= {"bytes_in": len(data), "chunks": len(chunks)}
         account |= {"utf8": source.utf8, "returns": b"\r" in data}
         return Chunked(chunks, Account(document, language, **account))

@@ -23,7 +23,9 @@ class Grammar(NamedTuple):
 
 _ROWS = tomllib.loads(Path(__file__).with_name("grammars.toml").read_text("utf8"))
 GRAMMARS = Registry("language", {name: Grammar(**row) for name, row in _ROWS.items()})
-SUFFIXES = {suffix: name for name, grammar in GRAMMARS.items() for suffix in grammar.suffixes.split()}
+SUFFIXES = {
+    suffix: name for name, grammar in GRAMMARS.items() for suffix in grammar.suffixes.split()
+}
 MANY = 1000
 
 
@@ -70,5 +72,7 @@ def parse_errors(root: Node) -> int:
 def functions_of(tree: Tree, language: str) -> list[tuple[int, int]]:
     """Byte spans of the named functions and methods, in order of their start."""
     kinds = " ".join(f"({kind}) @function" for kind in GRAMMARS[language].functions.split())
-    nodes = QueryCursor(Query(_grammar(language), kinds)).captures(tree.root_node).get("function", [])
+    nodes = (
+        QueryCursor(Query(_grammar(language), kinds)).captures(tree.root_node).get("function", [])
+    )
     return sorted((node.start_byte, node.end_byte) for node in nodes)

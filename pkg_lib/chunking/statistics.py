@@ -13,7 +13,9 @@ from pkg_lib.chunking.languages import functions_of, language_of, parse
 from pkg_lib.chunking.source import Source
 
 
-def functions_cut(data: bytes, language: str, chunks: list[Chunk], limit: int) -> tuple[int, int, int, set]:
+def functions_cut(
+    data: bytes, language: str, chunks: list[Chunk], limit: int
+) -> tuple[int, int, int, set]:
     """(functions, those cut, those of them that would fit into a chunk, positions of the chunks that cut)."""
     count, spans = Source(data).characters_before, functions_of(parse(data, language), language)
     stops, starts = [c.stop for c in chunks], [c.start for c in chunks]
@@ -34,14 +36,19 @@ def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) 
         if language := language_of(name):
             by_language.setdefault(language, []).append((name, data))
     pairs = itertools.product(sorted(by_language.items()), chunkers)
-    return pd.DataFrame([_row(language, members, chunker) for (language, members), chunker in pairs])
+    return pd.DataFrame(
+        [_row(language, members, chunker) for (language, members), chunker in pairs]
+    )
 
 
 def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
     chunked = [(data, chunker.chunk(data, name)) for name, data in files]
     cuts = [functions_cut(data, language, c.chunks, chunker.max_size) for data, c in chunked]
     functions, cut, fitting = (sum(c[i] for c in cuts) for i in range(3))
-    accounts, chunks = [c.account for _, c in chunked], [chunk for _, c in chunked for chunk in c.chunks]
+    accounts, chunks = (
+        [c.account for _, c in chunked],
+        [chunk for _, c in chunked for chunk in c.chunks],
+    )
     sizes = np.array([c.size for c in chunks], float)
     by_lines = chunker.method == "fixed-size"
     broken = [a.parse_errors > 0 for a in accounts if a.parse_errors is not None]
@@ -55,7 +62,9 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
         "chunks_per_file": len(chunks) / len(files),
         **_spread("size", sizes),
         **_spread("lines", np.array([c.last - c.first + 1 for c in chunks], float)),
-        "fill": np.nan if by_lines or not chunks else sizes.sum() / (len(chunks) * chunker.max_size),
+        "fill": np.nan
+        if by_lines or not chunks
+        else sizes.sum() / (len(chunks) * chunker.max_size),
         "functions": functions,
         "functions_cut": cut,
         "functions_cut_that_fit": fitting,

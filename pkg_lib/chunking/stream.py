@@ -75,7 +75,9 @@ def _chunk(chunker: Chunker, file: File) -> Chunked:
     return chunker.chunk(file[1], file[0])
 
 
-def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1) -> str:
+def split(
+    path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1
+) -> str:
     """Writes the chunks of a file or of all files below a directory; returns the accounts in words."""
     accounts = Accounts()
     if not path.exists() and not path.is_symlink():
@@ -91,12 +93,16 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         files = [chunker.chunk(data, shown(path.name), language)]
     for chunked in files:
         accounts.files.append(chunked.account)
-        out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
+        out.writelines(
+            json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks
+        )
     out.flush()
     if not accounts.files:
         why = Skipped(accounts.skipped).in_one_line()
         skipped = f"; {why}" if why else ""
-        what = "no source file that can be read" if skipped else "no source file of a known language"
+        what = (
+            "no source file that can be read" if skipped else "no source file of a known language"
+        )
         raise UserError(f"{shown(str(path))} holds {what}; give a tree that holds some{skipped}")
     return str(accounts)
 
@@ -111,5 +117,7 @@ def join(lines: BinaryIO, out: BinaryIO) -> None:
                 raise ValueError("it is too long")
             out.write(encode(parse(text)["text"]))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise UserError(f"line {number} of standard input is no chunk, as `chunk FILE` writes it") from e
+            raise UserError(
+                f"line {number} of standard input is no chunk, as `chunk FILE` writes it"
+            ) from e
     out.flush()

@@ -16,10 +16,11 @@ from pkg_lib.core.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
 BF16 = f"{DEFAULT}-bf16"
-LONG = (
-    f"{DEFAULT}-512"  # the same weights, reading as many tokens as they have positions for, twice the default
+# The same weights with twice the default limit: as many tokens as the model has positions for.
+LONG = f"{DEFAULT}-512"
+VOYAGE = Endpoint(
+    "voyage-code-2", "https://api.voyageai.com/v1", "voyage-code-2", key="VOYAGE_API_KEY"
 )
-VOYAGE = Endpoint("voyage-code-2", "https://api.voyageai.com/v1", "voyage-code-2", key="VOYAGE_API_KEY")
 _PINNED = "[0-9a-f]{40}|(?:files|endpoint)-sha256-[0-9a-f]{16}"
 
 
@@ -38,7 +39,9 @@ class EmbedderSpec:
     def server(self) -> Endpoint:
         """The endpoint. UserError where none of that name is described, or one that will not do."""
         known = endpoints()
-        endpoint = ({VOYAGE.name: VOYAGE} | known).get(self.endpoint) or known.get_or_fail(self.endpoint)
+        endpoint = ({VOYAGE.name: VOYAGE} | known).get(self.endpoint) or known.get_or_fail(
+            self.endpoint
+        )
         if endpoint.api != "openai" or endpoint.budget:
             what = "api openai and without a budget, which counts answers alone"
             raise UserError(f"embedder {self.name} needs an endpoint with {what}")
@@ -76,8 +79,12 @@ EMBEDDERS: Registry[EmbedderSpec] = Registry(
         EmbedderSpec("BGE-large", "BAAI/bge-large-en"),
         EmbedderSpec("GIST-base", "avsolatorio/GIST-Embedding-v0"),
         EmbedderSpec("GIST-large", "avsolatorio/GIST-large-Embedding-v0"),
-        EmbedderSpec("CodeSage-small-v2", "codesage/codesage-small-v2", {"trust_remote_code": True}),
-        EmbedderSpec("Jina-v2-code", "jinaai/jina-embeddings-v2-base-code", {"trust_remote_code": True}),
+        EmbedderSpec(
+            "CodeSage-small-v2", "codesage/codesage-small-v2", {"trust_remote_code": True}
+        ),
+        EmbedderSpec(
+            "Jina-v2-code", "jinaai/jina-embeddings-v2-base-code", {"trust_remote_code": True}
+        ),
         EmbedderSpec(VOYAGE.name, endpoint=VOYAGE.name),
     ),
 )

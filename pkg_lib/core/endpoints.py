@@ -52,8 +52,15 @@ class Endpoint:
     @property
     def record(self) -> dict[str, Any]:
         """What decides the answers, and the `revision` that stands for it in cache keys."""
-        about = {"model": self.model, "seed": self.seed, "omit": sorted(self.omit), "extra": self.extra}
-        return about | {"revision": f"endpoint-sha256-{digest(json.dumps(about, sort_keys=True))[:16]}"}
+        about = {
+            "model": self.model,
+            "seed": self.seed,
+            "omit": sorted(self.omit),
+            "extra": self.extra,
+        }
+        return about | {
+            "revision": f"endpoint-sha256-{digest(json.dumps(about, sort_keys=True))[:16]}"
+        }
 
 
 class Endpoints(Registry[Endpoint]):
@@ -84,12 +91,17 @@ def endpoints() -> Endpoints:
         raise Damaged.of(path, f"it is not TOML ({e})") from e
     except (RecursionError, ValueError) as e:  # Python's parser lets these through
         raise Damaged.of(path, "it is nested too deep or holds a number that is too large") from e
-    described = (_endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items())
+    described = (
+        _endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items()
+    )
     return Endpoints(path, described)
 
 
 def _endpoint(place: str, name: str, table: Any) -> Endpoint:
-    from pydantic import TypeAdapter, ValidationError  # slow to import, and not needed without a file
+    from pydantic import (
+        TypeAdapter,
+        ValidationError,
+    )  # slow to import, and not needed without a file
 
     known = [f.name for f in fields(Endpoint) if f.name != "name"]
     given = {"name": name} | (table if isinstance(table, dict) else {})
@@ -99,7 +111,9 @@ def _endpoint(place: str, name: str, table: Any) -> Endpoint:
         endpoint = TypeAdapter(Endpoint).validate_python(given)
         url = urlsplit(endpoint.base_url)
         if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
-            raise UserError("base_url must be http(s)://HOST[:PORT]/PATH, without a user or a password")
+            raise UserError(
+                "base_url must be http(s)://HOST[:PORT]/PATH, without a user or a password"
+            )
         if endpoint.key and not (endpoint.key.isidentifier() and endpoint.key.isupper()):
             raise UserError("key must be the NAME of an environment variable, not the key itself")
         if "dollars" in endpoint.budget and not endpoint.usd_per_million:
@@ -113,5 +127,7 @@ def _endpoint(place: str, name: str, table: Any) -> Endpoint:
     except UserError as e:
         raise UserError(f"{place}: {e}") from None
     except (TypeError, ValueError) as e:
-        raise UserError(f"{place}: base_url is no address, or extra holds what JSON cannot: {e}") from None
+        raise UserError(
+            f"{place}: base_url is no address, or extra holds what JSON cannot: {e}"
+        ) from None
     return endpoint

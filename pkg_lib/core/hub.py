@@ -30,7 +30,9 @@ def require(what: str, otherwise: str, repository: str = "", revision: str = "")
     if reachable():
         return None
     if not repository or (folder := cached(repository, revision)) is None:
-        raise UserError(f"{what} comes from the Hugging Face hub, which does not answer; {otherwise}")
+        raise UserError(
+            f"{what} comes from the Hugging Face hub, which does not answer; {otherwise}"
+        )
     return folder
 
 
@@ -50,7 +52,9 @@ def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_
         return folder.name
     with _served(f"{what}: {repository} {revision}"):
         # Unlike a mere question for the commit this leaves its name in the local cache, for times without it.
-        return Path(hf_hub_download(repository, "config.json", revision=revision or None)).parent.name
+        return Path(
+            hf_hub_download(repository, "config.json", revision=revision or None)
+        ).parent.name
 
 
 def data_commit(repository: str, what: str) -> str:
@@ -83,7 +87,9 @@ def snapshot(repository: str, commit: str, what: str) -> Path:
     with _served(what):
         names = HfApi().list_repo_files(repository, revision=commit)
         bins = ["*.bin"] if any(n.endswith(".safetensors") and "/" not in n for n in names) else []
-        return Path(snapshot_download(repository, revision=commit, ignore_patterns=[*OTHERS, *bins]))
+        return Path(
+            snapshot_download(repository, revision=commit, ignore_patterns=[*OTHERS, *bins])
+        )
 
 
 @contextmanager

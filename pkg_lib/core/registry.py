@@ -96,7 +96,9 @@ def closest(name: str, names: Iterable[str]) -> list[str]:
         similar = [(n, 0.0, 0) for n in names if OSA.distance(name.casefold(), n.casefold()) == 1]
     # That score ignores punctuation and what surrounds a part of a name.
     # The plain ratio decides between equals.
-    rank = {match: (score, fuzz.ratio(name.casefold(), match.casefold())) for match, score, _ in similar}
+    rank = {
+        match: (score, fuzz.ratio(name.casefold(), match.casefold())) for match, score, _ in similar
+    }
     return [match for match in rank if rank[match] == max(rank.values())][:2]
 
 
@@ -120,7 +122,9 @@ class Registry(dict[str, Entry]):
         """Adds an entry under its name. Raises UserError for a name that is taken."""
         name = name or entry.name
         if name in self:
-            raise UserError(f"{self.kind} {name} is registered twice; give one of them another name")
+            raise UserError(
+                f"{self.kind} {name} is registered twice; give one of them another name"
+            )
         self[name] = entry
         return entry
 
@@ -148,7 +152,9 @@ def load_plugins() -> None:
 @cache
 def _load(path: Path) -> None:
     if obstacle := in_the_way(path):
-        raise UserError(f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another")
+        raise UserError(
+            f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another"
+        )
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")

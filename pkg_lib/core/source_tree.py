@@ -33,18 +33,27 @@ from pkg_lib.core.types import UserError
 log = logging.getLogger(__name__)
 
 MAX_FILES = 200_000  # entries of a tree that are looked at
-MAX_FILE_BYTES = 8 * 2**20  # of one file; tree-sitter needs 60 bytes of memory for each byte of Java
+MAX_FILE_BYTES = (
+    8 * 2**20
+)  # of one file; tree-sitter needs 60 bytes of memory for each byte of Java
 MAX_CHUNKED_BYTES = 4 * 2**20  # of one file that is chunked; of Python it needs 220
 MAX_TREE_BYTES = 512 * 2**20  # of the files of one tree that is held in memory
-MAX_PYTHON_BYTES = 2**20  # of one Python file: `ast` may need 900 bytes of memory for each byte of source
+MAX_PYTHON_BYTES = (
+    2**20
+)  # of one Python file: `ast` may need 900 bytes of memory for each byte of source
 MAX_PYTHON_TREE_BYTES = 256 * 2**20  # of all Python files of a tree: its graph repeats nested texts
 MAX_ARCHIVE_BYTES = 512 * 2**20  # of a zip archive itself; its directory is held in memory
-MAX_RATIO = 200  # decompressed to compressed bytes of one member above RATIO_FROM; source reaches about 20
+MAX_RATIO = (
+    200  # decompressed to compressed bytes of one member above RATIO_FROM; source reaches about 20
+)
 RATIO_FROM = 2**20
 NAMED = 10  # names that a summary gives for each reason
 NAME_CHARACTERS = 80  # of each of them
 NAMES_CHARACTERS = 200  # of all of them in one line
-REASONS_IN_ERROR, NAMES_IN_ERROR = 3, 130  # reasons that an error gives, and characters of all names in it
+REASONS_IN_ERROR, NAMES_IN_ERROR = (
+    3,
+    130,
+)  # reasons that an error gives, and characters of all names in it
 
 NOT_REGULAR = "not a regular file"
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
@@ -401,7 +410,9 @@ def _member(archive: zipfile.ZipFile, place: str, limit: int) -> bytes:
     return bytes(data)
 
 
-def read_each(tree: SourceTree, max_file: int = MAX_FILE_BYTES) -> Iterator[tuple[SourceFile, bytes]]:
+def read_each(
+    tree: SourceTree, max_file: int = MAX_FILE_BYTES
+) -> Iterator[tuple[SourceFile, bytes]]:
     """Read the files of a tree one after another.
 
     Args:

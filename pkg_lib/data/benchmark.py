@@ -17,8 +17,15 @@ from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 # How a solution is judged: as the paper's authors published it, and the benchmark's own way.
 PROTOCOLS = ("pkg-paper", "standard")
 # Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
-DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
-RUNTIME_SECONDS = 5.0  # that the authors' code lets a solution run without tests before it embeds it
+DECODING: dict[str, Any] = {
+    "max_new_tokens": 512,
+    "do_sample": False,
+    "dtype": "bfloat16",
+    "stop": "settled",
+}
+RUNTIME_SECONDS = (
+    5.0  # that the authors' code lets a solution run without tests before it embeds it
+)
 
 
 class Benchmark(ABC):
@@ -30,19 +37,29 @@ class Benchmark(ABC):
 
     name: str
     title: str
-    prompts = ""  # benchmarks of the same prompts give the same one to a task id, and share completions
-    stored_with = ""  # the benchmark whose contexts and completions it judges by other tests; "": its own
+    prompts = (
+        ""  # benchmarks of the same prompts give the same one to a task id, and share completions
+    )
+    stored_with = (
+        ""  # the benchmark whose contexts and completions it judges by other tests; "": its own
+    )
     seconds: float  # of one test process; stored verdicts stay when it changes
-    given: Callable[[Task], str | None] = staticmethod(lambda task: None)  # what a Job's tests are given
+    given: Callable[[Task], str | None] = staticmethod(
+        lambda task: None
+    )  # what a Job's tests are given
     copyable = False  # whether its tasks may stand in results/
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
     corpus = ""  # the only one that it goes with; "": any
     tokenizer = UNICODE  # of BM25 over that corpus; benchmarks of the committed study keep ASCII
-    columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
+    columns: tuple[
+        str, ...
+    ] = ()  # those completed where none is named; (): all that the corpus offers
     in_tokens = False  # whether prompts are cut to `budgets` in the model's tokens: contexts are one model's
     budgets: Mapping[str, int] = {}
-    starts_program = False  # whether a judged program begins with the solution: it may import __future__
+    starts_program = (
+        False  # whether a judged program begins with the solution: it may import __future__
+    )
     selects = True  # whether Reranked and Ideal choose among its solutions
     # Rows of solutions that must pass every task, or none: else the harness is broken.
     controls: Mapping[str, bool] = {"return None": False, "canonical solution": True}
@@ -69,7 +86,9 @@ class Benchmark(ABC):
     def decoding(self, style: str) -> Decoding:
         return Decoding(DECODING | {"style": style})
 
-    def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
+    def prompt(
+        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+    ) -> str:
         """Format(q, C(q)), Equation 10, before the model's chat template; `measure` counts tokens."""
         return TEMPLATES.get_or_fail(style)(task.prompt, context)
 

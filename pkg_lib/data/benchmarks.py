@@ -16,8 +16,15 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         _MBPP,
         EvalPlus(_MBPP, "MBPP+ (first test shown)", "MbppPlus-OriginFmt", "mbppplus"),
         MBPP("mbpp-all", "MBPP (all 974 tasks)", ids=None),
-        MBPP("mbpp-all-asserts", "MBPP (all tests shown)", prompts="mbpp-all-asserts", hint="all tests"),
-        MBPP("mbpp-signature", "MBPP (signature shown)", prompts="mbpp-signature", hint="signature"),
+        MBPP(
+            "mbpp-all-asserts",
+            "MBPP (all tests shown)",
+            prompts="mbpp-all-asserts",
+            hint="all tests",
+        ),
+        MBPP(
+            "mbpp-signature", "MBPP (signature shown)", prompts="mbpp-signature", hint="signature"
+        ),
     ),
 )
 

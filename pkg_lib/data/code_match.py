@@ -22,7 +22,9 @@ _COMMENTS = {  # what is kept (a literal, a block comment), or a comment up to t
     "java": re.compile(rf"({_QUOTED}|`(?:[^`\\]|\\.)*`|/\*.*?\*/)|//[^\n]*", re.S),
 }
 _WORDS = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8"))
-KEYWORDS = Registry("language", {language: frozenset(words.split()) for language, words in _WORDS.items()})
+KEYWORDS = Registry(
+    "language", {language: frozenset(words.split()) for language, words in _WORDS.items()}
+)
 
 
 def match(completion: str, reference: str, language: str = "python") -> dict[str, float]:

@@ -62,7 +62,9 @@ class Corpus:
     name: str
     documents: Callable[..., Iterable[Document]]
     source: str
-    kind: Literal["code", "text", "published", "repository", "java-repository", "library-documents"] = "code"
+    kind: Literal[
+        "code", "text", "published", "repository", "java-repository", "library-documents"
+    ] = "code"
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
@@ -83,14 +85,18 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
         yield Document(f"{prefix}/{name}", text)
     if not count:
         why = tree.skipped.in_one_line() or "there is no .py file in it"
-        raise UserError(f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {why}")
+        raise UserError(
+            f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {why}"
+        )
     tree.skipped.warn(f"corpus {prefix}:{root}")
 
 
 def _textbook() -> Iterator[Document]:
     spec = importlib.util.find_spec("algorithms")
     if spec is None:
-        raise UserError("corpus textbook needs the package algorithms: pip install -r requirements.txt")
+        raise UserError(
+            "corpus textbook needs the package algorithms: pip install -r requirements.txt"
+        )
     return _tree(Path(str(spec.origin)).parent, "textbook")
 
 
@@ -103,9 +109,13 @@ def _directory(name: str) -> Path:
         raise UserError("source: names no directory; write source:DIR")
     directory = expanded(name)
     if not directory.exists():
-        raise UserError(f"corpus source:{shown(name)}: no such directory; give a tree of Python files")
+        raise UserError(
+            f"corpus source:{shown(name)}: no such directory; give a tree of Python files"
+        )
     if not directory.is_dir():
-        raise UserError(f"corpus source:{shown(name)}: it is a file; give the directory that holds it")
+        raise UserError(
+            f"corpus source:{shown(name)}: it is a file; give the directory that holds it"
+        )
     return directory
 
 
@@ -149,13 +159,17 @@ def _structured(name: str) -> Iterator[Document]:
 @cache
 def _stored_graph(place: str) -> StoredGraph:
     """What a database says of a graph; it is asked once in a process."""
-    from pkg_lib.graph import bolt  # here, since pyarrow takes half a second and most corpora need none
+    from pkg_lib.graph import (
+        bolt,
+    )  # here, since pyarrow takes half a second and most corpora need none
 
     with bolt.opened(place) as database:
         stored = database.described()
     if stored.kind not in ("code", "text") or stored.tokenizer not in TOKENIZER_NAMES:
         again = f"write it again with: pkg-lib graph CORPUS --store {place}"
-        raise UserError(f"the graph {stored.name} in {place} does not say what corpus it is; {again}")
+        raise UserError(
+            f"the graph {stored.name} in {place} does not say what corpus it is; {again}"
+        )
     return stored
 
 
@@ -167,8 +181,12 @@ def _database_documents(place: str) -> list[Document]:
 
 
 def _check_place(place: str) -> None:
-    if not is_stored_graph(place):  # what follows the first colon of a part, where several are joined
-        raise UserError("a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone")
+    if not is_stored_graph(
+        place
+    ):  # what follows the first colon of a part, where several are joined
+        raise UserError(
+            "a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone"
+        )
     _stored_graph(place)
 
 
@@ -186,13 +204,20 @@ _ROWS = (
     Corpus("pkg-contexts", published.union, _PAPER),
     Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
     Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA), repository=PYTHON_ALPACA),
-    Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
+    Corpus(
+        "python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual
+    ),
     Corpus("tutorials", text_corpora.tutorials, _HUB(TUTORIALS), "text", repository=TUTORIALS),
     *(Corpus(kind, _no_documents, "what each benchmark brings", kind) for kind in OF_TASKS),
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_place),
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
-    Corpus(GRAPH_DATABASE, _database_documents, "a graph that `graph --store` wrote", check=_check_place),
+    Corpus(
+        GRAPH_DATABASE,
+        _database_documents,
+        "a graph that `graph --store` wrote",
+        check=_check_place,
+    ),
 )
 CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
@@ -215,8 +240,12 @@ def retrieved_by(corpus: str, how: Retrieval) -> str:
         check_tokenizer(how.tokenizer)
         if how.tokenizer == tokenizer_of(corpus):
             how = how._replace(tokenizer="")
-    forms = zip(("embedder {}", "top {}", "{} characters", "tokenizer {}"), how, Retrieval(), strict=True)
-    return ", ".join([corpus, *(form.format(value) for form, value, usual in forms if value != usual)])
+    forms = zip(
+        ("embedder {}", "top {}", "{} characters", "tokenizer {}"), how, Retrieval(), strict=True
+    )
+    return ", ".join(
+        [corpus, *(form.format(value) for form, value, usual in forms if value != usual)]
+    )
 
 
 def retrieval(name: str) -> tuple[str, Retrieval]:
@@ -285,7 +314,9 @@ def parts(name: str) -> list[tuple[Corpus, list[str]]]:
         prefix, *value = part.split(":", 1)
         corpus = prefixes.get(prefix) if value else None
         if value and corpus is None and part not in CORPORA:
-            raise unknown("corpus", f"{prefix}:", [f"{known}:" for known in prefixes], f"in '{part}'")
+            raise unknown(
+                "corpus", f"{prefix}:", [f"{known}:" for known in prefixes], f"in '{part}'"
+            )
         pairs.append((corpus, value) if corpus else (CORPORA.get_or_fail(part), []))
     return pairs
 

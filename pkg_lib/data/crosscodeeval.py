@@ -41,7 +41,9 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
         return text[: end.end()] if end and end.start() else text
     for newline in re.finditer("\n", text):
         part = text[: newline.start()].rstrip()
-        if part and not parse_errors(parse((prompt + part).encode("utf8", "replace"), "python").root_node):
+        if part and not parse_errors(
+            parse((prompt + part).encode("utf8", "replace"), "python").root_node
+        ):
             return part
     return text
 
@@ -50,7 +52,9 @@ def report(path: Path, language: str) -> Iterator[str]:
     """The means of the measures of a file's completions in percent, one a line. UserError for none."""
     tasks = load_crosscodeeval(language)
     title = "completions: task_id and completion a line"
-    completions = dict(read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"]))))
+    completions = dict(
+        read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"])))
+    )
     known = [t for t in tasks if t.id in completions]
     if not known:
         raise UserError(f"{path} holds no completion of a task of {DATA.title}'s {language}")

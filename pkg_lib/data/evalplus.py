@@ -17,7 +17,9 @@ from pkg_lib.execution.sandbox import Job, Limits
 VARIABLE = "PKG_EVALPLUS_DIR"
 BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that decide, in a task's `test`
 # The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
-CHANGED = "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
+CHANGED = (
+    "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
+)
 CHANGED = frozenset(map(int, f"{CHANGED} 436 454 468 471".split()))
 # The published tests are not quite the official evaluator's: that of HumanEval/32 unpacks a float, so that
 # nothing passes, and floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks. The
@@ -30,7 +32,9 @@ MENDED = {
 # Where expected values would be too large to print, the test computes them beside the candidate's. Reference
 # solutions take up to 14 s of processor time there and up to 3 s elsewhere.
 COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
-ANSWERS_TOO_LONG = {"MBPP/255"}  # 128 million strings in one, which do not go to tests in another process
+ANSWERS_TOO_LONG = {
+    "MBPP/255"
+}  # 128 million strings in one, which do not go to tests in another process
 
 
 FIELDS: Kinds = {"task_id": (str, int), "test": str}
@@ -42,7 +46,12 @@ class EvalPlus(Benchmark):
     seconds = 15.0
 
     def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
-        self.base, self.name, self.title, self.file = base, f"{base.name}+", title, f"{file}.jsonl.gz"
+        self.base, self.name, self.title, self.file = (
+            base,
+            f"{base.name}+",
+            title,
+            f"{file}.jsonl.gz",
+        )
         self.prompts, self.stored_with = base.prompts, base.name
         source = f"{self.file} of github.com/evalplus/{repository}_release"
         self.data = DataSet(title, VARIABLE, source, (f"evalplus/{repository}",))
@@ -58,7 +67,12 @@ class EvalPlus(Benchmark):
     def tasks(self) -> list[Task]:
         plus = dict(self.data.records((self.file,), self._read, FIELDS))
         return [
-            replace(t, benchmark=self.name, test=t.test + BETWEEN + plus[t.id][0], solution=plus[t.id][1])
+            replace(
+                t,
+                benchmark=self.name,
+                test=t.test + BETWEEN + plus[t.id][0],
+                solution=plus[t.id][1],
+            )
             for t in self.base.tasks()
             if t.id in plus
         ]

@@ -37,7 +37,9 @@ def shown_examples(prompt: str, name: str) -> tuple[str, ...]:
     text = text.replace("\\\\", "\\")  # a docstring's escapes
     for match in re.finditer(rf"(>>>[ \t]*)?(\b{re.escape(name)}\()", text):
         rest = text[match.start(2) :][:LONGEST]
-        call = next((p for p in _ending(rest, ")") if any(a is not None for a in _calls(p, name))), "")
+        call = next(
+            (p for p in _ending(rest, ")") if any(a is not None for a in _calls(p, name))), ""
+        )
         if call and (value := _value(rest[len(call) :], bool(match[1]))):
             found.setdefault(call, f"assert {call} == {value}")
     return tuple(found.values())
@@ -54,7 +56,9 @@ def _calls(source: str, name: str) -> list[list[Any] | None]:
         (statement,) = syntax_tree(source.strip()).body
     except BROKEN:
         return []
-    calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
+    calls = [
+        n for n in ast.walk(statement) if isinstance(n, ast.Call) and ast.unparse(n.func) == name
+    ]
     return [None if c.keywords else _literals(c.args) for c in calls]
 
 
@@ -69,7 +73,9 @@ def _literals(nodes: Sequence[ast.expr | str]) -> list[Any] | None:
 def _value(rest: str, doctest: bool) -> str:
     """The literal that the text after a call names; "" without one."""
     between = BETWEEN.match(rest)
-    if not between or ("\n" in between[0].rstrip(" \t") and not doctest and "Output" not in between[0]):
+    if not between or (
+        "\n" in between[0].rstrip(" \t") and not doctest and "Output" not in between[0]
+    ):
         return ""
     after = rest[between.end() :]
     line = after.split("\n", 1)[0]
@@ -91,7 +97,9 @@ def _changed(value: Any, draw: random.Random) -> Any:
     if isinstance(value, bool):
         return draw.random() < 0.5
     if isinstance(value, int | float):
-        return draw.choice([value, value + 1, value - 1, value * 2, type(value)(draw.randint(0, 20))])
+        return draw.choice(
+            [value, value + 1, value - 1, value * 2, type(value)(draw.randint(0, 20))]
+        )
     if isinstance(value, dict):
         return {k: _changed(v, draw) for k, v in value.items() if draw.random() < 0.9}
     if not isinstance(value, str | list | tuple) or not value:

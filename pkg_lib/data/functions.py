@@ -18,7 +18,9 @@ WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before t
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
 PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
 NAME = "repoeval"
-DATA = DataSet("RepoEval", "PKG_REPOEVAL_DIR", "datasets.zip of RepoCoder (github.com/microsoft/CodeT)")
+DATA = DataSet(
+    "RepoEval", "PKG_REPOEVAL_DIR", "datasets.zip of RepoCoder (github.com/microsoft/CodeT)"
+)
 FILE = "function_level_completion_2k_context_codex.test.jsonl"
 
 
@@ -55,7 +57,11 @@ class RepoTask(Task):
     @property
     def span(self) -> tuple[str, int, int]:
         """(path, first, last line from 1) of the function; without a head, of its body and a line more."""
-        return self.path, self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1), self.gold[1]
+        return (
+            self.path,
+            self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1),
+            self.gold[1],
+        )
 
     @property
     def query(self) -> str:
@@ -71,7 +77,10 @@ class RepoTask(Task):
     def record(self) -> dict[str, Any]:
         """The task in RepoEval's form, with what that lacks beside."""
         places = ("fpath_tuple", "context_start_lineno", "lineno", "def_lineno")
-        about = {name: getattr(self, name) for name in places} | {"task_id": self.id, "tests": self.tests}
+        about = {name: getattr(self, name) for name in places} | {
+            "task_id": self.id,
+            "tests": self.tests,
+        }
         about |= {"ground_truth": self.solution, "function_name": self.entry_point}
         return {"prompt": self.prompt, "metadata": about}
 
@@ -85,17 +94,25 @@ def load_repoeval() -> list[RepoTask]:
     tasks = []
     for task in DATA.records((FILE, f"{FILE}.gz"), _task):
         name = task.id.removesuffix("/idx").replace("--", "_")
-        tasks.append(replace(task, id=f"{name}/{next(numbers[name])}") if task.id.endswith("/idx") else task)
+        tasks.append(
+            replace(task, id=f"{name}/{next(numbers[name])}") if task.id.endswith("/idx") else task
+        )
     return tasks
 
 
 def _task(row: dict[str, Any]) -> RepoTask:
     about = row["metadata"]
-    prompt, name, start = str(row["prompt"]), str(about["function_name"]), int(about["context_start_lineno"])
+    prompt, name, start = (
+        str(row["prompt"]),
+        str(about["function_name"]),
+        int(about["context_start_lineno"]),
+    )
     head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, start)
     place, line = tuple(map(str, about["fpath_tuple"])), int(about["lineno"])
     body, tests = str(about["ground_truth"]), "\n".join(about.get("tests", ()))
-    return RepoTask(str(about["task_id"]), NAME, prompt, name, tests, body, place, start, line, int(head))
+    return RepoTask(
+        str(about["task_id"]), NAME, prompt, name, tests, body, place, start, line, int(head)
+    )
 
 
 def _head(prompt: str, function: str, start: int) -> int:
@@ -132,7 +149,9 @@ def below(path: str, places: tuple[str, ...]) -> bool:
 
 def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunction]:
     """Functions of the package's own code, not of its tests, with a body of MIN_LINES to MAX_LINES lines."""
-    code = [p for p in files if below(p, package.sources) and not below(p, (*package.tests, "tests"))]
+    code = [
+        p for p in files if below(p, package.sources) and not below(p, (*package.tests, "tests"))
+    ]
     every = (f for p in code for f in functions(p, files[p]))
     return [f for f in every if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
 
@@ -147,7 +166,9 @@ def _within(path: str, node: ast.AST, outer: str, lines: list[str]) -> Iterator[
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if body := _body(child, lines):
-                yield MaskableFunction(path, child.name, outer + child.name, first_line(child), body)
+                yield MaskableFunction(
+                    path, child.name, outer + child.name, first_line(child), body
+                )
         else:
             name = f"{child.name}." if isinstance(child, ast.ClassDef) else ""
             yield from _within(path, child, outer + name, lines)
@@ -169,15 +190,26 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
 
 
-def as_task(package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]) -> RepoTask:
+def as_task(
+    package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]
+) -> RepoTask:
     """The function as a task: what precedes its body, cut to PROMPT_CHARACTERS, never within its head."""
     lines, (first, last) = text.split("\n"), function.body
     sizes = accumulate(len(line) + 1 for line in reversed(lines[: first - 1]))
     start = min(function.first - 1, first - 1 - sum(size <= PROMPT_CHARACTERS for size in sizes))
     name = f"{package.name}/{function.path.removesuffix('.py')}:{function.qualified}"
     prompt = "".join(line + "\n" for line in lines[start : first - 1])
-    texts = (name, "packages", prompt, function.name, "\n".join(tests), "\n".join(lines[first - 1 : last]))
-    return RepoTask(*texts, (package.name, *function.path.split("/")), start, first - 1, function.first - 1)
+    texts = (
+        name,
+        "packages",
+        prompt,
+        function.name,
+        "\n".join(tests),
+        "\n".join(lines[first - 1 : last]),
+    )
+    return RepoTask(
+        *texts, (package.name, *function.path.split("/")), start, first - 1, function.first - 1
+    )
 
 
 def replaced(task: RepoTask, text: str, body: str) -> str:

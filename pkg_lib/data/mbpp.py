@@ -16,10 +16,18 @@ from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job
 
 HUB = ("google-research-datasets/mbpp", "full")
-DATA = DataSet("MBPP", "PKG_MBPP_DIR", "mbpp.jsonl of github.com/google-research/google-research", HUB)
-FIELDS: Kinds = {"task_id": int, "test_list": list, **dict.fromkeys(("text", "code", "test_setup_code"), str)}
+DATA = DataSet(
+    "MBPP", "PKG_MBPP_DIR", "mbpp.jsonl of github.com/google-research/google-research", HUB
+)
+FIELDS: Kinds = {
+    "task_id": int,
+    "test_list": list,
+    **dict.fromkeys(("text", "code", "test_setup_code"), str),
+}
 TEST_SPLIT = range(11, 511)
-SEPARATOR = "\n# ---\n"  # between setup code and assertions in a task's `test`, which so runs as it stands
+SEPARATOR = (
+    "\n# ---\n"  # between setup code and assertions in a task's `test`, which so runs as it stands
+)
 
 # Their tests need the solution's own classes, or hand it a type, which is no plain data.
 OWN_CLASSES = ("MBPP/367", "MBPP/533", "MBPP/601", "MBPP/927")
@@ -54,11 +62,18 @@ class MBPP(Benchmark):
 
     def _numbered(self, row: dict[str, Any]) -> tuple[int, Task]:
         code = row["code"].replace("\r\n", "\n")
-        setup, *tests = (text.replace("\r\n", "\n") for text in (row["test_setup_code"], *row["test_list"]))
+        setup, *tests = (
+            text.replace("\r\n", "\n") for text in (row["test_setup_code"], *row["test_list"])
+        )
         function, head = _tested_function(tests[0], code)
         shown = {"first test": f"Test: {tests[0]}", "signature": f"Function: {head}"}
         shown["all tests"] = "\n".join(("\nYour code should pass these tests:", *tests))
-        texts = (f"{row['text']}\n{shown[self.hint]}", function, SEPARATOR.join([setup, *tests]), code)
+        texts = (
+            f"{row['text']}\n{shown[self.hint]}",
+            function,
+            SEPARATOR.join([setup, *tests]),
+            code,
+        )
         return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
 
     def program(self, task: Task, solution: str) -> str:

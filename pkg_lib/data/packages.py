@@ -50,23 +50,31 @@ class Package:
         """The directory of its sources, fetched at the first call. UserError where it cannot be had."""
         if self.root:
             return self.root
-        return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(".tar.gz")
+        return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(
+            ".tar.gz"
+        )
 
     def files(self) -> dict[str, str]:
         """path -> text of every Python file, tests among them."""
         return read_python(self.tree)
 
 
-_ROWS = ({k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in PINNED["python"])
+_ROWS = (
+    {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in PINNED["python"]
+)
 PACKAGES: Registry[Package] = Registry("package", (Package(**row) for row in _ROWS))
 
 
-def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()) -> Package:
+def local(
+    root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()
+) -> Package:
     """A directory of the user's as a package. UserError where a place is not there."""
     places = [PurePosixPath(p).as_posix() for p in (*sources, *tests)]
     for place in places:
         if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
-            raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
+            raise UserError(
+                f"{root} has no {place}; name packages and tests as they lie below the directory"
+            )
     code, deciding = tuple(places[: len(sources)]), tuple(places[len(sources) :])
     return Package(absolute(root).name, "", "", "", code, deciding, "", tuple(libraries), root)
 
@@ -114,7 +122,9 @@ def _download(file: Path, project: str, npm_path: str) -> None:
                 address = file_url(page.text, str(page.url), file.name)
             data = client.get(address).raise_for_status().content
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        raise UserError(f"{file.name} cannot be had ({e!r}); put it into {file.parent} by hand") from e
+        raise UserError(
+            f"{file.name} cannot be had ({e!r}); put it into {file.parent} by hand"
+        ) from e
     write_bytes(file, data)
 
 

@@ -73,9 +73,15 @@ def union() -> Iterator[Document]:
     for path in sorted((paper_dir() / "contexts").glob("*.jsonl")):
         if "block" not in path.name:
             kept = answers if path.name.startswith("voyage_code") else functions
-            kept |= dict.fromkeys(text for texts in read_records(path, TITLE, _texts) for text in texts)
-    yield from (Document(f"pkg-contexts/answer-{digest(t)[:12]}", t, kind="answer") for t in answers)
-    yield from (Document(f"pkg-contexts/function-{digest(t)[:12]}", t, unit="function") for t in functions)
+            kept |= dict.fromkeys(
+                text for texts in read_records(path, TITLE, _texts) for text in texts
+            )
+    yield from (
+        Document(f"pkg-contexts/answer-{digest(t)[:12]}", t, kind="answer") for t in answers
+    )
+    yield from (
+        Document(f"pkg-contexts/function-{digest(t)[:12]}", t, unit="function") for t in functions
+    )
 
 
 def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:
@@ -86,7 +92,9 @@ def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:
 def _texts(row: dict[str, Any]) -> list[str]:
     """A row's answer, or its functions, best first: texts, or [similarity, text] pairs."""
     value = row.get("problem", row.get("content")) or []
-    texts = [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
+    texts = (
+        [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
+    )
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a context is not text")
     return texts

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Annotated
 
 import yaml
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.dataclasses import dataclass
 
 from pkg_lib.core.reading import read_text
@@ -39,16 +46,22 @@ def read_questions(path: Path) -> list[Question]:
     try:
         content = yaml.safe_load(read_text(path, "give a YAML file of questions"))
         rows = content.get("questions") if isinstance(content, dict) else None
-        questions = TypeAdapter(Annotated[list[Question], Field(min_length=1)]).validate_python(rows)
+        questions = TypeAdapter(Annotated[list[Question], Field(min_length=1)]).validate_python(
+            rows
+        )
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
-        at = " ".join(["questions", *(str(p + 1) if isinstance(p, int) else p for p in first["loc"])])
+        at = " ".join(
+            ["questions", *(str(p + 1) if isinstance(p, int) else p for p in first["loc"])]
+        )
         raise UserError(f"{path}: {at}: {first['msg']}") from e
     except RecursionError as e:
         raise UserError(f"{path}: no YAML can be read (it is nested too deep)") from e
     except (ValueError, yaml.YAMLError) as e:
         raise UserError(f"{path}: no YAML can be read ({' '.join(str(e).split())})") from e
-    if twice := next((q.id for i, q in enumerate(questions) if q.id in {p.id for p in questions[:i]}), None):
+    if twice := next(
+        (q.id for i, q in enumerate(questions) if q.id in {p.id for p in questions[:i]}), None
+    ):
         raise UserError(f"{path}: two questions have the id {twice}")
     return questions
 

@@ -29,13 +29,17 @@ class DataSet:
 
     @property
     def home(self) -> str:
-        return f"directory in {self.variable}" + (f", else hub: {self.on_hub[0]}" if self.on_hub else "")
+        return f"directory in {self.variable}" + (
+            f", else hub: {self.on_hub[0]}" if self.on_hub else ""
+        )
 
     @property
     def asks_hub(self) -> bool:
         return bool(self.on_hub) and not os.environ.get(self.variable)
 
-    def records(self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
+    def records(
+        self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()
+    ) -> list[T]:
         """Read the records of the first file that is there, or else of the hub.
 
         Args:
@@ -51,7 +55,9 @@ class DataSet:
             UserError: The directory holds none of the files, or the file is damaged.
         """
         unpack = ", unpack it," if ".zip" in self.source else ""
-        advice = f"download {self.source}{unpack} and set {self.variable} to the directory of {names[0]}"
+        advice = (
+            f"download {self.source}{unpack} and set {self.variable} to the directory of {names[0]}"
+        )
         if folder := os.environ.get(self.variable):
             if path := next((p for n in names if reading.is_there(p := Path(folder, n))), None):
                 return read_records(path, self.title, make, fields)
@@ -88,7 +94,9 @@ class DataSet:
         for path in (place, place.with_name(f"{name}.zip")):
             if path.exists() and (files := read_python(path)):
                 return files
-        raise UserError(f"{place} (or .zip) with Python files is not there; put it there ({self.variable})")
+        raise UserError(
+            f"{place} (or .zip) with Python files is not there; put it there ({self.variable})"
+        )
 
 
 def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
@@ -112,8 +120,19 @@ def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Field
             if why := reading.fault_of(row, fields):
                 raise ValueError(why)
             records.append(make(row))
-        except (LookupError, ValueError, TypeError, AttributeError, SyntaxError, RecursionError) as e:
-            reason = f"field {e} is missing" if isinstance(e, KeyError) else " ".join(str(e)[:200].split())
+        except (
+            LookupError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            SyntaxError,
+            RecursionError,
+        ) as e:
+            reason = (
+                f"field {e} is missing"
+                if isinstance(e, KeyError)
+                else " ".join(str(e)[:200].split())
+            )
             why = f"it is no record of {title} ({reason})"
             raise reading.Damaged.of(path, why, number) from e
     if not records:

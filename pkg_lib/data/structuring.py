@@ -42,7 +42,9 @@ FIELDS: Kinds = {
 }
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
-CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
+CHARS_A_TOKEN = (
+    3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
+)
 MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS
 MAX_TITLE = 200  # characters of a document's title before the text of a later section
 LONG = SPLIT, SKIP = ("split", "skip")  # what to do with longer documents
@@ -105,11 +107,15 @@ def structure(
     if structurer not in (*STRUCTURERS, "llm"):
         raise unknown("structurer", structurer, (*STRUCTURERS, "llm"))
     if (structurer == "llm") != bool(model):
-        raise UserError(f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model")
+        raise UserError(
+            f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model"
+        )
     if long_documents not in ("", *LONG):
         raise unknown("choice of --long-documents", long_documents, LONG)
     if long_documents and not model:
-        raise UserError(f"structurer {structurer} takes documents of any length; leave --long-documents out")
+        raise UserError(
+            f"structurer {structurer} takes documents of any length; leave --long-documents out"
+        )
     documents = corpora.load_corpus(corpus)
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
@@ -125,7 +131,10 @@ def structure(
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
         parts = [sections(document) for document in documents]
         of_parts, about = asked.structure([p for of in parts for p in of], f"{slug(corpus)}.jsonl")
-        log |= about | {"sections": len(of_parts), "split_documents": sum(len(of) > 1 for of in parts)}
+        log |= about | {
+            "sections": len(of_parts),
+            "split_documents": sum(len(of) > 1 for of in parts),
+        }
         log["rejected_sections"] = {s.document: s.reason for s in of_parts if s.value is None}
         by_part = {s.document: s for s in of_parts}
         values = [
@@ -140,7 +149,9 @@ def structure(
     log |= {"rejected_by_reason": reasons(rejected), "versions": versions()}
     name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
     pairs = zip(documents, values, strict=True)
-    write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in pairs))
+    write_jsonl(
+        folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in pairs)
+    )
     write_json(results / "structured" / f"{name}.log.json", log)
     return log
 
@@ -162,7 +173,10 @@ def sections(document: Document) -> list[Document]:
     pieces = split_long(document.text, document.kind, MAX_CHARS - len(heading))
     pieces = [piece for piece in pieces if piece.strip()]
     texts = [pieces[0], *(heading + piece for piece in pieces[1:])]
-    return [replace(document, id=f"{document.id}, part {n}", text=text) for n, text in enumerate(texts, 1)]
+    return [
+        replace(document, id=f"{document.id}, part {n}", text=text)
+        for n, text in enumerate(texts, 1)
+    ]
 
 
 def joined(document: Document, parts: list[Structured]) -> Structured:
@@ -188,7 +202,9 @@ def joined(document: Document, parts: list[Structured]) -> Structured:
 class Structurer(Generator):
     """The model of the `llm` structurer. A request's `sample` is the attempt, counted from 1."""
 
-    def __init__(self, model: str, answers: Path, results: Path, backend: Backend | None = None) -> None:
+    def __init__(
+        self, model: str, answers: Path, results: Path, backend: Backend | None = None
+    ) -> None:
         parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": MAX_NEW_TOKENS}
         parameters |= {"stage": "structure", "style": model_spec(model).style}
         decoding = Decoding(parameters, stop=lambda text: False, slots=16)
@@ -198,7 +214,9 @@ class Structurer(Generator):
         parameters = self.decoding.parameters | {"attempt": sample, "sample": 0}
         return digest(self.model, self.revision, text, json.dumps(parameters, sort_keys=True))[:32]
 
-    def structure(self, documents: list[Document], file: str) -> tuple[list[Structured], dict[str, Any]]:
+    def structure(
+        self, documents: list[Document], file: str
+    ) -> tuple[list[Structured], dict[str, Any]]:
         """One entry a document, in order, and the log; a round of attempts is one batch for the model."""
         prompts = {d.id: PROMPT.format(text=d.text.strip("\n")) for d in documents}
         waiting, asked, last = dict(prompts), 0, {}
@@ -206,19 +224,32 @@ class Structurer(Generator):
         invalid: list[tuple[str, str]] = []
         for attempt in range(1, RETRIES + 2):
             requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
-            asked += self.complete((Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring")
+            asked += self.complete(
+                (Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring"
+            )
             for r in requests:
                 answers.append(self.cache.rows[self.key(r.text, attempt)])
-                last[r.task_id] = read_answer(r.task_id, answers[-1].raw, answers[-1].finish, attempt)
+                last[r.task_id] = read_answer(
+                    r.task_id, answers[-1].raw, answers[-1].finish, attempt
+                )
             rejected = {i: last[i].reason for i in waiting if last[i].value is None}
             invalid += rejected.items()
-            waiting = {i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()}
+            waiting = {
+                i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()
+            }
         values = [last[d.id] for d in documents]
         first = sum(s.value is not None and s.attempts == 1 for s in values)
         log = {"model": self.model, "revision": self.revision, "retries_allowed": RETRIES}
-        log |= {"max_new_tokens": MAX_NEW_TOKENS, "answers": len(answers), "asked_in_this_run": asked}
+        log |= {
+            "max_new_tokens": MAX_NEW_TOKENS,
+            "answers": len(answers),
+            "asked_in_this_run": asked,
+        }
         log |= {"retries": len(answers) - len(documents), "valid_at_first_answer": first}
-        log |= {"validity_rate": _share(first, len(values)), "invalid_answers_by_reason": reasons(invalid)}
+        log |= {
+            "validity_rate": _share(first, len(values)),
+            "invalid_answers_by_reason": reasons(invalid),
+        }
         log["validity_rate_with_retries"] = _share(len(values) - len(waiting), len(values))
         log["prompt_tokens"] = sum(a.prompt_tokens for a in answers)
         log["new_tokens"] = sum(len(a.tokens) for a in answers)
@@ -267,8 +298,15 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
         common += (expected & present).total()
         texts = ["".join(text.split()) for _, text in strings]
         codes = ["".join(text.split()) for key, text in references if key == "code"]
-        examples, same = examples + len(codes), same + sum(any(c in text for text in texts) for c in codes)
-    shares = {"documents": len(by_document), "headings_words": words, "words": _share(common, words)}
+        examples, same = (
+            examples + len(codes),
+            same + sum(any(c in text for text in texts) for c in codes),
+        )
+    shares = {
+        "documents": len(by_document),
+        "headings_words": words,
+        "words": _share(common, words),
+    }
     shares |= {"words_added": _share(other - common, other), "headings_code_examples": examples}
     return shares | {"code_examples": _share(same, examples)}
 
@@ -295,7 +333,12 @@ def _words(strings: list[tuple[str, str]]) -> Counter[str]:
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
     """A text corpus' JSON: what is stored for structured:FILE, else by the structurer of the kind."""
-    names = (name for part, values in corpora.parts(corpus) if part.prefix == "structured" for name in values)
+    names = (
+        name
+        for part, values in corpora.parts(corpus)
+        if part.prefix == "structured"
+        for name in values
+    )
     files = map(corpora.structured_file, names)
     stored = {s.document: s for file in files for s in load_structured(file, documents)}
     return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
@@ -308,6 +351,8 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     for row in read_rows(path, FIELDS):
         name, text = row["document"], row.pop("text_sha256")
         if current.get(name, text) != text:
-            raise UserError(f"{path}: {name} has changed since it was structured; structure the corpus again")
+            raise UserError(
+                f"{path}: {name} has changed since it was structured; structure the corpus again"
+            )
         values.append(Structured(**{name: row[name] for name in Structured.__slots__}))
     return values

@@ -59,7 +59,9 @@ def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[
             if not isinstance(value, str):
                 raise UserError(f"{where}: field {field} is no text; choose another corpus")
             if len(value) > limits.MAX_ROW_BYTES:
-                raise UserError(f"{where}: field {field} is longer than {limits.MAX_ROW_BYTES:,} characters")
+                raise UserError(
+                    f"{where}: field {field} is longer than {limits.MAX_ROW_BYTES:,} characters"
+                )
         yield values
 
 
@@ -70,7 +72,9 @@ def python_docs() -> Iterator[Document]:
     if not folder.is_dir():
         why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
         archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
-        raise NotAtHand(f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}")
+        raise NotAtHand(
+            f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}"
+        )
     parts = _parts(folder)
     root = parts[0].parent if parts else folder
     count = 0
@@ -101,14 +105,23 @@ def is_another_manual() -> bool:
 
 def _parts(folder: Path) -> list[Path]:
     """tutorial/ and howto/ of Python's documentation, its sources before its HTML; none for another tree."""
-    bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
+    bases = (
+        folder / "html" / "_sources",
+        folder / "_sources",
+        folder / "html",
+        folder / "Doc",
+        folder,
+    )
     manuals = ([base / part for part in _PARTS] for base in bases)
     return next((parts for parts in manuals if all(map(Path.is_dir, parts))), [])
 
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
     """The documents of one page, named by it and, behind #, by the section's title."""
-    from pkg_lib.graph.text.structure import cut, main_part  # docutils is not needed for a corpus of code
+    from pkg_lib.graph.text.structure import (
+        cut,
+        main_part,
+    )  # docutils is not needed for a corpus of code
 
     page = str(main_part(page)) if kind == "html" else page
     used: set[str] = set()
@@ -146,7 +159,9 @@ def package_place(package: str) -> tuple[Path, Path]:
     place = base.joinpath(top, *inner)
     place = place if place.is_dir() else place.with_suffix(".py")
     if origin.suffix != ".py" or not place.exists():
-        raise UserError(f"corpus docstrings:{package}: no such package; pip install it or name another")
+        raise UserError(
+            f"corpus docstrings:{package}: no such package; pip install it or name another"
+        )
     return base, place
 
 
@@ -181,7 +196,11 @@ def definitions(source: str) -> Iterator[tuple[str, str, str]]:
     """
     body, listed = syntax_tree(source).body, None
     for node in body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and listed is None:
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "__all__"
+            and listed is None
+        ):
             with suppress(ValueError, TypeError):
                 listed = set(ast.literal_eval(node.value))
     for node in body:

@@ -61,7 +61,9 @@ class Server:
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
-        self.allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
+        self.allowed = (
+            None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
+        )
         preloaded = filesystem.loaded(paths) if setup["preload"] else None
         packages = preloaded if everything else setup["allowed"]
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
@@ -70,7 +72,9 @@ class Server:
         self.command = [started, *setup["command"]] if started else []
         self.plan = confine.enter(setup["deny"], shown, paths, started)
         program = syscalls.program(1, read_only=False, starts=bool(started))
-        self.program = confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
+        self.program = (
+            confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
+        )
         for name in ("confine", "filesystem", "finder", "runner", "syscalls", "wire"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
@@ -100,7 +104,9 @@ class Server:
         """The system call filter for the process that calls this, or None where there is none."""
         if self.program or not self.plan.filtered:
             return self.program
-        return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
+        return confine.loadable(
+            syscalls.program(os.getpid(), read_only=True, starts=bool(self.command))
+        )
 
 
 def judge(server: Server, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
@@ -114,7 +120,9 @@ def judge(server: Server, request: dict[str, Any], files: list[int]) -> dict[str
     return verdict | {"seconds": seconds}
 
 
-def supervised(server: Server, request: dict[str, Any], files: list[int], number: int) -> dict[str, Any]:
+def supervised(
+    server: Server, request: dict[str, Any], files: list[int], number: int
+) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
     nonce, limit, apart = os.urandom(NONCE), request["seconds"], "P"
     server.before = {}
@@ -133,14 +141,18 @@ def supervised(server: Server, request: dict[str, Any], files: list[int], number
         theirs.close()
         kind, end = wait(server, [pid], ours.fileno(), nonce, started, limit)
         if request["apart"] and kind == "P":
-            apart, end = judged_apart(server, number, limit, pid, [ours.fileno(), *files[1:]], started)
+            apart, end = judged_apart(
+                server, number, limit, pid, [ours.fileno(), *files[1:]], started
+            )
             kind = ""
             if apart == "P":  # now the sample has the tests too
                 server.before[pid] = spent(server, pid)
                 kind, end = wait(server, [pid], ours.fileno(), nonce, time.monotonic(), limit)
         seconds = time.monotonic() - started
         if not (kind or end) and apart in ("P", "S"):
-            with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
+            with open(
+                os.pidfd_open(pid), "rb"
+            ) as dead:  # if it was killed, its files closed a moment before
                 select.select([dead], [], [], 0.1)
         locked = kind == "I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -222,7 +234,13 @@ def stop_judge(server: Server, patience: float = 0) -> int:
 
 
 def sample(
-    server: Server, job: dict[str, Any], files: list[int], number: int, out: int, said: int, nonce: bytes
+    server: Server,
+    job: dict[str, Any],
+    files: list[int],
+    number: int,
+    out: int,
+    said: int,
+    nonce: bytes,
 ) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
     try:
@@ -244,17 +262,23 @@ def sample(
         if select.select([out], [], [], 0)[0]:
             os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
-            os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
+            os.set_inheritable(
+                out, True
+            )  # an end of the pipe that closes is taken for the sample's own end
             texts = {"SOLUTION": solution.replace("\0", ""), "TEST": test}
             os.execve(
-                server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
+                server.command[0],
+                server.command,
+                {k: v.encode("utf8", "replace") for k, v in texts.items()},
             )
     except OSError as e:
         os.pwrite(said, f"sandbox setup: {e}".encode(), 0)
         os.write(out, nonce + b"I")
         os._exit(0)
     gc.enable()
-    runner.run(solution, test, job["apart"], out, said, nonce, server.allowed, partial(anew, server))
+    runner.run(
+        solution, test, job["apart"], out, said, nonce, server.allowed, partial(anew, server)
+    )
 
 
 def anew(server: Server) -> None:
@@ -367,7 +391,10 @@ def read_verdict(kind: str, end: str, status: int, limit: float) -> dict[str, An
         return {"kind": end, "text": f"no verdict within {limit:g} s" if end == "T" else BUSY}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
         names = {s.value: s.name for s in signal.Signals}
-        return {"kind": "E", "text": f"killed by {names.get(number := os.WTERMSIG(status), number)}"}
+        return {
+            "kind": "E",
+            "text": f"killed by {names.get(number := os.WTERMSIG(status), number)}",
+        }
     return {"kind": "E", "text": "ended before the tests completed"}
 
 

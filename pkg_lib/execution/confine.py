@@ -43,7 +43,14 @@ class Confinement:
 
 
 def _prctl(option: int, value: int = 0, third: int = 0) -> None:
-    call("prctl", option, ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0))
+    call(
+        "prctl",
+        option,
+        ctypes.c_ulong(value),
+        ctypes.c_ulong(third),
+        ctypes.c_ulong(0),
+        ctypes.c_ulong(0),
+    )
 
 
 def die_with_parent() -> None:
@@ -54,12 +61,16 @@ def die_with_parent() -> None:
 def enter(deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
     """The layers but those in `deny`; the plan: samples read `shown`, list `folders` and may start `run`."""
     plan = Confinement()
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)  # who is orphaned becomes this process's, so that none is lost
+    _prctl(
+        PR_SET_CHILD_SUBREAPER, 1
+    )  # who is orphaned becomes this process's, so that none is lost
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
         if "namespaces" in deny or platform.machine() not in SYS_CLONE:
-            raise OSError(0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}")
+            raise OSError(
+                0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}"
+            )
         _unshare_all()
         filesystem.own_root(shown, platform.machine(), user or os.geteuid(), user or os.getegid())
         plan.namespaces, plan.processes = True, PROCESSES
@@ -90,7 +101,11 @@ def _unshare_all() -> None:
         call("unshare", wanted)
         return
     call("unshare", wanted | NEWUSER)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as f:
             f.write(text)
 
@@ -168,8 +183,14 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     die_with_parent()
     if plan.rules >= 0:
         filesystem.restrict(plan.rules)
-    active: dict[str, bool | str] = {"rlimits": True, "no new privileges": True, "capabilities dropped": True}
-    active["system call filter"] = _filter(program) if program else "not for this machine, or switched off"
+    active: dict[str, bool | str] = {
+        "rlimits": True,
+        "no new privileges": True,
+        "capabilities dropped": True,
+    }
+    active["system call filter"] = (
+        _filter(program) if program else "not for this machine, or switched off"
+    )
     root = os.geteuid() == 0 and not program
     active["process-count limit"] = "root is exempt from RLIMIT_NPROC" if root else True
     return active

@@ -35,7 +35,9 @@ def split_detail(detail: str) -> tuple[str, str]:
 
 def statement_at(number: str, test: str) -> str:
     """The statement that starts at a line of the tests, counted from 1; "" where there is none."""
-    lines = test.splitlines()[int(number[:6]) - 1 :][:20] if number.isdecimal() and number > "0" else []
+    lines = (
+        test.splitlines()[int(number[:6]) - 1 :][:20] if number.isdecimal() and number > "0" else []
+    )
     for end in range(1, len(lines) + 1):
         with contextlib.suppress(SyntaxError):
             compile(text := "\n".join(lines[:end]).strip(), "", "exec", dont_inherit=True)

@@ -24,17 +24,35 @@ SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
 READ_FILE, READ_DIR, WRITE_FILE, EXECUTE = 4, 8, 2, 1
 LISTED_BY_NOBODY = 0o111
-RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many rights on files it knows
+RIGHTS = {
+    1: 13,
+    2: 14,
+    3: 15,
+    4: 15,
+    5: 16,
+}  # Landlock's version -> how many rights on files it knows
 ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 USERS, GROUPS = "/etc/passwd", "/etc/group"
-SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
+SYSTEM = (
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+    "/usr/lib/zoneinfo",
+    "/etc/zoneinfo",
+)
 WORK_MB, FILES = 128, 8192  # of both runs of a solution (runner.py), so that each may fill half
-NOWHERE = "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
+NOWHERE = (
+    "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
+)
 SAMPLE = "/sandbox/sample"  # in that root: the memory that each sample has for itself
 NAME = "sandbox"  # the user's, and the group's
 CURRENT = SAMPLE + "/current"  # a link to the directories of the present run
-WRITABLE = {"/tmp": "tmp", "/var/tmp": "tmp", "/dev/shm": "shm"}  # path -> where it leads in CURRENT
+WRITABLE = {
+    "/tmp": "tmp",
+    "/var/tmp": "tmp",
+    "/dev/shm": "shm",
+}  # path -> where it leads in CURRENT
 
 Trees = dict[str, list[str]]
 
@@ -50,12 +68,17 @@ def trees(python: Iterable, paths: Iterable, packages: Iterable | None, hidden: 
     if packages is None:
         return own | {p: [h for h in hidden if _below(h, p)] for p in paths if os.path.isdir(p)}
     names = [n for top in packages for n in (top, f"{top}.py", f"{top}.libs")]
-    return own | {p: [] for path in paths for n in names if os.path.exists(p := os.path.join(path, n))}
+    return own | {
+        p: [] for path in paths for n in names if os.path.exists(p := os.path.join(path, n))
+    }
 
 
 def loaded(paths: Iterable[str]) -> set[str]:
     """The top-level modules below `paths` that this process has imported."""
-    files = [(name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items())]
+    files = [
+        (name, getattr(module, "__file__", None) or "")
+        for name, module in list(sys.modules.items())
+    ]
     return {name.partition(".")[0] for name, file in files if any(_below(file, p) for p in paths)}
 
 
@@ -67,7 +90,9 @@ def _other_packages(folder: str) -> list[str]:
 def _library_folders() -> set[str]:
     with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
         mapped = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
-    return {os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p}
+    return {
+        os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p
+    }
 
 
 def loader() -> str:
@@ -96,11 +121,18 @@ def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
     for folder in ("/dev", "/proc", SAMPLE):
         os.makedirs(NOWHERE + folder, exist_ok=True)
     for name in os.listdir("/"):
-        if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{NOWHERE}/{name}"):
+        if (
+            name.startswith("lib")
+            and os.path.islink("/" + name)
+            and not os.path.lexists(f"{NOWHERE}/{name}")
+        ):
             os.symlink(os.readlink("/" + name), f"{NOWHERE}/{name}")
     os.chmod(NOWHERE + "/proc", LISTED_BY_NOBODY)
     os.makedirs(NOWHERE + "/etc", exist_ok=True)
-    lines = {USERS: f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n", GROUPS: f"{NAME}:x:{group}:\n"}
+    lines = {
+        USERS: f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n",
+        GROUPS: f"{NAME}:x:{group}:\n",
+    }
     for path, line in lines.items():
         with open(NOWHERE + path, "w", encoding="ascii") as file:
             file.write(line)
@@ -130,7 +162,14 @@ def _bind(source: str, target: str) -> None:
 
 
 def _mount_memory(path: str, options: str) -> None:
-    call("mount", b"none", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.encode())
+    call(
+        "mount",
+        b"none",
+        os.fsencode(path),
+        b"tmpfs",
+        MS_NOSUID | MS_NODEV | MS_NOEXEC,
+        options.encode(),
+    )
 
 
 def _set_attributes(path: str, attributes: int) -> None:

@@ -36,7 +36,11 @@ class Finder:
             ModuleNotFoundError: The setting forbids the package. The text is Python's own.
         """
         top = name.partition(".")[0]
-        if self.allowed is not None and top not in self.allowed and not top.startswith("_sysconfigdata"):
+        if (
+            self.allowed is not None
+            and top not in self.allowed
+            and not top.startswith("_sysconfigdata")
+        ):
             spec = PathFinder.find_spec(name, path, target)
             if spec and os.path.abspath(spec.origin or "").startswith(self.own + "/"):  # noqa: PTH100
                 return spec

@@ -23,7 +23,9 @@ from typing import Any, NoReturn
 import wire
 
 SAMPLE, TEST = "<sample>", "<test>"
-SAID = 1  # where the tests' process and the fork server have the file for what is said with a verdict
+SAID = (
+    1  # where the tests' process and the fork server have the file for what is said with a verdict
+)
 MOST = 4096  # characters that are looked at of an error
 GROWN = 1 << 17  # kilobytes that samples' answers may leave in the tests' process
 Names = Container[str] | None
@@ -114,7 +116,9 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
             stand_in = partial(wire.stand_in, line, refuse)
-            verdict = _judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed)
+            verdict = _judged(
+                marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed
+            )
             # What its answers fill is given back before its verdict: where that fails, it is its own doing.
             gc.collect()
             say(verdict[0].lower() if peak() > most else verdict[0], verdict[1])
@@ -128,7 +132,9 @@ def _judged(
     try:
         exec(given, space)
         names = [n for n in tests.co_names if n not in space and not hasattr(builtins, n)]
-        space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {entry_point: stand_in(entry_point)}
+        space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {
+            entry_point: stand_in(entry_point)
+        }
         exec(tests, space)
     except BaseException as e:  # noqa: BLE001  as in the sample's process
         return "F", describe(e, allowed)
@@ -142,7 +148,9 @@ def describe(e: BaseException, allowed: Names) -> bytes:
         line = " ".join(f"{type(e).__name__}: {e}"[:MOST].split()).removesuffix(":")
     except BaseException:  # noqa: BLE001  a hostile __str__
         names, line = "Exception", "an error that cannot be printed"
-    top = e.name[:100].partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
+    top = (
+        e.name[:100].partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
+    )
     blocked = "" if allowed is None or top in allowed else top
     number, tb = 0, e.__traceback__
     while tb is not None:  # up to the innermost statement of the tests at which the error came up

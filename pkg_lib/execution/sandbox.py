@@ -79,15 +79,21 @@ class Limits:
     memory_mb: int = 1024  # of address space
     packages: str = "stdlib+numpy"
     brought: tuple[str, ...] = ()  # further top-level modules, in the job's own text
-    preload: tuple[str, ...] = ()  # what the fork server imports once; nothing else installed is found
+    preload: tuple[
+        str, ...
+    ] = ()  # what the fork server imports once; nothing else installed is found
     # Not in the repr, which is a part of stored keys: these are older than both.
-    folder: str = field(default="", repr=False)  # where modules of `brought` lie, else in the job's text
+    folder: str = field(
+        default="", repr=False
+    )  # where modules of `brought` lie, else in the job's text
     # Another language's interpreter and its arguments, which run a job in place of Python (child.py).
     command: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
-            raise UserError(f"unknown packages '{self.packages}'; choose from: {', '.join(PACKAGES)}")
+            raise UserError(
+                f"unknown packages '{self.packages}'; choose from: {', '.join(PACKAGES)}"
+            )
         if self.seconds <= 0 or self.memory_mb < 256:
             raise UserError("limits need seconds above 0 and memory_mb of at least 256")
 
@@ -165,7 +171,9 @@ class Worker:
             if not self.stopped:
                 self.close()
                 self._start()
-            return Outcome("not_measured", "", f"the sandbox's fork server ended: {e or 'no answer'}")
+            return Outcome(
+                "not_measured", "", f"the sandbox's fork server ended: {e or 'no answer'}"
+            )
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         self.line.settimeout(seconds)
@@ -211,8 +219,16 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         raise UserError(f"{DENY} knows namespaces,filter,landlock, not {','.join(deny)}")
     preload = [*limits.preload, *(allowed if loaded else [])]
     answers = [find_spec(name) for name in ANSWERS]
-    hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
-    about = {"deny": deny, "hidden": hidden, "paths": paths, "preload": preload, "patience": PATIENCE}
+    hidden = [
+        folder for spec in answers if spec for folder in spec.submodule_search_locations or ()
+    ]
+    about = {
+        "deny": deny,
+        "hidden": hidden,
+        "paths": paths,
+        "preload": preload,
+        "patience": PATIENCE,
+    }
     about |= {"packages": limits.packages, "memory_mb": limits.memory_mb, "command": limits.command}
     return about | {"allowed": [*allowed, *limits.brought]}
 
@@ -221,14 +237,18 @@ def _outcome(reply: dict[str, Any], said: str, job: Job) -> Outcome:
     """The fork server's reply (child.read_verdict), with what was `said`, as an outcome."""
     kind, text, seconds = reply["kind"], reply["text"] or said[:2000], reply["seconds"]
     if kind == "P":
-        return Outcome("passed", detail="shared" if job.tests and job.given is None else "", seconds=seconds)
+        return Outcome(
+            "passed", detail="shared" if job.tests and job.given is None else "", seconds=seconds
+        )
     if kind == "O" and job.judge:
         much = Outcome("failed", "Others", f"printed more than {PRINTED} bytes")
         return replace(job.judge(said) if len(said) <= PRINTED else much, seconds=seconds)
     if kind == "F":
         names, blocked, line, number = (text.split("\n", 3) + [""] * 4)[:4]
         failing = statement_at(number, (job.tests or ("",))[reply["test"]])
-        return Outcome("failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds)
+        return Outcome(
+            "failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds
+        )
     error = {"S": "Suspicious", "L": "Suspicious", "T": "Timeout", "E": "Others"}.get(kind, "")
     return Outcome("failed" if error else "not_measured", error, join_detail(text), seconds)
 

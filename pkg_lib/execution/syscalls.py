@@ -39,7 +39,11 @@ FLOCK, SETPRIORITY, FADVISE = 73, 141, 221
 FCNTL_REFUSED = (8, 10, 15, 36, 37, 38, 1024, 1026)
 FCNTL_LOCKS = (6, 7)  # F_SETLK, F_SETLKW
 GETSOCKOPT, COOKIES = 55, (57, 71)  # numbers that count up through all samples
-SIGNAL_OWNERS_BY_IOCTL = (0x8901, 0x8902, 0x5412)  # FIOSETOWN, SIOCSPGRP; TIOCSTI types for the user
+SIGNAL_OWNERS_BY_IOCTL = (
+    0x8901,
+    0x8902,
+    0x5412,
+)  # FIOSETOWN, SIOCSPGRP; TIOCSTI types for the user
 STREAMS = (1, 0x801, 0x80001, 0x80801)  # SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC
 # How the C libraries make a thread (glibc, musl): with another flag its maker may wait, as if for a disk.
 THREADS = (0x3D0F00, 0x7D0F00)
@@ -63,7 +67,9 @@ def _refuse(number: int, answer: int = DENY) -> bytes:
     return _op(EQUAL, number, 0, 1) + _op(RETURN, answer)
 
 
-def _by_argument(number: int, argument: int, test: int, values: tuple, hit: int, miss: int) -> bytes:
+def _by_argument(
+    number: int, argument: int, test: int, values: tuple, hit: int, miss: int
+) -> bytes:
     """Call `number` is answered `hit` where its argument (low 32 bits) passes with a value, else `miss`."""
     size = len(values)
     tests = [_op(test, value, size - i, 0) for i, value in enumerate(values)]
@@ -115,7 +121,9 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts = [_op(LOAD, 4), _op(EQUAL, ARCHITECTURE, 1, 0), _op(RETURN, KILL), _op(LOAD, 0)]
     parts += [_op(AT_LEAST, X32, 0, 1), _op(RETURN, DENY)]
     for group in ("processes", "signals", "shared", "shown", "kernel"):
-        parts += [_refuse(n) for name, n in CALLS[group].items() if not (starts and name == "execve")]
+        parts += [
+            _refuse(n) for name, n in CALLS[group].items() if not (starts and name == "execve")
+        ]
     # UNKNOWN (ENOSYS) makes the C library start threads by the older call, whose flags a filter can read.
     parts.append(_refuse(CLONE3, UNKNOWN))
     parts.append(_by_argument(CLONE, 0, EQUAL, THREADS, ALLOW, AGAIN))

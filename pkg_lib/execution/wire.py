@@ -18,7 +18,16 @@ import socket
 import struct
 import sys
 from array import array as Array
-from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque
+from collections import (
+    ChainMap,
+    Counter,
+    OrderedDict,
+    UserDict,
+    UserList,
+    UserString,
+    defaultdict,
+    deque,
+)
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -36,7 +45,10 @@ CONTAINERS = FILLED | {"tuple": tuple, "frozenset": frozenset}
 # Type -> (what a value is made of, how it is made of that).
 PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
     int: (lambda x: [hex(x)], lambda text: int(text, 16)),
-    float: (lambda x: [struct.pack(">d", x).hex()], lambda text: struct.unpack(">d", bytes.fromhex(text))[0]),
+    float: (
+        lambda x: [struct.pack(">d", x).hex()],
+        lambda text: struct.unpack(">d", bytes.fromhex(text))[0],
+    ),
     bytes: (lambda x: [x.hex()], bytes.fromhex),
     complex: (lambda x: [x.real, x.imag], complex),
     Decimal: (lambda x: [str(x)], Decimal),
@@ -56,7 +68,10 @@ EQUAL: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.
 EQUAL |= {UserString: str}
 EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | dict.fromkeys((UserList, Array), list)
 EQUAL |= dict.fromkeys((ChainMap, UserDict, MappingProxyType), dict)
-EQUAL |= {type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)() for of in VIEWS}
+EQUAL |= {
+    type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)()
+    for of in VIEWS
+}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
 
 
@@ -102,14 +117,28 @@ class Packer:
             return ["=", number]
         self.sent.add(number)
         if hasattr(x, "dtype"):
-            return ["array", number, x.dtype.str, x.shape if name == "ndarray" else None, x.tobytes().hex()]
-        return [name, number, *map(self.pack, chain.from_iterable(x.items()) if isinstance(x, dict) else x)]
+            return [
+                "array",
+                number,
+                x.dtype.str,
+                x.shape if name == "ndarray" else None,
+                x.tobytes().hex(),
+            ]
+        return [
+            name,
+            number,
+            *map(self.pack, chain.from_iterable(x.items()) if isinstance(x, dict) else x),
+        ]
 
 
 def _is_array(x: Any, kind: type) -> bool:
     """Whether it is an array or a scalar of numpy's, of numbers, texts or times."""
     numpy = sys.modules.get("numpy")
-    own = numpy and kind.__module__ == "numpy" and (kind is numpy.ndarray or isinstance(x, numpy.generic))
+    own = (
+        numpy
+        and kind.__module__ == "numpy"
+        and (kind is numpy.ndarray or isinstance(x, numpy.generic))
+    )
     return bool(own) and x.dtype.kind in NUMBERS
 
 
@@ -118,7 +147,10 @@ def raised(call: Callable[[], Any]) -> list[Any] | None:
     try:
         call()
     except BaseException as e:  # noqa: BLE001  as the tests would have met it
-        names, absent = [c.__name__ for c in type(e).__mro__], e.name if isinstance(e, ImportError) else None
+        names, absent = (
+            [c.__name__ for c in type(e).__mro__],
+            e.name if isinstance(e, ImportError) else None,
+        )
         try:
             Packer().pack([absent, *e.args])
         except TypeError:
@@ -232,7 +264,10 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
     while (message := receive(line))[0]:
         name, args, named = message
         opened = Unpacker()
-        args, named = [opened.unpack(n) for n in args], {k: opened.unpack(n) for k, n in named.items()}
+        args, named = (
+            [opened.unpack(n) for n in args],
+            {k: opened.unpack(n) for k, n in named.items()},
+        )
         known = [opened.table[n] for n in range(len(opened.table))]
         before, values = json.dumps([*map(Packer(known).pack, known)]), list[Any]()
         late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023  as tests look it up
@@ -240,22 +275,40 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
             packer = Packer(known)
             value = packer.pack(late or values[0])  # first: drawing may change the arguments too
             state = [*map(packer.pack, known)]
-            send(line, ["raised" if late else "value", value, state if json.dumps(state) != before else None])
+            send(
+                line,
+                [
+                    "raised" if late else "value",
+                    value,
+                    state if json.dumps(state) != before else None,
+                ],
+            )
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
             send(line, ["no value", str(e) or type(e).__name__, None])
     return bytes.fromhex(message[1])
 
 
-def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) -> Callable[..., Any]:
+def stand_in(
+    line: socket.socket, refuse: Callable[[str], NoReturn], name: str
+) -> Callable[..., Any]:
     """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
 
     def call(*args: Any, **named: Any) -> Any:
         for given in (*args, *named.values()):
-            if getattr(given, "__code__", None) is call.__code__:  # no function, but what these tests lack
+            if (
+                getattr(given, "__code__", None) is call.__code__
+            ):  # no function, but what these tests lack
                 raise NameError(f"name {given.__name__!r} is not defined")
         packer = Packer()
         try:
-            send(line, [name, [packer.pack(a) for a in args], {k: packer.pack(a) for k, a in named.items()}])
+            send(
+                line,
+                [
+                    name,
+                    [packer.pack(a) for a in args],
+                    {k: packer.pack(a) for k, a in named.items()},
+                ],
+            )
             kind, value, state = receive(line)
             opened = Unpacker(packer.kept)
             result = opened.unpack(value)

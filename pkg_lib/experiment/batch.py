@@ -41,7 +41,9 @@ class Batch:
         They run together before the next run that lacks completions, and at the end. What cannot be had here
         is left out by name, as long as something remains.
         """
-        for line in pack_rows(results_dir()):  # which is made here, or refused before anything is computed
+        for line in pack_rows(
+            results_dir()
+        ):  # which is made here, or refused before anything is computed
             self.say(f"not packed: {line}")
         ready: list[NotebookJob] = []
         lacking: list[NotAtHand] = []
@@ -91,7 +93,9 @@ class Batch:
             skipped = isinstance(error, NotAtHand)
             self.reported |= not job.own
             (self.skipped if skipped else self.failed)[job.label] = error
-            if not isinstance(error, UserError):  # what a mistake left as it was may still be unchanged
+            if not isinstance(
+                error, UserError
+            ):  # what a mistake left as it was may still be unchanged
                 records.forget(job)
             self.say(f"  {job.label}: {'skipped, ' if skipped else ''}{error}")
 
@@ -166,8 +170,14 @@ def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
             lines += forecast.lines(run, columns, rates)
             costs.append(forecast.cost(run, columns, rates))
             incomplete = bool(costs[-1].todo)
-        due += [f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)]
+        due += [
+            f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)
+        ]
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
-    return [*lines, f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged", *due]
+    return [
+        *lines,
+        f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged",
+        *due,
+    ]

@@ -100,8 +100,12 @@ def _mark(jobs: Sequence[Job]) -> str:
 def gather(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
     """Writes the evidence that the files lack; stored rows on the very same solutions and examples stay."""
     known = {c: read_evidence(rules, asked, of, files[c]) for c, of in solutions.items()}
-    pairs = sorted({(i, s) for c, of in solutions.items() for i, s in of.items() if i not in known[c]})
-    made = dict(zip(pairs, _looked_at([looking_jobs(rules, *asked[i], s) for i, s in pairs]), strict=True))
+    pairs = sorted(
+        {(i, s) for c, of in solutions.items() for i, s in of.items() if i not in known[c]}
+    )
+    made = dict(
+        zip(pairs, _looked_at([looking_jobs(rules, *asked[i], s) for i, s in pairs]), strict=True)
+    )
     for c, of in solutions.items():
         new = {i: made[i, s] for i, s in of.items() if (i, s) in made and i not in known[c]}
         _store(files[c], {i: e | {"task_id": i} for i, e in new.items() if e})
@@ -135,10 +139,17 @@ def _looked_at(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
     wholes = list(_run([_in_one(of) for of in jobs], "all examples at once"))
     # Most pass all of it; only the others are looked at one by one.
     fine = [o.status == "passed" or o.detail.startswith(SAID) for o in wholes]
-    singly = _run([job for of, well in zip(jobs, fine, strict=True) if not well for job in of], "one by one")
+    singly = _run(
+        [job for of, well in zip(jobs, fine, strict=True) if not well for job in of], "one by one"
+    )
     for of, whole, well in zip(jobs, wholes, fine, strict=True):
         look = [whole] if well else [next(singly) for _ in of]
-        about = {"sha256": _mark(of), "parses": is_python(of[0].solution), "cosine": None, "bare": None}
+        about = {
+            "sha256": _mark(of),
+            "parses": is_python(of[0].solution),
+            "cosine": None,
+            "bare": None,
+        }
         about |= {"shown": len(of) - 2, "behaviour": look[not well].detail.partition(SAID)[2][:16]}
         about["passed"] = len(of) - 2 if well else sum(o.status == "passed" for o in look[2:])
         about["runs"] = well or look[0].status == "passed"
@@ -148,7 +159,9 @@ def _looked_at(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
 def _in_one(jobs: Sequence[Job]) -> Job:
     """All examples and then the generated inputs in one process."""
     _, behaviour, *examples = jobs
-    return replace(jobs[0], tests=("\n".join(test for job in (*examples, behaviour) for test in job.tests),))
+    return replace(
+        jobs[0], tests=("\n".join(test for job in (*examples, behaviour) for test in job.tests),)
+    )
 
 
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
@@ -161,7 +174,9 @@ def read_evidence(
 ) -> dict[str, Known]:
     """task id -> stored evidence on these very solutions and examples; all of it where no prompt is here."""
     rows = by_task(file, KNOWN)
-    known = {i: Known(**{k: row[k] for k in Known.__slots__}) for i, row in rows.items() if i in asked}
+    known = {
+        i: Known(**{k: row[k] for k in Known.__slots__}) for i, row in rows.items() if i in asked
+    }
     if not any(prompt for prompt, _ in asked.values()):
         return known
     jobs = {i: looking_jobs(rules, *asked[i], s) for i, s in solutions.items() if i in known}
@@ -174,7 +189,9 @@ def unshown_jobs(
     """task id -> job of the tests that its prompt does not show, if any; None where no prompt shows one."""
     tests = {t: rules.tests(t, PROTOCOLS[0]) for t in tasks}
     shown = {t: shown_examples(t.prompt, t.entry_point) for t in tests}
-    rest = {t: tuple(test for test in of if test.strip() not in shown[t]) for t, of in tests.items()}
+    rest = {
+        t: tuple(test for test in of if test.strip() not in shown[t]) for t, of in tests.items()
+    }
     if rest == tests:
         return None
     programs = {t: rules.program(t, solutions[t.id]) for t in rest if rest[t] and t.id in solutions}
@@ -187,7 +204,11 @@ def judge_unshown(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pat
     todo = {i: job for i, job in jobs.items() if i in passed and i not in known}
     ran = zip(todo, run_jobs(todo.values()), strict=True)
     known |= {i: o.status == "passed" for i, o in ran if o.status != "not_measured"}
-    rows = {i: {"task_id": i, "sha256": _mark([jobs[i]]), "passed": known[i]} for i in jobs if i in known}
+    rows = {
+        i: {"task_id": i, "sha256": _mark([jobs[i]]), "passed": known[i]}
+        for i in jobs
+        if i in known
+    }
     if rows:
         write_jsonl(file, (by_task(file) | rows).values())
 
@@ -217,7 +238,8 @@ def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Known]]
     """column -> task id -> stored evidence; computes nothing."""
     files = {c: run.file("evaluations", c, SHOWN) for c in columns}
     return {
-        c: read_evidence(run.rules, asked_of(run.tasks), run.solutions(c), file) for c, file in files.items()
+        c: read_evidence(run.rules, asked_of(run.tasks), run.solutions(c), file)
+        for c, file in files.items()
     }
 
 

@@ -90,9 +90,14 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
     else:
         how = retrieval(run.corpus)[1]
         longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + how.top * how.chars
-        tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, _most(run)
+        tokens, new = (
+            sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN,
+            _most(run),
+        )
     have = len(run.completions(name))
-    return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))
+    return ColumnForecast(
+        name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored)
+    )
 
 
 def _most(run: Run) -> int:
@@ -104,7 +109,9 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     file = run.file("generations", column).name
     folder = run.results / "generations" / slug(run.model) / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
-        answers = [g for path in stored_files(folder, pattern) for _, g in read_generations(path) if g]
+        answers = [
+            g for path in stored_files(folder, pattern) for _, g in read_generations(path) if g
+        ]
         if answers:
             return [(g.prompt_tokens, len(g.tokens)) for g in answers]
     return []
@@ -140,7 +147,9 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     table.append(f"  time: {_speed(run, rates)[1]}")
     table += _batch_lines(run, price.new_tokens)
     if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
-        table.append("  price: unknown; usd_per_million in the endpoint's table gives it, or --prices")
+        table.append(
+            "  price: unknown; usd_per_million in the endpoint's table gives it, or --prices"
+        )
     return table
 
 
@@ -172,7 +181,10 @@ def _batch_lines(run: Run, new_tokens: float) -> list[str]:
         seconds = decoding_seconds(shape, weights, rows, tokens, round(new_tokens), bandwidth)
         lengths.append(time_text(seconds))
     sizes_of_a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
-    return [*lines, f"  time on one A100 of {sizes_of_a100}: {', '.join(lengths)} (computed, not measured)"]
+    return [
+        *lines,
+        f"  time on one A100 of {sizes_of_a100}: {', '.join(lengths)} (computed, not measured)",
+    ]
 
 
 def time_text(seconds: float) -> str:
@@ -229,4 +241,7 @@ def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
     base = model_spec(measured["model"])
     speed = float(measured["batch_tokens_per_s"]) * base.params_b / spec.params_b
     scaled = "" if base.name == spec.name else f", scaled from {base.name} by its size"
-    return speed, f"at {speed:.1f} new tokens/s (results/{SPEED.as_posix()}{scaled}; other machines differ)"
+    return (
+        speed,
+        f"at {speed:.1f} new tokens/s (results/{SPEED.as_posix()}{scaled}; other machines differ)",
+    )

@@ -15,7 +15,14 @@ from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
 
-SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # every notebook may read it
+SHARED = (
+    "replay",
+    "benchmarks",
+    "enhanced",
+    "structured",
+    "tasks",
+    "repo_qa",
+)  # every notebook may read it
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", "feedback", *SHARED)
 LONGEST = 255  # characters of a file's name; a longer text is no path
 TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
@@ -30,8 +37,14 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
         return list(map(Path, ALL))
     model, benchmark = slug(parameters["model"]), parameters.get("benchmark", "")
     places = [Path(benchmark, corpus) for corpus in ("none", slug(parameters.get("corpus", "")))]
-    folders = [Path("generations", model), Path("evaluations", "controls", benchmark), *map(Path, SHARED)]
-    return folders + [f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))]
+    folders = [
+        Path("generations", model),
+        Path("evaluations", "controls", benchmark),
+        *map(Path, SHARED),
+    ]
+    return folders + [
+        f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))
+    ]
 
 
 def program() -> str:

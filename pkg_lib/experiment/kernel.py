@@ -28,12 +28,16 @@ MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, NotAtHand)}
 
 def workers(asked: int | None) -> int:
     """How many notebooks run at once: as asked, else one a core as long as each finds MEMORY."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return asked or max(1, min(cores, int(psutil.virtual_memory().available / MEMORY)))
 
 
 def run_jobs(
-    jobs: Iterable[NotebookJob], at_once: int, done: Callable[[NotebookJob, Exception | None, float], None]
+    jobs: Iterable[NotebookJob],
+    at_once: int,
+    done: Callable[[NotebookJob, Exception | None, float], None],
 ) -> None:
     """Executes notebooks, `at_once` at a time; calls `done(job, error, seconds)` as each ends.
 
@@ -89,17 +93,28 @@ def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | 
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        client.execute(cwd=str(job.source.parent), env=THREADS | os.environ | {"PYTHONPATH": path}, **quiet)
+        client.execute(
+            cwd=str(job.source.parent), env=THREADS | os.environ | {"PYTHONPATH": path}, **quiet
+        )
     except CellExecutionError as e:
         error = _error(next(o for o in started[-1].outputs if o.output_type == "error"), e)
     except RuntimeError:
         atexit.unregister(client._cleanup_kernel)  # nbclient leaves it where a kernel did not start
-        name, text = "DeadKernelError", "the kernel was killed, perhaps for want of memory; try fewer --jobs"
+        name, text = (
+            "DeadKernelError",
+            "the kernel was killed, perhaps for want of memory; try fewer --jobs",
+        )
         error = RuntimeError(f"{name}: {text}")
-        stopped = started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")
-        stopped.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+        stopped = (
+            started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")
+        )
+        stopped.outputs.append(
+            nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[])
+        )
     notebook.metadata.pop("papermill")
-    for number, cell in enumerate(notebook.cells):  # no random ids and progress bars: same results, same file
+    for number, cell in enumerate(
+        notebook.cells
+    ):  # no random ids and progress bars: same results, same file
         cell["id"] = f"cell-{number}"
         cell.metadata.pop("papermill", None)
         if cell.cell_type == "code":

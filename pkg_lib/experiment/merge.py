@@ -14,7 +14,9 @@ from pkg_lib.generation.cache import keep_aside, packed, read_answers
 STAGES = ("contexts", "generations", "evaluations", "feedback")
 # In which rows may differ that say the same: how long it took, on which machine, by which server.
 OF_MACHINE = {"seconds", "meta", "versions", "base_url"}
-Rows = dict[str, dict[str, Any]]  # key of a completion, else task id -> row; "" -> the whole of a .json file
+Rows = dict[
+    str, dict[str, Any]
+]  # key of a completion, else task id -> row; "" -> the whole of a .json file
 
 
 class PartlyMerged(UserError):
@@ -89,7 +91,9 @@ def _links_not_followed(folder: Path) -> list[str]:
     lines = []
     for stage in STAGES:
         for link in sorted((folder / stage).rglob("*")):
-            if not link.is_symlink() or link.name.removesuffix(PACKED).endswith((".json", ".jsonl")):
+            if not link.is_symlink() or link.name.removesuffix(PACKED).endswith(
+                (".json", ".jsonl")
+            ):
                 continue
             if link.is_dir():
                 lines.append(f"{shown(str(link))} is a link to a directory, which is not followed")
@@ -126,7 +130,9 @@ def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     if path.suffix == ".json":
         return {"": read_json(path)} if is_there(path) else {}, []
     files = [p for p in (packed(path), path) if is_there(p)]
-    files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
+    files = (
+        files if "generations" in path.parts else files[:1]
+    )  # plain rows are of an earlier version
     rows, damaged = Rows(), []
     for file in files:
         for row in read_answers(file, {"task_id": str}, {"status": OUTCOME["status"]}):

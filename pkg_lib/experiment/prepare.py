@@ -133,7 +133,9 @@ class Preparer:
             by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
             for column in together:
                 generator = self.run.generator_of(column)
-                by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(self.prompts(column))
+                by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(
+                    self.prompts(column)
+                )
             count += sum(g.complete(p, f"on {self.run.benchmark}") for g, p in by_decoding.values())
         return count
 
@@ -166,14 +168,19 @@ class Preparer:
         column = contexts_of(column)
         if below := run.rules.stored_with:
             how = f"complete benchmark {below} on corpus {run.corpus} first"
-            raise NotAtHand(f"{run.benchmark} has the contexts of {below}, which lacks {column}'s: {how}")
+            raise NotAtHand(
+                f"{run.benchmark} has the contexts of {below}, which lacks {column}'s: {how}"
+            )
         retriever = run.maker(column)(run.knowledge if column != "None" else None)
         contexts = []
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
                 context = replace(context, defines_task=defines(context.text, task.entry_point))
             if run.rules.in_tokens and context.text is not None:
-                tokens, asked = run.generator.measure(context.text), run.request(task, context, column)
+                tokens, asked = (
+                    run.generator.measure(context.text),
+                    run.request(task, context, column),
+                )
                 context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
             contexts.append(context)
         pruning = {"pruning": retriever.pruning} if getattr(retriever, "pruning", "") else {}
@@ -196,7 +203,9 @@ class Preparer:
         path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
         about = self._provenance(column) | of_retriever
         before = read_provenance(meta)
-        same = bool(before) and all(before.get(n) == about.get(n) for n in ("corpus_digest", "docstrings"))
+        same = bool(before) and all(
+            before.get(n) == about.get(n) for n in ("corpus_digest", "docstrings")
+        )
         rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
@@ -210,21 +219,33 @@ class Preparer:
         whole = tasks_digest(load_benchmark(self.run.benchmark))
         about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
         if self.run.rules.in_tokens:
-            about |= {"revision": self.run.generator.revision, "budgets": dict(self.run.rules.budgets)}
+            about |= {
+                "revision": self.run.generator.revision,
+                "budgets": dict(self.run.rules.budgets),
+            }
         if column == "None" or self.run.rules.corpus:
             return about
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
         how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
         about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
-        about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
+        about |= (
+            {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
+        )
         if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
             about["tokenizer"] = tokenizer
         if revisions := corpora.hub_revisions(self.run.corpus):
             about["data_sets"] = revisions
-        if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
+        if (
+            column.partition(", ")[0].endswith(("-PKG", "-BM25"))
+            and self.run.corpus != corpora.PUBLISHED
+        ):
             graph = self.run.knowledge.graph
-            about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
+            about["graph"] = {
+                "nodes": len(graph),
+                "edges": graph.edges.num_rows,
+                "skipped": graph.skipped,
+            }
         return about
 
     def _judge_contexts(self, column: str) -> None:
@@ -239,7 +260,9 @@ class Preparer:
             with suppress(UserError):
                 contexts = run.maker(column)(run.knowledge).retrieve(run.tasks)
         texts = {
-            c.task_id: c.text for c in contexts if c.text is not None and marks.get(c.task_id) == c.sha256
+            c.task_id: c.text
+            for c in contexts
+            if c.text is not None and marks.get(c.task_id) == c.sha256
         }
         tasks = [t for t in run.tasks if t.id in texts]
         if tasks:
@@ -268,10 +291,16 @@ class Preparer:
             path.name.removesuffix(ROWS), [(t, job(t, solutions[t.id], run.protocol)) for t in todo]
         )
         for task, outcome in zip(todo, outcomes, strict=True):
-            row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
+            row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {
+                "seconds": round(outcome.seconds, 2)
+            }
             row |= {k: round(v, 6) for k, v in run.rules.measures(task, solutions[task.id]).items()}
             mark = run.verdict_mark(task, solutions[task.id])
-            rows[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark}
+            rows[task.id] = row | {
+                "task_id": task.id,
+                "solution": solutions[task.id],
+                "sha256": mark,
+            }
         self._write(path, rows)
 
     def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
@@ -282,7 +311,9 @@ class Preparer:
     def _execute(self, what: str, jobs: list[tuple[Task, Job | Outcome]]) -> list[Outcome]:
         """The outcomes in order; jobs of the same limits run together."""
         to_run = [(job, self.run.rules.limits(task)) for task, job in jobs if isinstance(job, Job)]
-        with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
+        with tqdm(
+            total=len(to_run), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20
+        ) as bar:
             judged = iter(run_with_limits(to_run, progress=lambda _: bar.update()))
         return [next(judged) if isinstance(job, Job) else job for _, job in jobs]
 
@@ -297,11 +328,15 @@ class Preparer:
         if not todo:
             return
         path = run.file("evaluations", "reranked")
-        self._write(path, by_task(path) | {row["task_id"]: row for row in self._chosen(todo, candidates)})
+        self._write(
+            path, by_task(path) | {row["task_id"]: row for row in self._chosen(todo, candidates)}
+        )
 
     def _chosen(self, todo: Choosing, candidates: list[str]) -> Iterator[dict[str, Any]]:
         programs = {
-            (t.id, s): (t, self.run.rules.sanity_job(t, s)) for t, of, _ in todo.values() for s in of.values()
+            (t.id, s): (t, self.run.rules.sanity_job(t, s))
+            for t, of, _ in todo.values()
+            for s in of.values()
         }
         outcomes = self._execute("runtime sanity", list(programs.values()))
         runs = {key: o.status == "passed" for key, o in zip(programs, outcomes, strict=True)}

@@ -76,7 +76,9 @@ def first_function(code: str, entry_point: str = "") -> str:
     function = named[-1] if named else functions[0]
     kept = [statement for statement in function.body if not _is_text(statement)]
     kept = [_WithoutInnerFunctions().visit(statement) for statement in kept]
-    function.body = [statement for statement in kept if not isinstance(statement, ast.Pass)] or [ast.Pass()]
+    function.body = [statement for statement in kept if not isinstance(statement, ast.Pass)] or [
+        ast.Pass()
+    ]
     return ast.unparse(ast.fix_missing_locations(function))
 
 

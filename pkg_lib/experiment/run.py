@@ -81,14 +81,21 @@ LEAK: Kinds = {
     **dict.fromkeys(("jaccard", "edit"), NUMBER),
     "statements": list,
 }
-PROVENANCE: Kinds = {**dict.fromkeys(("benchmark", "corpus", "corpus_digest"), str), "versions": dict}
+PROVENANCE: Kinds = {
+    **dict.fromkeys(("benchmark", "corpus", "corpus_digest"), str),
+    "versions": dict,
+}
 CHOICE: Kinds = {"chosen": str, "sha256": str, "candidates": dict}
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
-AS_PRINTED = "Reranked, as printed"  # by the rule of the paper's Section 3.3 instead of the authors' code
+AS_PRINTED = (
+    "Reranked, as printed"  # by the rule of the paper's Section 3.3 instead of the authors' code
+)
 RERANKING = "authors' code"  # part of the mark of a stored choice: the rule by which it was made
 LEAKAGE = f".leakage{ROWS}"
-AUTHORS_EXTRACTION = f".authors-extraction{ROWS}"  # verdicts on solutions that the authors' rule extracts
+AUTHORS_EXTRACTION = (
+    f".authors-extraction{ROWS}"  # verdicts on solutions that the authors' rule extracts
+)
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -116,9 +123,13 @@ class Run:
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
         self.retrievers = columns_of(self.corpus)
-        if self.corpus != self.rules.corpus and {self.corpus, self.rules.corpus} & {*corpora.OF_TASKS}:
+        if self.corpus != self.rules.corpus and {self.corpus, self.rules.corpus} & {
+            *corpora.OF_TASKS
+        }:
             goes = ", ".join(f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus)
-            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}")
+            raise UserError(
+                f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}"
+            )
         self.tasks_absent = ""
         self.caches: dict[tuple[Path, str], GenerationCache] = {}  # runs of one plan share them
         self.slots: int | None = None  # prompts decoded together, where the user names a number
@@ -128,14 +139,18 @@ class Run:
         if limit and len(self.tasks) < limit:
             self.limit = None  # a limit that takes all tasks is none
         # Tasks of one prompt stay together, since they share a completion.
-        places = {prompt: n for n, prompt in enumerate(dict.fromkeys(t.prompt for t in self.tasks), 1)}
+        places = {
+            prompt: n for n, prompt in enumerate(dict.fromkeys(t.prompt for t in self.tasks), 1)
+        }
         self.tasks = [t for t in self.tasks if places[t.prompt] % shard[1] == shard[0] % shard[1]]
 
     def _load_tasks(self) -> list[Task]:
         try:
             return load_benchmark(self.benchmark, self.limit)
         except BenchmarkMissing as e:
-            if not (self.results / "evaluations" / slug(self.model) / slug(self.benchmark)).is_dir():
+            if not (
+                self.results / "evaluations" / slug(self.model) / slug(self.benchmark)
+            ).is_dir():
                 raise
             self.tasks_absent = str(e)
         ids = by_task(self.file("evaluations", "None"), VERDICT)
@@ -147,7 +162,10 @@ class Run:
         decoding = self.rules.decoding(model_spec(self.model).style)
         if self.slots:
             decoding = replace(decoding, slots=self.slots)
-        place = self.results / "generations" / slug(self.model), self.rules.stored_with or self.benchmark
+        place = (
+            self.results / "generations" / slug(self.model),
+            self.rules.stored_with or self.benchmark,
+        )
         if place not in self.caches:
             self.caches[place] = GenerationCache(*place)
         return Generator(self.model, decoding, self.caches[place], self.results)
@@ -210,16 +228,29 @@ class Run:
             place = model + place
         elif self.rules.in_tokens:
             place += model
-        return self.results.joinpath(stage, *place, slug(column.replace(", ", ".")) + (suffix or own))
+        return self.results.joinpath(
+            stage, *place, slug(column.replace(", ", ".")) + (suffix or own)
+        )
 
     def control_file(self, name: str) -> Path:
-        return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}{ROWS}"
+        return (
+            self.results
+            / "evaluations"
+            / "controls"
+            / self.benchmark
+            / f"{name.replace(' ', '-')}{ROWS}"
+        )
 
     def stored_columns(self) -> list[str]:
         """The columns with their variants and draws, those whose completions or verdicts are stored."""
         named = [c for c in variants() if self.offers(c)]
-        stages = ("generations", "evaluations")  # equal prompts may share the completions of another column
-        have = [c for c in [*self.retrievers, *named] if any(stored(self.file(s, c)) for s in stages)]
+        stages = (
+            "generations",
+            "evaluations",
+        )  # equal prompts may share the completions of another column
+        have = [
+            c for c in [*self.retrievers, *named] if any(stored(self.file(s, c)) for s in stages)
+        ]
         return [*have, *(draw for c in self.retrievers for draw in self.draws(c))]
 
     def draws(self, column: str, decoding: str = "") -> list[str]:
@@ -258,11 +289,15 @@ class Run:
                 if corpora.corpus_digest(self.knowledge.documents) != about.get("corpus_digest"):
                     return {}
             by_words = contexts_of(column).endswith("BM25")
-            if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(self.corpus):
+            if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(
+                self.corpus
+            ):
                 return {}
         if rows and contexts_of(column) == ENHANCED and self._docstrings_have_changed():
             return {}
-        return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
+        return {
+            i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()
+        }
 
     def _docstrings_have_changed(self) -> bool:
         """Whether the enhancer has written docstrings since it was retrieved from them."""
@@ -277,7 +312,10 @@ class Run:
         rows = by_task(self.file("contexts", column, LEAKAGE), LEAK)
         if not self.tasks_absent:
             tasks = {t.id: t for t in self.tasks}
-            marks = {c.task_id: self.verdict_mark(tasks[c.task_id], c.sha256) for c in self.contexts(column)}
+            marks = {
+                c.task_id: self.verdict_mark(tasks[c.task_id], c.sha256)
+                for c in self.contexts(column)
+            }
             rows = {i: row for i, row in rows.items() if row["sha256"] == marks.get(i)}
         return {i: Leak(**{k: row[k] for k in Leak.__slots__}) for i, row in rows.items()}
 
@@ -309,9 +347,13 @@ class Run:
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
         generator, settings = self.generator_of(column), self.settings(column)
-        if self.rules.in_tokens:  # reading cannot make these prompts; some answers are an earlier round's
+        if (
+            self.rules.in_tokens
+        ):  # reading cannot make these prompts; some answers are an earlier round's
             known, own = self.generator.cache.by_prompt(), contexts_of(column)
-            how = {c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}}
+            how = {
+                c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}
+            }
             keys = {c.task_id: (c.prompt_sha256, how[c.column]) for c in contexts}
             found = {i: known.get(key) or known.get((key[0], None)) for i, key in keys.items()}
             return {i: answer for i, answer in found.items() if answer is not None}
@@ -424,11 +466,15 @@ class Run:
         if self.tasks_absent:
             return rows
         known = [(t, rows[t.id]) for t in self.tasks if t.id in solutions and t.id in rows]
-        return {t.id: row for t, row in known if row["sha256"] == self.verdict_mark(t, solutions[t.id])}
+        return {
+            t.id: row for t, row in known if row["sha256"] == self.verdict_mark(t, solutions[t.id])
+        }
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
-        return digest(self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages)
+        return digest(
+            self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages
+        )
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Boolean [task, column]: True passed, False failed, <NA> not measured; Reranked and Ideal last.
@@ -471,7 +517,11 @@ class Run:
         So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
-        stored = read_json(path, {"columns": list})["columns"] if is_there(path) else list(self.retrievers)
+        stored = (
+            read_json(path, {"columns": list})["columns"]
+            if is_there(path)
+            else list(self.retrievers)
+        )
         return [c for c in stored if isinstance(c, str) and c in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:
@@ -480,7 +530,9 @@ class Run:
         if self.tasks_absent:
             return rows
         marks = self.selection_marks(self.candidates)
-        return {i: rows[i] for i, (*_, mark) in marks.items() if rows.get(i, {}).get("sha256") == mark}
+        return {
+            i: rows[i] for i, (*_, mark) in marks.items() if rows.get(i, {}).get("sha256") == mark
+        }
 
     def selection_marks(self, candidates: list[str]) -> dict[str, tuple[Task, dict[str, str], str]]:
         """task id -> (task, column -> solution, mark), for tasks with a solution in any column.
@@ -492,7 +544,8 @@ class Run:
         for task in self.tasks:
             if of_task := {c: s[task.id] for c, s in solutions.items() if task.id in s}:
                 programs = [
-                    (self.rules.program(task, s), self.rules.untested(task, s)) for s in of_task.values()
+                    (self.rules.program(task, s), self.rules.untested(task, s))
+                    for s in of_task.values()
                 ]
                 without_tests = [untested for program, untested in programs if untested != program]
                 scored_only = [c for c in of_task if c not in candidates]
@@ -517,7 +570,9 @@ class Run:
             way = [answer is not None, bool(solutions.get(i, "").strip()), *ran]
             retrieved = context is not None and context.sha256 != NOTHING
             # A completion may have been made with another context than the one that stands here now.
-            asked = retrieved and (not answer or answer.meta.get("context_sha256") == context.sha256)
+            asked = retrieved and (
+                not answer or answer.meta.get("context_sha256") == context.sha256
+            )
             places = (pd.NA, pd.NA) if contexts_of(column) == "None" else (retrieved, asked)
             passed = passes(outcome)
             records[i] = [*places, *([True] * 4 if passed is True else way), passed]
@@ -535,7 +590,9 @@ class Run:
         for name in self.rules.controls:
             solutions = {} if self.tasks_absent else self.control_solutions(name)
             rows = self.current_verdicts(self.control_file(name), solutions)
-            series[name] = verdict_series({t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows})
+            series[name] = verdict_series(
+                {t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows}
+            )
         return series
 
     def control_solutions(self, name: str) -> dict[str, str]:
@@ -548,14 +605,18 @@ class Run:
         return {
             "model": self.model,
             "revision": self.generator.revision,
-            "decoding": {k: v for k, v in self.generator.decoding.parameters.items() if k != "style"},
+            "decoding": {
+                k: v for k, v in self.generator.decoding.parameters.items() if k != "style"
+            },
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
             "packages": ", ".join(sorted({self.rules.limits(t).packages for t in self.tasks})),
             "corpus": self.corpus,
-            "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
+            "corpus_digest": sorted(
+                {m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}
+            ),
             "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
         }
 
@@ -591,11 +652,15 @@ def read_provenance(meta: Path) -> dict[str, Any]:
     return read_json(meta, (), PROVENANCE) if is_there(meta) else {}
 
 
-def _of_solution(solution: str, answers: list[Generation], starts_program: bool) -> Generation | None:
+def _of_solution(
+    solution: str, answers: list[Generation], starts_program: bool
+) -> Generation | None:
     """The answer that gave a solution, of a task that shares its prompt; None where several fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
     fitting = {
-        g.key: g for g in answers if any(extract(g.raw, name, starts_program) == solution for name in names)
+        g.key: g
+        for g in answers
+        if any(extract(g.raw, name, starts_program) == solution for name in names)
     }
     return next(iter(fitting.values())) if len(fitting) == 1 else None
 

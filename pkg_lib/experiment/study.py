@@ -26,7 +26,12 @@ MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
 OWN = "own/"  # a folder for parameters of the user's own; it is no part of the report
-COLUMN_PARAMETERS = ("column", "left", "right", "sets")  # of notebooks; the last joins columns by "+"
+COLUMN_PARAMETERS = (
+    "column",
+    "left",
+    "right",
+    "sets",
+)  # of notebooks; the last joins columns by "+"
 LONGEST = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
 
@@ -50,19 +55,38 @@ REFLEXION = _rounds(3, "Reflexion")
 EVOR = SOUP + _rounds(4, "EVOR") + REFLEXION
 PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public", "networkx-public")
 TABLE3, NEAREST = ("RK, drawn again", "Evolve query", "Evolve knowledge"), "EVOR, nearest names"
-KINDS = ("documents", "snippets", "feedback", "documents+snippets", "documents+feedback", "snippets+feedback")
+KINDS = (
+    "documents",
+    "snippets",
+    "feedback",
+    "documents+snippets",
+    "documents+feedback",
+    "snippets+feedback",
+)
 TABLE4 = _rounds(1, *(f"EVOR of {kinds}" for kinds in KINDS))
 FORMS = tuple(f"RK, {form}" for form in ("BM25", "MiniLM", "500 tokens", "2000 tokens"))
 DRAWN = tuple(f"DocPrompting, T0.8, {n}" for n in range(1, 5))
 COMBINED = ("MPSC", "ExeDec", "EVOR + MPSC", *_rounds(2, "EVOR + ExeDec", "EVOR + Reflexion"))
-BEATNUM = EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code") + TABLE4
+BEATNUM = (
+    EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code") + TABLE4
+)
 NETWORKX = SOUP + _rounds(2, "EVOR", NEAREST) + REFLEXION
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
     Part("humaneval", "textbook+stdlib"),
-    Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
-    Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "umap_correctness", *TEXT[1:])),
+    Part(
+        "humaneval",
+        "pkg-contexts",
+        (),
+        ("rq1_code_pkg", "rq3_representation", "error_types", "cost"),
+    ),
+    Part(
+        "humaneval",
+        "published",
+        (),
+        ("rq1_code_pkg", "rq3_representation", "umap_correctness", *TEXT[1:]),
+    ),
     Part("humaneval", "python-docs", (), TEXT),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
@@ -70,7 +94,10 @@ STUDY = (
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, BEATNUM, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    *(Part(n, LIBRARY, EVOR + _rounds(3, *TABLE3), ("evor",), LARGER) for n in ("monkey", "monkey-module")),
+    *(
+        Part(n, LIBRARY, EVOR + _rounds(3, *TABLE3), ("evor",), LARGER)
+        for n in ("monkey", "monkey-module")
+    ),
     Part("more-itertools-m", LIBRARY, EVOR + COMBINED + FORMS + DRAWN, ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds(1, "EVOR", "Reflexion"), ("evor",), LARGER),
     Part("networkx-m", LIBRARY, NETWORKX, ("evor",), LARGER),
@@ -116,13 +143,19 @@ def parts(choice: Choice) -> list[Part]:
     models, benchmarks, chosen = choice.models, choice.benchmarks, []
     if choice.corpora:
         models, benchmarks = models or [MODEL], benchmarks or [STUDY[0].benchmark]
-    of_benchmarks = dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks or not benchmarks)
+    of_benchmarks = dict.fromkeys(
+        p.model for p in STUDY if p.benchmark in benchmarks or not benchmarks
+    )
     for model in models or of_benchmarks or [MODEL]:
         of_model = [p for p in STUDY if p.model == model]
         shown = of_model or [p for p in STUDY if p.model == MODEL]
         for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in shown):
             rules = BENCHMARKS.get_or_fail(benchmark)
-            first = [replace(p, columns=()) for p in STUDY if (p.model, p.benchmark) == (MODEL, benchmark)]
+            first = [
+                replace(p, columns=())
+                for p in STUDY
+                if (p.model, p.benchmark) == (MODEL, benchmark)
+            ]
             first = first or [Part(benchmark, rules.corpus or STUDY[0].corpus, rules.columns)]
             chosen += (
                 [Part(benchmark, corpus, model=model) for corpus in choice.corpora]
@@ -256,7 +289,9 @@ def plan(choice: Choice) -> Plan:
     caches: dict[Any, Any] = {}  # what one run asks the next one knows
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
-            run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard)
+            run = Run(
+                part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard
+            )
             run.caches, run.slots = caches, choice.slots
             preparer = Preparer(run, choice.fresh)
         except BenchmarkMissing as e:
@@ -287,10 +322,14 @@ def plan(choice: Choice) -> Plan:
     whole = choice.notebooks or not (choice.models or choice.benchmarks or choice.corpora)
     shown = {job.notebook for step in steps for job in step.jobs}
     alone = [n for n in chosen if whole and not n.about_model and n.name not in shown]
-    steps.append(Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone]))
+    steps.append(
+        Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone])
+    )
     steps = [step for step in steps if step.jobs]
     if not steps:
-        why = left_out or [f"{p.benchmark} with {p.corpus}: no notebook is for it" for p in parts(choice)]
+        why = left_out or [
+            f"{p.benchmark} with {p.corpus}: no notebook is for it" for p in parts(choice)
+        ]
         raise UserError(*(f"nothing to show of {line}" for line in why))
     if choice.shard[1] > 1:
         steps = [step._replace(jobs=[]) for step in steps if step.preparer]
@@ -326,7 +365,10 @@ def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Note
     shown = {n.name for fitting in showing.values() for n in fitting}
     for notebook in (n for n in candidates if n.about_model):
         if notebook.name in choice.notebooks and notebook.name not in shown:
-            about = [f"corpora of {notebook.kind}" if notebook.kind else "any corpus", *notebook.benchmarks]
+            about = [
+                f"corpora of {notebook.kind}" if notebook.kind else "any corpus",
+                *notebook.benchmarks,
+            ]
             advice = "choose --benchmark and --corpus so"
             raise UserError(f"notebook {notebook.name} is for {', '.join(about)}; {advice}")
     return {part: fitting for part, fitting in showing.items() if fitting}

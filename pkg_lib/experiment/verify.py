@@ -15,7 +15,9 @@ TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
 
 
-Cached = tuple[Generator, Request, Generation]  # how it was asked, its prompt, the stored completion
+Cached = tuple[
+    Generator, Request, Generation
+]  # how it was asked, its prompt, the stored completion
 
 
 def cached_prompts(model: str, results: Path) -> list[Cached]:
@@ -29,8 +31,13 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
         for column in [] if run.tasks_absent else run.stored_columns():
-            completions, contexts = run.completions(column), {c.task_id: c for c in run.contexts(column)}
-            for task in (t for t in run.tasks if t.id in completions and contexts[t.id].text is not None):
+            completions, contexts = (
+                run.completions(column),
+                {c.task_id: c for c in run.contexts(column)},
+            )
+            for task in (
+                t for t in run.tasks if t.id in completions and contexts[t.id].text is not None
+            ):
                 request, answer = run.request(task, contexts[task.id], column), completions[task.id]
                 by_key[answer.key] = run.generator_of(column), request, answer
     return [by_key[key] for key in sorted(by_key)]
@@ -54,7 +61,9 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
     for group in by_decoding.values():
         generator, asked = group[0][0], {request: answer for _, request, answer in group}
         backend, sampling = generator.loaded(), generator.decoding.sampling
-        backend.generate([*asked], lambda row, raw, _: live.update({row.request: (row, raw)}), **sampling)
+        backend.generate(
+            [*asked], lambda row, raw, _: live.update({row.request: (row, raw)}), **sampling
+        )
         for request, answer in asked.items():
             row, raw = live[request]
             if generator.spec.endpoint:
@@ -85,7 +94,10 @@ def _explain(
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     words = [backend.tokenizer.decode([t]) for t in pair]
     if sampling.get("temperature"):
-        near, apart = {*pair} <= backend.near_draws(request, cached[:at], **sampling), "by one random number"
+        near, apart = (
+            {*pair} <= backend.near_draws(request, cached[:at], **sampling),
+            "by one random number",
+        )
     else:
         gap, spacing = backend.gap(request, cached[:at], pair)
         near, apart = gap <= 4 * spacing, f"logits {gap:.3f} apart"

@@ -46,7 +46,9 @@ class Row:
         self.draws = random.Random(f"{self.request.sample} {self.request.text}")
 
 
-def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
+def sampled(
+    logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float
+) -> torch.Tensor:
     """A token a row of `logits` [rows, vocabulary] from the nucleus of mass `top_p`; `draws` in [0, 1)."""
     whole = torch.softmax(logits.float() / temperature, -1)
     # A nucleus seldom has more tokens, and to sort a vocabulary takes longer than the model itself.
@@ -88,7 +90,9 @@ class TransformersBackend:
         max_new_tokens: int | None = None,
     ) -> None:
         flash = dtype.itemsize == 2 and is_flash_attn_2_available()
-        gpus = {"device_map": "auto"} if torch.cuda.is_available() else {}  # its layers, over all of them
+        gpus = (
+            {"device_map": "auto"} if torch.cuda.is_available() else {}
+        )  # its layers, over all of them
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
             gpus |= {"attn_implementation": "flash_attention_2"} if flash else {}
@@ -139,7 +143,9 @@ class TransformersBackend:
         drawn = partial(self._choose, temperature, top_p)
         choose = drawn if temperature else lambda logits, _: logits.argmax(-1).tolist()
         batch = _Batch(self.model, self.device, choose)
-        waiting = {id(row): prompt for row, prompt in encoded}  # the ids of prompts that have no answer yet
+        waiting = {
+            id(row): prompt for row, prompt in encoded
+        }  # the ids of prompts that have no answer yet
         while encoded or batch.rows:
             in_flight = list(batch.rows)
             try:
@@ -157,12 +163,16 @@ class TransformersBackend:
             except torch.cuda.OutOfMemoryError as e:
                 if slots == 1:
                     name = self.model.config._name_or_path
-                    raise UserError(f"model {name}: not even one prompt fits into the GPU's memory") from e
+                    raise UserError(
+                        f"model {name}: not even one prompt fits into the GPU's memory"
+                    ) from e
                 slots //= 2
                 log.warning("the GPU ran out of memory; going on with %d prompts at a time", slots)
                 batch = _Batch(self.model, self.device, choose)
                 # Their tokens are lost; the same ones come again, since draws are seeded by the prompt.
-                again = [(Row(row.request, row.prompt_tokens), waiting[id(row)]) for row in in_flight]
+                again = [
+                    (Row(row.request, row.prompt_tokens), waiting[id(row)]) for row in in_flight
+                ]
                 waiting |= {id(row): prompt for row, prompt in again}
                 encoded += again
                 gc.collect()
@@ -181,13 +191,20 @@ class TransformersBackend:
     def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
         """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 at their size)."""
         ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
-        first, second = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
+        first, second = (
+            self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
+        )
         size = max(abs(first), abs(second), 1e-9)
         return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
 
     @torch.inference_mode()
     def near_draws(
-        self, request: Request, tokens: list[int], temperature: float, top_p: float, times: int = 200
+        self,
+        request: Request,
+        tokens: list[int],
+        temperature: float,
+        top_p: float,
+        times: int = 200,
     ) -> set[int]:
         """What the row's random number draws after prompt + tokens, with logits two spacings off at most."""
         ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
@@ -197,10 +214,14 @@ class TransformersBackend:
         number = [draws.random() for _ in range(len(tokens) + 1)][-1]
         spacing = 2.0 ** (math.floor(math.log2(logits.abs().max().clamp(min=1e-9))) - 7)
         return {
-            *sampled(logits + noise * 4 * spacing, torch.full((times,), number), temperature, top_p).tolist()
+            *sampled(
+                logits + noise * 4 * spacing, torch.full((times,), number), temperature, top_p
+            ).tolist()
         }
 
-    def _choose(self, temperature: float, top_p: float, logits: torch.Tensor, rows: list[Row]) -> list[int]:
+    def _choose(
+        self, temperature: float, top_p: float, logits: torch.Tensor, rows: list[Row]
+    ) -> list[int]:
         draws = torch.tensor([row.draws.random() for row in rows], device=self.device)
         return sampled(logits, draws, temperature, top_p).tolist()
 
@@ -229,7 +250,9 @@ class TransformersBackend:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])
         closes = any(mark in tail for mark in ("```", "~~~", "[/"))
-        return closes and settled(self.opened + self.tokenizer.decode(row.tokens), row.request.entry_point)
+        return closes and settled(
+            self.opened + self.tokenizer.decode(row.tokens), row.request.entry_point
+        )
 
 
 def _opened_reasoning(prompt: str) -> str:
@@ -254,10 +277,14 @@ class _Batch:
         prompts = {tuple(ids): None for _, ids in group}
         width, cache = max(map(len, prompts)), DynamicCache()
         ids = torch.tensor([[0] * (width - len(i)) + [*i] for i in prompts], device=self.device)
-        mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in prompts], device=self.device)
+        mask = torch.tensor(
+            [[0] * (width - len(i)) + [1] * len(i) for i in prompts], device=self.device
+        )
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
         rows, places = [row for row, _ in group], {ids: i for i, ids in enumerate(prompts)}
-        of_row = torch.tensor([places[tuple(ids)] for _, ids in group])  # on the CPU: for layers of any GPU
+        of_row = torch.tensor(
+            [places[tuple(ids)] for _, ids in group]
+        )  # on the CPU: for layers of any GPU
         logits, mask = logits[of_row], mask[of_row]
         cache.batch_select_indices(of_row)
         for row, token in zip(rows, self.choose(logits, rows), strict=True):
@@ -290,11 +317,16 @@ class _Batch:
         start = int(self.mask[chosen].any(0).int().argmax())
         self.mask = self.mask[chosen, start:]
         for layer in self.cache.layers:
-            layer.keys, layer.values = layer.keys[chosen, :, start:], layer.values[chosen, :, start:]
+            layer.keys, layer.values = (
+                layer.keys[chosen, :, start:],
+                layer.values[chosen, :, start:],
+            )
 
     def _forward(self, ids: Any, mask: torch.Tensor, positions: Any, cache: Any) -> torch.Tensor:
         options = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
-        return self.model(input_ids=ids, attention_mask=mask, position_ids=positions, **options).logits[:, -1]
+        return self.model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, **options
+        ).logits[:, -1]
 
 
 def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:

@@ -13,7 +13,10 @@ COPIES = 2
 MOST = 256  # more rows than this add little speed and much padding
 CPU_SLOTS = 48
 GPU_SIZES = (24, 40, 80)  # GB of common GPUs
-A100_BANDWIDTH = {40: 1555e9, 80: 2039e9}  # bytes a second by GB of memory, from NVIDIA's data sheet
+A100_BANDWIDTH = {
+    40: 1555e9,
+    80: 2039e9,
+}  # bytes a second by GB of memory, from NVIDIA's data sheet
 LAYER_SECONDS = 0.001  # assumed time to start the operations of one layer, whatever the batch
 
 
@@ -84,7 +87,12 @@ def fits(free_bytes: int, weight_bytes: int) -> bool:
 
 
 def decoding_seconds(
-    shape: CacheShape, weight_bytes: int, slots: int, tokens_per_row: int, new_tokens: int, bandwidth: float
+    shape: CacheShape,
+    weight_bytes: int,
+    slots: int,
+    tokens_per_row: int,
+    new_tokens: int,
+    bandwidth: float,
 ) -> float:
     """Estimate how long a GPU decodes.
 

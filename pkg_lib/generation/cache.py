@@ -27,7 +27,9 @@ META: Kinds = {
 }
 
 
-def generation_key(model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0) -> str:
+def generation_key(
+    model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0
+) -> str:
     """The cache key, 32 hex digits: SHA-256 over everything that decides the text."""
     return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
 
@@ -100,7 +102,9 @@ def _rows_by_key(path: Path) -> tuple[dict[str, dict[str, Any]], list[ScannedRow
                 rows[row.value["key"]] = row.value
             elif row.line.text is None:  # it could not be kept aside
                 raise Damaged.of(file, row.why, row.number, advice_for)
-            elif row.line.ended or file != path:  # an unfinished last line is cut off as before an append
+            elif (
+                row.line.ended or file != path
+            ):  # an unfinished last line is cut off as before an append
                 damaged.append(row)
     return rows, damaged
 
@@ -125,7 +129,9 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
         with aside.open("ab") as file:
             file.writelines(texts)
     except OSError as e:
-        raise UserError(f"cannot write {aside}: {e.strerror or e}; free space or change the directory") from e
+        raise UserError(
+            f"cannot write {aside}: {e.strerror or e}; free space or change the directory"
+        ) from e
     log.warning("%s: %d damaged lines are kept in %s", path, len(texts), aside.name)
 
 
@@ -254,7 +260,9 @@ class GenerationCache:
         self.unreadable: dict[Path, Damaged] = {}
         self.own = own
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
-        self._sizes: dict[Path, int] = {}  # bytes of each file when it was last read or written here
+        self._sizes: dict[
+            Path, int
+        ] = {}  # bytes of each file when it was last read or written here
         self._cleared = False
         self.refresh()
 
@@ -327,7 +335,9 @@ class GenerationCache:
     def by_prompt(self) -> Mapping[tuple[str | None, str | None], Generation]:
         """(digest of the prompt, settings) -> answer; None for what is not stored with it."""
         if not self._by_prompt:
-            about = ((g.meta.get("prompt_sha256"), g.meta.get("settings"), g) for g in self.rows.values())
+            about = (
+                (g.meta.get("prompt_sha256"), g.meta.get("settings"), g) for g in self.rows.values()
+            )
             self._by_prompt = {(prompt, settings): g for prompt, settings, g in about}
         return self._by_prompt
 
@@ -345,7 +355,9 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
     line = json.dumps(row, sort_keys=True).encode() + b"\n"
     if len(line) > limits.MAX_ROW_BYTES:
         size = f"{len(line):,} bytes, and {limits.MAX_ROW_BYTES:,} is the limit"
-        raise UserError(f"{path}: the row of {row.get('task_id', 'an answer')} has {size}; it is not stored")
+        raise UserError(
+            f"{path}: the row of {row.get('task_id', 'an answer')} has {size}; it is not stored"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as f:

@@ -22,7 +22,11 @@ class BoundedBody(httpx2.AsyncByteStream):
     """The body of a response, unpacked piece by piece, which ends with a Fault beyond a number of bytes."""
 
     def __init__(self, response: httpx2.Response, most: int) -> None:
-        about = {"headers": response.headers, "stream": response.stream, "request": response.request}
+        about = {
+            "headers": response.headers,
+            "stream": response.stream,
+            "request": response.request,
+        }
         self.packed = httpx2.Response(response.status_code, **about)
         self.most = most
 
@@ -32,7 +36,9 @@ class BoundedBody(httpx2.AsyncByteStream):
             async for part in parts:
                 size += len(part)
                 if max(size, self.packed.num_bytes_downloaded) > self.most:
-                    raise Fault(f"the response is larger than {self.most / 2**20:.3g} MB, so it is not read")
+                    raise Fault(
+                        f"the response is larger than {self.most / 2**20:.3g} MB, so it is not read"
+                    )
                 yield part
 
     async def aclose(self) -> None:
@@ -77,7 +83,9 @@ def _same_server(response: httpx2.Response) -> None:
     if _origin(here) != _origin(there):
         scheme, host, port = _origin(there)
         place = f"{scheme}://{host}" + (f":{port}" if port else "")
-        advice = "redirects to other servers are not followed; if you trust it, write it in base_url"
+        advice = (
+            "redirects to other servers are not followed; if you trust it, write it in base_url"
+        )
         raise Redirected(f"the server redirects to {place}: {advice}")
 
 

@@ -22,7 +22,9 @@ from pkg_lib.generation.imports import with_missing_imports, without_future_impo
 
 MAX_CHARACTERS = 200_000  # of an answer that are read
 MAX_PARSED = 2_000_000  # characters that are parsed in search of code without fences
-MAX_LINE = 1000  # characters of a line on each side of a tag in which its quotation marks are looked for
+MAX_LINE = (
+    1000  # characters of a line on each side of a tag in which its quotation marks are looked for
+)
 MAX_TOKENS_IN_TEXT = 100  # end tokens in comments and strike-through that are read over
 MAX_MARKS = 20  # fence marks inside a block at which it is cut on trial
 
@@ -98,13 +100,20 @@ TRIPLES = ('"""', "'''")
 _END_TOKEN = re.compile("|".join(map(re.escape, END_TOKENS)))
 _FENCE_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _QUOTE = re.compile(r"['\"`]")
-_OPENS_QUOTE = re.compile(r"(?:^|\W)(?:[rbfuRBFU]{1,2})?\Z")  # what may precede an opening quotation mark
+_OPENS_QUOTE = re.compile(
+    r"(?:^|\W)(?:[rbfuRBFU]{1,2})?\Z"
+)  # what may precede an opening quotation mark
 _USER_TOKENS = ("<|user|>", "<｜User｜>")  # what follows them is not the model's
-_LEADING_TOKEN = "|".join(re.escape(t) for t in (*START_TOKENS, *END_TOKENS) if t not in _USER_TOKENS)
-_ROLE = (
-    r"(?:assistant|model|chatbot|ai)(?=\s*(?:\n|\Z)|[ \t]*<)(?:[ \t]*(?:<\|end_header_id\|>|<\|im_sep\|>))?"
+_LEADING_TOKEN = "|".join(
+    re.escape(t) for t in (*START_TOKENS, *END_TOKENS) if t not in _USER_TOKENS
 )
-_LEADING = re.compile(rf"(?:\s*(?:{_LEADING_TOKEN})(?:{_ROLE}|(?!\s*(?:user|system|tool)\b)))+", re.I)
+_ROLE = (
+    r"(?:assistant|model|chatbot|ai)(?=\s*(?:\n|\Z)|[ \t]*<)"
+    r"(?:[ \t]*(?:<\|end_header_id\|>|<\|im_sep\|>))?"
+)
+_LEADING = re.compile(
+    rf"(?:\s*(?:{_LEADING_TOKEN})(?:{_ROLE}|(?!\s*(?:user|system|tool)\b)))+", re.I
+)
 # A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
 _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 # A prompt that the server repeats before the answer.
@@ -181,7 +190,9 @@ def _tag_pattern(tags: Iterable[str]) -> re.Pattern[str]:
         pattern = re.escape(tag)
         if re.fullmatch(r"</?[\w:]+>", tag):
             pattern = rf"{re.escape(tag[:-1])}(?:[ \t][^<>\n]*)?>"
-        pattern = pattern.replace(r"<\|message\|>", r"[^<\n]*(?:<\|constrain\|>[^<\n]*)?<\|message\|>")
+        pattern = pattern.replace(
+            r"<\|message\|>", r"[^<\n]*(?:<\|constrain\|>[^<\n]*)?<\|message\|>"
+        )
         patterns.append(pattern)
     return re.compile("|".join(patterns), re.I)
 
@@ -268,7 +279,9 @@ def _first_end_token(text: str) -> int | None:
 
 def _closes_strike_through(text: str, position: int) -> bool:
     """Whether a "<s>" without its end precedes a "</s>" in its paragraph."""
-    paragraph = max(text.rfind("\n\n", 0, position), text.rfind("```", 0, position), position - MAX_LINE, 0)
+    paragraph = max(
+        text.rfind("\n\n", 0, position), text.rfind("```", 0, position), position - MAX_LINE, 0
+    )
     opening = text.rfind("<s>", paragraph, position)
     is_open = opening > text.rfind("</s>", paragraph, position)
     return is_open and not _is_quoted_on_line(text, opening, opening + len("<s>"))
@@ -350,7 +363,10 @@ def _restarted(fence: Fence) -> Region:
 
 def defines(code: str, entry_point: str) -> bool:
     """Whether the code defines a function of this name at any indentation."""
-    return re.search(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
+    return (
+        re.search(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M)
+        is not None
+    )
 
 
 def continued(text: str) -> str:
@@ -451,7 +467,9 @@ def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, 
     outside_blocks = parts[:1] if has_block else parts
     if entry_point and (run := _bare_body(outside_blocks)):
         return run, []
-    python = [region for region in regions if region.language.lower() in _PYTHON and region.code.strip()]
+    python = [
+        region for region in regions if region.language.lower() in _PYTHON and region.code.strip()
+    ]
     choices = [r for r in wanted if r.closed] or wanted or python or regions
     return (choices[0].code if choices else text), []
 
@@ -489,7 +507,9 @@ def _function(code: str, entry_point: str) -> str:
         tree = parsed_or_none(code)
         if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
             return ""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
     named = [node for node in functions if not entry_point or node.name == entry_point]
     return "" if all(map(_is_stub, named)) else code
 
@@ -538,7 +558,9 @@ def _across_fences(text: str, entry_point: str) -> str:
 
 def _assigns(code: str, entry_point: str) -> bool:
     """Whether a line at the left edge begins like an assignment to the entry point."""
-    return bool(entry_point) and bool(re.search(rf"^{re.escape(entry_point)}[ \t]*[:=]", code, re.M))
+    return bool(entry_point) and bool(
+        re.search(rf"^{re.escape(entry_point)}[ \t]*[:=]", code, re.M)
+    )
 
 
 def _assigned(code: str, entry_point: str) -> str:
@@ -604,7 +626,9 @@ def _with_end_mark_below(code: str, mark: str) -> str:
     if not ends:
         return code
     end = "|".join(ends)
-    return re.sub(rf"(?<=\S)[ \t]*((?:(?:{end})[ \t]*){{1,5}})$", r"\n\1", code, count=1, flags=re.M)
+    return re.sub(
+        rf"(?<=\S)[ \t]*((?:(?:{end})[ \t]*){{1,5}})$", r"\n\1", code, count=1, flags=re.M
+    )
 
 
 def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -636,7 +660,9 @@ def _body(code: str) -> str:
     for form in forms:
         tree = parsed_or_none(f"def _():\n{form}")
         body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
-        returns = any(isinstance(node, ast.Return) for statement in body for node in _own_nodes(statement))
+        returns = any(
+            isinstance(node, ast.Return) for statement in body for node in _own_nodes(statement)
+        )
         if any(map(_has_effect, body)) and (returns or is_indented):
             return form
     return ""
@@ -714,10 +740,15 @@ def _inner_function(code: str, entry_point: str) -> str:
 def _parts(text: str) -> list[str]:
     """Split a text at every fence mark, wherever it is in its line, and at stray tags."""
     parts = _PART_MARK.split(text)
-    return [parts[0], *(_INFO.sub("", part, count=1) if _INFO.match(part) else part for part in parts[1:])]
+    return [
+        parts[0],
+        *(_INFO.sub("", part, count=1) if _INFO.match(part) else part for part in parts[1:]),
+    ]
 
 
-def _longest_run(parts: Iterable[str], accepted: Callable[[str], str], are_bodies: bool = False) -> str:
+def _longest_run(
+    parts: Iterable[str], accepted: Callable[[str], str], are_bodies: bool = False
+) -> str:
     """The longest accepted run of lines within any part; the first among equals, "" without any."""
     budget = _Budget(MAX_PARSED)
     best = ""
@@ -764,7 +795,9 @@ def _runs(lines: list[str], are_bodies: bool, budget: _Budget) -> Iterator[str]:
         if end > start and not _breaks_off(lines, start, end):
             yield _trimmed(lines, start, end, are_bodies)
         following = max(end, start + 1)
-        header = next((x for x in reversed(lines[start:following]) if x.strip() and not _indent(x)), header)
+        header = next(
+            (x for x in reversed(lines[start:following]) if x.strip() and not _indent(x)), header
+        )
         start = following
 
 
@@ -807,7 +840,9 @@ def _trimmed(lines: list[str], start: int, end: int, is_body: bool) -> str:
         return code
     code = _dedented(code)
     statements = syntax_tree(code).body
-    kept = [statement for statement in statements if _has_effect(statement) or _is_string(statement)]
+    kept = [
+        statement for statement in statements if _has_effect(statement) or _is_string(statement)
+    ]
     if not kept or (statements[0] is kept[0] and statements[-1] is kept[-1]):
         return code
     first = 0 if statements[0] is kept[0] else _first_line(kept[0]) - 1

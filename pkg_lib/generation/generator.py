@@ -160,13 +160,19 @@ class Generator:
                 key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
                 about = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
                 # Rows of a batch share its steps, so an answer's seconds are those since the one before.
-                about |= asked[key].about | {"seconds": round(now - last, 3)} | getattr(row, "about", {})
+                about |= (
+                    asked[key].about | {"seconds": round(now - last, 3)} | getattr(row, "about", {})
+                )
                 counts = row.tokens, finish, row.prompt_tokens
-                self.cache.append(asked[key].file, Generation(key, row.request.task_id, raw, *counts, about))
+                self.cache.append(
+                    asked[key].file, Generation(key, row.request.task_id, raw, *counts, about)
+                )
                 last = now
                 bar.update()
 
-            backend.generate([prompt.request for prompt in asked.values()], done, **self.decoding.sampling)
+            backend.generate(
+                [prompt.request for prompt in asked.values()], done, **self.decoding.sampling
+            )
         return len(asked)
 
     def loaded(self) -> Backend:
@@ -176,14 +182,20 @@ class Generator:
         if self.backend is None and self.spec.endpoint:
             from pkg_lib.generation.remote import RemoteBackend
 
-            self.backend = RemoteBackend(endpoints().get_or_fail(self.spec.endpoint), chat, most, self._kept)
+            self.backend = RemoteBackend(
+                endpoints().get_or_fail(self.spec.endpoint), chat, most, self._kept
+            )
             self.revision = revision_of(self.spec, self.results, resolve=True)
         elif self.backend is None:
             # Here, since torch is not needed where nothing is asked.
             from pkg_lib.generation.backends import TransformersBackend
 
             ends = continuation_ended if self.spec.style == "plain" else None
-            options = {"slots": self.decoding.slots, "stop": self.decoding.stop or ends, "chat": chat}
+            options = {
+                "slots": self.decoding.slots,
+                "stop": self.decoding.stop or ends,
+                "chat": chat,
+            }
             self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
             self._holds_weights = True
         return self.backend
@@ -197,7 +209,9 @@ class Generator:
             return
         self.backend, self._holds_weights = None, False
         gc.collect()
-        from torch import cuda  # here, since torch is slow to import and was needed for the weights anyway
+        from torch import (
+            cuda,
+        )  # here, since torch is slow to import and was needed for the weights anyway
 
         if cuda.is_available():
             cuda.empty_cache()

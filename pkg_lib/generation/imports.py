@@ -65,7 +65,9 @@ def _remove(node: ast.stmt, lines: list[str], offset: int, is_nested: bool) -> N
     after = lines[last].encode()[node.end_col_offset :].decode()
     rest = after.lstrip()
     is_whole_line_block = before.rstrip().endswith(":") and not rest.startswith(";")
-    if is_nested and (not before.strip() or is_whole_line_block):  # it may be the only one of its block
+    if is_nested and (
+        not before.strip() or is_whole_line_block
+    ):  # it may be the only one of its block
         lines[first : last + 1] = [f"{before}pass{after}"]
     elif rest.startswith(";") and rest[1:].strip() and not rest[1:].lstrip().startswith("#"):
         lines[first : last + 1] = [before + rest[1:].lstrip()]

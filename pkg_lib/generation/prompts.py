@@ -23,7 +23,9 @@ from itertools import cycle
 
 from pkg_lib.core.registry import Registry
 
-Template = Callable[[str, str], str]  # (problem, context) -> prompt; the context is "" where there is none
+Template = Callable[
+    [str, str], str
+]  # (problem, context) -> prompt; the context is "" where there is none
 
 TURN = "\n\x1e\n"  # a record separator on a line of its own, between two turns of a conversation
 ROLES = ("user", "assistant")  # who speaks the turns, alternating
@@ -32,7 +34,9 @@ ACKNOWLEDGED = "I have read it. What is the problem?"
 
 _ASK = "You are a python programmer. Solve the following problem:"
 _HELP = "The following code might be helpful:"
-_MERGE = "integrate their logic directly into the body of the main function, otherwise just ignore them."
+_MERGE = (
+    "integrate their logic directly into the body of the main function, otherwise just ignore them."
+)
 _TAGS = "Please write the python solution inside [PYTHON] and [/PYTHON] tags"
 
 
@@ -148,8 +152,12 @@ def _codellama_clean(problem: str) -> str:
 
 CODELLAMA = Style(
     without=lambda problem: _codellama_clean(problem) + _STRAY_QUOTE,
-    around=lambda problem, helper: f"[INST] {_ASK}\n{problem} \n\n{_HELP}\n{helper}\n{_CODELLAMA_USE}",
-    first=lambda helper, problem: f"[INST] {_HELP}\n{helper}\n\n{_ASK}\n{problem} \n\n{_CODELLAMA_USE}",
+    around=lambda problem, helper: (
+        f"[INST] {_ASK}\n{problem} \n\n{_HELP}\n{helper}\n{_CODELLAMA_USE}"
+    ),
+    first=lambda helper, problem: (
+        f"[INST] {_HELP}\n{helper}\n\n{_ASK}\n{problem} \n\n{_CODELLAMA_USE}"
+    ),
     show=delimited,
     also_show=NO_DELIMITERS,
     joined=_instruction_tags,
@@ -187,8 +195,12 @@ DEEPSEEK = Style(
     without=lambda problem: (
         f"[INST] You are a python programmer.  Solve the following problem: \n {problem} \n\n[/INST]"
     ),
-    around=lambda problem, helper: f"[INST] {_ASK}\n{problem} \n\n {_HELP}\n{helper}\n{_DEEPSEEK_USE}",
-    first=lambda helper, problem: f"[INST] {_HELP}\n{helper}\n\n {_ASK}\n{problem} \n{_DEEPSEEK_USE}",
+    around=lambda problem, helper: (
+        f"[INST] {_ASK}\n{problem} \n\n {_HELP}\n{helper}\n{_DEEPSEEK_USE}"
+    ),
+    first=lambda helper, problem: (
+        f"[INST] {_HELP}\n{helper}\n\n {_ASK}\n{problem} \n{_DEEPSEEK_USE}"
+    ),
     show=delimited,
     also_show=NO_DELIMITERS,
     joined=_instruction_tags,
@@ -221,8 +233,12 @@ def _llama_joined(said: str, answered: str, then: str) -> str:
 
 LLAMA = Style(
     without=lambda problem: _llama(f"{_LLAMA_ASK} {problem} \n\n. {_TAGS}.\n"),
-    around=lambda problem, helper: _llama(f"{_LLAMA_ASK} {problem} \n\n {_LLAMA_HELP}{helper}{_LLAMA_USE}"),
-    first=lambda helper, problem: _llama(f"{_LLAMA_HELP}{helper}\n\n {_LLAMA_ASK} {problem} \n{_LLAMA_USE}"),
+    around=lambda problem, helper: _llama(
+        f"{_LLAMA_ASK} {problem} \n\n {_LLAMA_HELP}{helper}{_LLAMA_USE}"
+    ),
+    first=lambda helper, problem: _llama(
+        f"{_LLAMA_HELP}{helper}\n\n {_LLAMA_ASK} {problem} \n{_LLAMA_USE}"
+    ),
     show=delimited,
     also_show=NO_DELIMITERS,
     joined=_llama_joined,

@@ -29,16 +29,28 @@ from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.prompts import turns
 from pkg_lib.generation.responses import Fault, Redirected, read_answer, reported, response_bytes
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before a request is sent again; each time twice as long
+FIRST_WAIT, LONGEST_WAIT = (
+    0.5,
+    60.0,
+)  # seconds before a request is sent again; each time twice as long
 MOST_PATIENCE = 600.0  # seconds of Retry-After beyond which the run ends instead
 GIVE_UP = 3  # prompts without an answer, one after the other
-HOPELESS = (401, 402, 403, 404)  # the key, the account or the model is wrong: so would be every other request
+HOPELESS = (
+    401,
+    402,
+    403,
+    404,
+)  # the key, the account or the model is wrong: so would be every other request
 AGAIN = (408, 409, 425, 429)  # and 5xx
 REDIRECTS = (301, 302, 303, 307, 308)
 FILTERED = ("content_filter", "content_policy_violation")
 SHORTEST_KEY = 8  # characters; a shorter text is found in answers by chance, and replaced there
 UNKNOWN = -1  # the id of a token: servers report how many there are, not which
-NEW_TOKENS = ("max_tokens", "max_completion_tokens", "max_new_tokens")  # names of the limit in requests
+NEW_TOKENS = (
+    "max_tokens",
+    "max_completion_tokens",
+    "max_new_tokens",
+)  # names of the limit in requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +76,32 @@ class RemoteBackend:
     """
 
     def __init__(
-        self, endpoint: Endpoint, chat: bool, max_new_tokens: int | None, kept: Callable[[], tuple[int, int]]
+        self,
+        endpoint: Endpoint,
+        chat: bool,
+        max_new_tokens: int | None,
+        kept: Callable[[], tuple[int, int]],
     ) -> None:
-        self.endpoint, self.chat, self.max_new_tokens, self.kept = endpoint, chat, max_new_tokens, kept
-        self.key = os.environ.get(endpoint.key, "").strip()  # files often end a key with a line break
+        self.endpoint, self.chat, self.max_new_tokens, self.kept = (
+            endpoint,
+            chat,
+            max_new_tokens,
+            kept,
+        )
+        self.key = os.environ.get(
+            endpoint.key, ""
+        ).strip()  # files often end a key with a line break
         if endpoint.key and not self.key:
-            raise UserError(f"endpoint {endpoint.name}: the environment variable {endpoint.key} is not set")
+            raise UserError(
+                f"endpoint {endpoint.name}: the environment variable {endpoint.key} is not set"
+            )
         if endpoint.key and len(self.key) < SHORTEST_KEY:
             short = f"{endpoint.key} has fewer than {SHORTEST_KEY} characters"
             raise UserError(f"endpoint {endpoint.name}: {short}, so it is no key; check its value")
         if not (self.key.isascii() and self.key.isprintable()):
-            raise UserError(f"endpoint {endpoint.name}: {endpoint.key} holds a character that no key has")
+            raise UserError(
+                f"endpoint {endpoint.name}: {endpoint.key} holds a character that no key has"
+            )
         if endpoint.api == "anthropic" and not chat:
             raise UserError(f"endpoint {endpoint.name} takes messages alone; leave --style out")
         try:
@@ -95,14 +122,18 @@ class RemoteBackend:
         if missing := len(requests) - self.came:
             why = f"{self.over or self.fault}; {missing} of {len(requests)} prompts have no answer"
             again = "Fix this, then run the same command again (without --fresh)."
-            raise UserError(f"endpoint {self.endpoint.name}: {why}. The answers so far are kept. {again}")
+            raise UserError(
+                f"endpoint {self.endpoint.name}: {why}. The answers so far are kept. {again}"
+            )
 
     @property
     def max_tokens(self) -> int:
         """The most new tokens that a request allows; the project's own limit where it states none."""
         asked = {} if "max_tokens" in self.endpoint.omit else {"max_tokens": self.max_new_tokens}
         stated = [(asked | self.endpoint.extra).get(name) for name in NEW_TOKENS]
-        return max((n for n in stated if isinstance(n, int) and n > 0), default=limits.MAX_ANSWER_TOKENS)
+        return max(
+            (n for n in stated if isinstance(n, int) and n > 0), default=limits.MAX_ANSWER_TOKENS
+        )
 
     @property
     def most_bytes(self) -> int:
@@ -110,7 +141,9 @@ class RemoteBackend:
         return response_bytes(self.max_tokens)
 
     async def _all(self) -> None:
-        from pkg_lib.generation.connection import open_client  # needs the packages of the extra `endpoints`
+        from pkg_lib.generation.connection import (
+            open_client,
+        )  # needs the packages of the extra `endpoints`
 
         client = open_client(self.package, self.endpoint, self.key, self.most_bytes)
         async with client:
@@ -129,7 +162,9 @@ class RemoteBackend:
             self.came, self.in_a_row = self.came + 1, 0
             self.asked, self.new = self.asked + reply.prompt_tokens, self.new + len(reply.tokens)
             if self.endpoint.budget and "usage" not in reply.about:
-                self.over = "the server does not report plausible token counts, so no budget can be kept"
+                self.over = (
+                    "the server does not report plausible token counts, so no budget can be kept"
+                )
             reply.about["seconds"] = round(time.perf_counter() - began, 3)
             self.done(reply, reply.raw, reply.finish)
 
@@ -140,7 +175,9 @@ class RemoteBackend:
         used = {"tokens": self.asked + self.new, "dollars": dollars}
         for unit, most in self.endpoint.budget.items():
             if used[unit] >= most:
-                self.over = f"{used[unit]:,.6g} {unit} are spent and budget.{unit} is {most:g}: raise it"
+                self.over = (
+                    f"{used[unit]:,.6g} {unit} are spent and budget.{unit} is {most:g}: raise it"
+                )
         return bool(self.over)
 
     async def _answer(self, client: Any, request: Request) -> Reply:
@@ -153,7 +190,14 @@ class RemoteBackend:
             try:
                 async with asyncio.timeout(self.endpoint.timeout):
                     return self._read(request, await self._send(client, request))
-            except (self.package.APIError, Fault, Redirected, TimeoutError, ValueError, TypeError) as e:
+            except (
+                self.package.APIError,
+                Fault,
+                Redirected,
+                TimeoutError,
+                ValueError,
+                TypeError,
+            ) as e:
                 fault = self._words(e)
                 if isinstance(e, self.package.BadRequestError):
                     refused = [word for word in FILTERED if word in e.response.text]
@@ -161,20 +205,26 @@ class RemoteBackend:
                         return Reply(request, [], 0, {"refusal": refused[0], "usage": {}})
                 self._judge(e, fault)
             if not self.over and attempt < self.endpoint.retries:
-                await asyncio.sleep(min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(1, 1.25))
+                await asyncio.sleep(
+                    min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(1, 1.25)
+                )
         raise NoAnswer(self.over or fault)
 
     async def _send(self, client: Any, request: Request) -> bytes:
         """The body of the response."""
         options = {"temperature": 0, **self.sampling, "max_tokens": self.max_new_tokens}
         options |= {"seed": request.sample} if self.endpoint.seed else {}
-        body = {n: v for n, v in options.items() if n not in self.endpoint.omit} | self.endpoint.extra
+        body = {
+            n: v for n, v in options.items() if n not in self.endpoint.omit
+        } | self.endpoint.extra
         about: dict[str, Any] = {"model": self.endpoint.model, "extra_body": body}
         if not self._as_chat(request):
             requests = client.completions
             about["prompt"] = request.text
         else:
-            requests = client.messages if self.endpoint.api == "anthropic" else client.chat.completions
+            requests = (
+                client.messages if self.endpoint.api == "anthropic" else client.chat.completions
+            )
             about["messages"] = turns(request.text)
         if self.endpoint.api == "anthropic":
             about["max_tokens"] = self.max_new_tokens
@@ -188,10 +238,15 @@ class RemoteBackend:
 
     def _read(self, request: Request, body: bytes) -> Reply:
         """The answer in a response. Raises Fault where there is none."""
-        answer = read_answer(body, self.endpoint.api, self._as_chat(request), request.text, self.max_tokens)
+        answer = read_answer(
+            body, self.endpoint.api, self._as_chat(request), request.text, self.max_tokens
+        )
         about: dict[str, Any] = {name: self._clean(value) for name, value in answer.about.items()}
         if answer.prompt_tokens is not None and answer.new_tokens is not None:
-            about["usage"] = {"prompt_tokens": answer.prompt_tokens, "new_tokens": answer.new_tokens}
+            about["usage"] = {
+                "prompt_tokens": answer.prompt_tokens,
+                "new_tokens": answer.new_tokens,
+            }
         # `read_answer` has compared the count with the text and with what was asked for.
         tokens = [UNKNOWN] * (answer.new_tokens or 0)
         raw = self._clean(answer.text)

@@ -24,8 +24,18 @@ from pkg_lib.core import limits
 # `error`, `cancelled`, `load`, `pause_turn`, `insufficient_system_resource`, null, and those not known yet.
 ENDED = (
     *("stop", "end_turn", "stop_sequence"),  # OpenAI, Anthropic
-    *("eos", "eos_token", "complete", "completed", "end"),  # Text Generation Inference, Together, Cohere
-    *("tool_calls", "tool_use", "function_call"),  # the model called a tool that the request does not offer
+    *(
+        "eos",
+        "eos_token",
+        "complete",
+        "completed",
+        "end",
+    ),  # Text Generation Inference, Together, Cohere
+    *(
+        "tool_calls",
+        "tool_use",
+        "function_call",
+    ),  # the model called a tool that the request does not offer
 )
 CUT = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
 REFUSED = ("refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety")
@@ -191,16 +201,26 @@ def read_answer(body: bytes, api: str, chat: bool, prompt: str, max_tokens: int)
         reason = choice.finish_reason
     known = (reason or "").strip().lower()
     if known not in ENDED + CUT + REFUSED:
-        why = f"its finish reason is {reason[:50]!r}" if known and reason else "it has no finish reason"
+        why = (
+            f"its finish reason is {reason[:50]!r}"
+            if known and reason
+            else "it has no finish reason"
+        )
         raise Fault(f"the answer is not complete: {why}")
     size = len(text.encode("utf8", "surrogatepass"))
     if size > (most := answer_bytes(max_tokens)):
         raise Fault(f"the answer has {size:,} bytes; max_tokens = {max_tokens:,} allows {most:,}")
     refusal = (refusal or (reason if known in REFUSED else None) or "")[: limits.MAX_REFUSAL]
-    labels = {"server_model": response.model, "fingerprint": response.system_fingerprint, "id": response.id}
+    labels = {
+        "server_model": response.model,
+        "fingerprint": response.system_fingerprint,
+        "id": response.id,
+    }
     labels |= {"refusal": refusal, "finish_reason": _label(reason)}
     about = {name: label for name, label in labels.items() if label}
-    counts = _plausible(response.usage, len(prompt.encode("utf8", "surrogatepass")), size, max_tokens)
+    counts = _plausible(
+        response.usage, len(prompt.encode("utf8", "surrogatepass")), size, max_tokens
+    )
     return Answer(text, "length" if known in CUT else "end", about, *counts)
 
 
@@ -228,7 +248,9 @@ def read_embeddings(body: bytes, count: int) -> np.ndarray:
             raise Fault(f"the response holds no vectors: an element of data is {_kind(item)}")
         index = place if item.get("index") is None else _count(item["index"])
         if index is None or index >= count or rows[index] is not None:
-            raise Fault(f"not one vector for each of {count} texts: an index is missing or comes twice")
+            raise Fault(
+                f"not one vector for each of {count} texts: an index is missing or comes twice"
+            )
         rows[index] = _numbers(item.get("embedding"))
     dimensions = {len(row) for row in rows if row is not None}
     if len(dimensions) != 1 or not 0 < max(dimensions) <= limits.MAX_DIMENSIONS:
@@ -244,13 +266,17 @@ def read_embeddings(body: bytes, count: int) -> np.ndarray:
 def response_bytes(max_tokens: int) -> int:
     """Give the size in bytes that the body of an answer may have, unpacked."""
     return min(
-        limits.RESPONSE_BYTES_BASE + limits.RESPONSE_BYTES_PER_TOKEN * max_tokens, limits.MAX_RESPONSE_BYTES
+        limits.RESPONSE_BYTES_BASE + limits.RESPONSE_BYTES_PER_TOKEN * max_tokens,
+        limits.MAX_RESPONSE_BYTES,
     )
 
 
 def answer_bytes(max_tokens: int) -> int:
     """Give the size in bytes that the text of an answer may have."""
-    return min(limits.ANSWER_BYTES_BASE + limits.ANSWER_BYTES_PER_TOKEN * max_tokens, limits.MAX_ANSWER_BYTES)
+    return min(
+        limits.ANSWER_BYTES_BASE + limits.ANSWER_BYTES_PER_TOKEN * max_tokens,
+        limits.MAX_ANSWER_BYTES,
+    )
 
 
 def answer_elements(max_tokens: int) -> int:
@@ -339,7 +365,11 @@ def _with_one_choice(value: dict[str, Any]) -> dict[str, Any]:
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         return value
-    first = (c for c in choices if isinstance(c, dict) and type(c.get("index")) is int and c["index"] == 0)
+    first = (
+        c
+        for c in choices
+        if isinstance(c, dict) and type(c.get("index")) is int and c["index"] == 0
+    )
     choice = next(first, choices[0])
     if isinstance(choice, dict):
         _check_parts(choice.get("text"))
@@ -350,7 +380,9 @@ def _with_one_choice(value: dict[str, Any]) -> dict[str, Any]:
 
 def _check_parts(content: Any) -> None:
     if isinstance(content, list) and len(content) > limits.MAX_PARTS:
-        raise Fault(f"the message has {len(content):,} parts; at most {limits.MAX_PARTS:,} are read")
+        raise Fault(
+            f"the message has {len(content):,} parts; at most {limits.MAX_PARTS:,} are read"
+        )
 
 
 def _validated(model: type[Any], value: dict[str, Any]) -> Any:
@@ -430,7 +462,9 @@ def _numbers(embedding: Any) -> np.ndarray:
     """The numbers of one vector, which a server sends as such or as base64 of little-endian float32."""
     if isinstance(embedding, list):
         if strange := set(map(type, embedding)) - {int, float}:
-            raise Fault(f"a vector holds a value that is no number ({min(t.__name__ for t in strange)})")
+            raise Fault(
+                f"a vector holds a value that is no number ({min(t.__name__ for t in strange)})"
+            )
         try:
             return np.array(embedding, np.float64)
         except OverflowError as e:

@@ -30,7 +30,11 @@ from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, IMPL, NODE_TYPES, NODES, PAT
 
 log = logging.getLogger(__name__)
 PLACE = re.compile(r"((?:bolt|neo4j)(?:\+s|\+ssc)?://[\w.-]+(?::\d{1,5})?)(?:/(.*))?", re.S)
-LIMITS = {"connection_timeout": 5, "connection_acquisition_timeout": 10, "max_transaction_retry_time": 5}
+LIMITS = {
+    "connection_timeout": 5,
+    "connection_acquisition_timeout": 10,
+    "max_transaction_retry_time": 5,
+}
 READ = pa.schema([("number", pa.int32()), *list(NODES)[:-1], ("text", pa.large_string())])
 OWN = "MATCH (n:PKGNode) WHERE n.graph = $graph"
 OWN_DOCUMENTS = "MATCH (d:PKGDocument) WHERE d.graph = $graph"
@@ -66,7 +70,9 @@ def opened(place: str) -> Iterator[Database]:
     """
     address = PLACE.fullmatch(place)
     if not address:  # it is not shown: there may be a password in it
-        raise UserError("write bolt://HOST[:PORT][/NAME]; PKG_BOLT_USER and PKG_BOLT_PASSWORD hold the rest")
+        raise UserError(
+            "write bolt://HOST[:PORT][/NAME]; PKG_BOLT_USER and PKG_BOLT_PASSWORD hold the rest"
+        )
     try:
         from neo4j import GraphDatabase, exceptions
     except ImportError as e:
@@ -80,7 +86,9 @@ def opened(place: str) -> Iterator[Database]:
             driver.verify_connectivity()
             yield Database(place, address[2] or "", driver, refused)
     except (exceptions.DriverError, exceptions.Neo4jError) as e:
-        raise UserError(f"{place}: {e.message if isinstance(e, exceptions.Neo4jError) else e}") from e
+        raise UserError(
+            f"{place}: {e.message if isinstance(e, exceptions.Neo4jError) else e}"
+        ) from e
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,9 @@ class Database:
     A query that the server cannot answer raises one of `refused`.
     """
 
-    def __init__(self, place: str, name: str, driver: Any, refused: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, place: str, name: str, driver: Any, refused: tuple[type[Exception], ...]
+    ) -> None:
         self.place, self.name, self.refused = place, name, refused
         self._driver = driver
 
@@ -123,7 +133,9 @@ class Database:
             records.append(record)
             size += sum(map(_size, record.values()))
             if size > limits.MAX_DATABASE_BYTES or len(records) > limits.MAX_DATABASE_ROWS:
-                raise UserError(f"{self.place} sends more than a graph may hold; choose a smaller graph")
+                raise UserError(
+                    f"{self.place} sends more than a graph may hold; choose a smaller graph"
+                )
         return records
 
     def described(self) -> StoredGraph:
@@ -135,7 +147,11 @@ class Database:
         held = dict(self._run("MATCH (g:PKG) RETURN g.name, properties(g)"))
         self.name = self.name or (next(iter(held)) if len(held) == 1 else "")
         if not held.get(self.name, {}).get("digest"):
-            why = "is incomplete; write it again" if self.name in held else f"is none of {sorted(held)}"
+            why = (
+                "is incomplete; write it again"
+                if self.name in held
+                else f"is none of {sorted(held)}"
+            )
             raise UserError(f"the graph /{self.name} in {self.place} {why}")
         known = {name: str(held[self.name].get(name) or "") for name in StoredGraph.__slots__}
         return StoredGraph(**known)
@@ -161,9 +177,16 @@ class Database:
             graph = PKG(nodes, texts.dictionary, documents, reasons, meta)
             unchanged = _digest(_about(graph), graph) == stored.digest
             expected = graph.edges.num_rows if unchanged else -1
-        except (ValueError, TypeError, LookupError, RecursionError) as e:  # ValueError: pyarrow's and json's
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            RecursionError,
+        ) as e:  # ValueError: pyarrow's and json's
             raise self._changed() from e
-        edges = sum(self._run(f"{OWN} MATCH (n)-[:{t}]->() RETURN count(*)")[0][0] for t in EDGE_TYPES)
+        edges = sum(
+            self._run(f"{OWN} MATCH (n)-[:{t}]->() RETURN count(*)")[0][0] for t in EDGE_TYPES
+        )
         if edges != expected:
             raise self._changed()
         return graph
@@ -185,7 +208,9 @@ class Database:
             rows.sort(key=lambda row: row["number"])
             names, _, _ = json.loads(stored.about)
             pairs = zip(names, rows, strict=True)
-            documents = [Document(name, row["text"], row["kind"], row["unit"]) for name, row in pairs]
+            documents = [
+                Document(name, row["text"], row["kind"], row["unit"]) for name, row in pairs
+            ]
             unchanged = corpus_digest(documents) == stored.documents
         except (ValueError, TypeError, AttributeError, RecursionError) as e:
             raise self._changed() from e
@@ -262,7 +287,9 @@ class Database:
         config = f"`vector.dimensions`: {dimensions}, `vector.similarity_function`: 'cosine'"
         with suppress(*self.refused):
             for kind in EMBEDDED:
-                what = f"pkg_{NODE_TYPES[kind]} IF NOT EXISTS FOR (n:{NODE_TYPES[kind]}) ON n.vector"
+                what = (
+                    f"pkg_{NODE_TYPES[kind]} IF NOT EXISTS FOR (n:{NODE_TYPES[kind]}) ON n.vector"
+                )
                 self._run(f"CREATE VECTOR INDEX {what} OPTIONS {{indexConfig: {{{config}}}}}")
 
     def _checked_embedder(self, embedder: str) -> None:
@@ -316,15 +343,21 @@ class Database:
         index = self._vector_index(kind)
         if not index:
             return None
-        counted = f"MATCH (n:{NODE_TYPES[kind]}) WHERE n.vector IS NOT NULL RETURN n.graph, count(n)"
+        counted = (
+            f"MATCH (n:{NODE_TYPES[kind]}) WHERE n.vector IS NOT NULL RETURN n.graph, count(n)"
+        )
         in_graph = dict(map(tuple, self._run(counted)))
         available = in_graph.get(self.name, 0)
         try:
             # The index covers all graphs of the database, so a graph's share of what it finds is expected.
             count = (
-                max(k * CANDIDATES_PER_HIT, LEAST_CANDIDATES) * sum(in_graph.values()) // max(available, 1)
+                max(k * CANDIDATES_PER_HIT, LEAST_CANDIDATES)
+                * sum(in_graph.values())
+                // max(available, 1)
             )
-            candidates = self._candidates(index, queries, min(k * CANDIDATES_PER_HIT, available), count)
+            candidates = self._candidates(
+                index, queries, min(k * CANDIDATES_PER_HIT, available), count
+            )
             return self._best(candidates, queries, min(k, available)) if candidates else None
         except self.refused as e:
             about = "%s: the vector index %s cannot be used (%s); ranking on this machine"
@@ -338,12 +371,19 @@ class Database:
         with suppress(*self.refused):
             for record in self._run("SHOW INDEXES"):
                 row = record.data()
-                of = (row.get("type"), row.get("labelsOrTypes"), row.get("properties"), row.get("state"))
+                of = (
+                    row.get("type"),
+                    row.get("labelsOrTypes"),
+                    row.get("properties"),
+                    row.get("state"),
+                )
                 if of == ("VECTOR", [NODE_TYPES[kind]], ["vector"], "ONLINE"):
                     return str(row.get("name"))
         return ""
 
-    def _candidates(self, index: str, queries: np.ndarray, least: int, count: int) -> list[list[int]]:
+    def _candidates(
+        self, index: str, queries: np.ndarray, least: int, count: int
+    ) -> list[list[int]]:
         """At least `least` nodes of this graph for each query; nothing where the index finds fewer.
 
         The index is asked for `count` nodes, and for more where too few of them are of this graph.
@@ -380,10 +420,22 @@ class Database:
 
     def _write(self, graph: PKG, vectors: dict[int, np.ndarray]) -> None:
         """Write all nodes, then all edges."""
-        nodes, edges, texts = graph.nodes.to_pylist(), graph.edges.to_pylist(), graph.texts.to_pylist()
+        nodes, edges, texts = (
+            graph.nodes.to_pylist(),
+            graph.edges.to_pylist(),
+            graph.texts.to_pylist(),
+        )
         for n, row in enumerate(nodes):
-            row |= {"id": f"{self.name}/{n}", "graph": self.name, "number": n, "vector": vectors.get(n)}
-            row |= {"text": texts[row["text"]], "where": graph.where(n).encode(errors="replace").decode()}
+            row |= {
+                "id": f"{self.name}/{n}",
+                "graph": self.name,
+                "number": n,
+                "vector": vectors.get(n),
+            }
+            row |= {
+                "text": texts[row["text"]],
+                "where": graph.where(n).encode(errors="replace").decode(),
+            }
         for kind, label in enumerate(NODE_TYPES):
             of_kind = [row for row in nodes if row["type"] == kind]
             self._send(f"CREATE (n:PKGNode:{label}) SET n += row", of_kind)
@@ -398,14 +450,21 @@ class Database:
         """Write the documents; their names are in the graph's `about`."""
         rows = []
         for number, document in enumerate(documents):
-            row = {"graph": self.name, "number": number, "kind": document.kind, "unit": document.unit}
+            row = {
+                "graph": self.name,
+                "number": number,
+                "kind": document.kind,
+                "unit": document.unit,
+            }
             rows.append(row | {"text": document.text})
         self._send("CREATE (d:PKGDocument) SET d += row", rows)
 
     def _send(self, action: str, rows: list[dict[str, Any]]) -> None:
         """Run an action for each row, in requests of about BATCH_CHARS characters."""
         sizes = (999 + len(row.get("text", "")) + 9 * np.size(row.get("vector")) for row in rows)
-        for _, pairs in groupby(zip(accumulate(sizes), rows, strict=True), lambda p: p[0] // BATCH_CHARS):
+        for _, pairs in groupby(
+            zip(accumulate(sizes), rows, strict=True), lambda p: p[0] // BATCH_CHARS
+        ):
             batch = []
             for _, row in pairs:
                 vector = row.get("vector")

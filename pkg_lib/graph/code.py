@@ -24,7 +24,17 @@ from pkg_lib.core.types import Document
 _DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCK = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
+_BLOCK = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Try,
+    ast.TryStar,
+    ast.With,
+    ast.AsyncWith,
+    ast.Match,
+)
 _BLOCK += (ast.ClassDef, *_FUNCTION)
 
 
@@ -67,7 +77,9 @@ def _suites(node: ast.AST) -> Iterator[ast.stmt]:
     """The statements directly inside a compound statement."""
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, name, ()):
-            yield from child.body if isinstance(child, ast.ExceptHandler | ast.match_case) else [child]
+            yield from (
+                child.body if isinstance(child, ast.ExceptHandler | ast.match_case) else [child]
+            )
 
 
 def functions_of(source: str) -> list[Function]:
@@ -78,7 +90,9 @@ def functions_of(source: str) -> list[Function]:
     while stack:
         node, owner, parent = stack.pop()
         inside = [
-            _visit(child, owner, parent, found, lines) for child in _suites(node) if isinstance(child, _BLOCK)
+            _visit(child, owner, parent, found, lines)
+            for child in _suites(node)
+            if isinstance(child, _BLOCK)
         ]
         stack += reversed(inside)
     for function in found:
@@ -139,7 +153,9 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
 def parses(source: str) -> bool:
     """Whether the text is Python by itself, after removing common indentation (a method or a block)."""
     # A string that starts in column 0 keeps dedent from working; such a text parses inside an "if".
-    return is_python(textwrap.dedent(source)) or (source[:1].isspace() and is_python("if 1:\n" + source))
+    return is_python(textwrap.dedent(source)) or (
+        source[:1].isspace() and is_python("if 1:\n" + source)
+    )
 
 
 def is_python(source: str) -> bool:

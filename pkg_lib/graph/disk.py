@@ -64,7 +64,9 @@ def load(folder: Path) -> PKG:
         build = f"pkg-lib graph source:{name} --output OTHER_DIR, then search OTHER_DIR"
         raise UserError(f"{name} does not contain a saved graph. Build one with: {build}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
-        raise UserError(f"{path} is damaged: its contents have changed. Build the graph again with: {again}")
+        raise UserError(
+            f"{path} is damaged: its contents have changed. Build the graph again with: {again}"
+        )
     try:
         table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
         table.validate(full=True)  # a file that somebody else made may have the right digest

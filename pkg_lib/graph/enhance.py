@@ -62,7 +62,9 @@ def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None 
         if complete:
             return FAMILIES[max(complete, key=lambda family: len(known[family]))]
     names = ", ".join(FAMILIES)
-    raise UserError(f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}")
+    raise UserError(
+        f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}"
+    )
 
 
 class Unfit(Exception):
@@ -124,7 +126,10 @@ def hole(payload: str) -> Hole:
     if lead.strip():  # `def f(): return 1` becomes three lines
         margin = re.match(r"\s*", lines[0])[0]
         indent = margin + ("\t" if "\t" in margin else "    ")
-        above, below = [*lines[:row], lead.rstrip()], [indent + lines[row][len(lead) :], *lines[row + 1 :]]
+        above, below = (
+            [*lines[:row], lead.rstrip()],
+            [indent + lines[row][len(lead) :], *lines[row + 1 :]],
+        )
     else:  # under the signature, above the comments and empty lines that lead to the first statement
         indent = re.match(r"\s*", lines[row])[0]
         while row > 1 and lines[row - 1].lstrip()[:1] in ("", "#"):

@@ -77,7 +77,9 @@ def _skipped_sources(reason: str, number: int) -> str:
 def ledger(documents: list[Document], graph: PKG) -> Ledger:
     """The ledger of a graph and its documents. UserError for other documents."""
     if [d.id for d in documents] != graph.documents:
-        raise UserError("the ledger needs the documents that the graph was built from, in the same order")
+        raise UserError(
+            "the ledger needs the documents that the graph was built from, in the same order"
+        )
     account, unparsable = Ledger(len(documents)), Counter[tuple[str, str]]()
     bounds = np.searchsorted(graph.document, np.arange(len(documents) + 1)).tolist()
     with paused_collector():
@@ -94,7 +96,9 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
                     reasons.append((f"{UNPARSED}{type(e).__name__}: {e}", source))
             if counts != expected:
                 words = f"{expected[IMPL]} functions and {expected[BLOCK]} blocks"
-                account.wrong.append(f"{document.id}: {words}, but {counts[IMPL]} and {counts[BLOCK]} nodes")
+                account.wrong.append(
+                    f"{document.id}: {words}, but {counts[IMPL]} and {counts[BLOCK]} nodes"
+                )
             account.wrong += _other_texts(sources, graph, nodes)
             account.functions += expected[IMPL]
             account.implementations += counts[IMPL]
@@ -107,15 +111,24 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
                 account.lost[reason] += lines
                 account.functions += lines
     named = Counter(graph.skipped)
-    account.wrong += [f"{d}: not named as skipped: {why}" for d, why in (unparsable - named).elements()]
-    account.wrong += [f"{d}: skipped without need: {why}" for d, why in (named - unparsable).elements()]
+    account.wrong += [
+        f"{d}: not named as skipped: {why}" for d, why in (unparsable - named).elements()
+    ]
+    account.wrong += [
+        f"{d}: skipped without need: {why}" for d, why in (named - unparsable).elements()
+    ]
     return account
 
 
 def _count(source: str) -> Counter[int]:
     """How many functions and blocks a source has, under IMPL and BLOCK."""
     functions = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _FUNCTION)]
-    inside = {node for f in functions for node in ast.walk(f) if isinstance(node, ast.stmt) and node is not f}
+    inside = {
+        node
+        for f in functions
+        for node in ast.walk(f)
+        if isinstance(node, ast.stmt) and node is not f
+    }
     blocks = [node for node in inside if hasattr(node, "body") or hasattr(node, "cases")]
     lines = [line.encode() for line in split_lines(source)]
     own = [f.body[ast.get_docstring(f, clean=False) is not None :] for f in functions]
@@ -125,9 +138,13 @@ def _count(source: str) -> Counter[int]:
 
 def _other_texts(sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> Iterator[str]:
     """The nodes whose payload is not their lines of one of the document's sources."""
-    texts = [(offset, io.StringIO(text, newline=None).read().split("\n")) for offset, text in sources]
+    texts = [
+        (offset, io.StringIO(text, newline=None).read().split("\n")) for offset, text in sources
+    ]
     for v, payload in zip(nodes, graph.payloads(nodes), strict=True):
         first, last = graph.first[v], graph.last[v]
-        spans = (lines[first - 1 - offset : last - offset] for offset, lines in texts if offset < first)
+        spans = (
+            lines[first - 1 - offset : last - offset] for offset, lines in texts if offset < first
+        )
         if payload not in map("\n".join, spans):
             yield f"{graph.where(v)}: the text is not these lines of the document"

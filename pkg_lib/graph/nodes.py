@@ -12,7 +12,9 @@ from pkg_lib.graph.code import UNPARSABLE, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-CHUNK_CHARS = 500_000  # of source for a worker at once: half a second, so that the last chunks end together
+CHUNK_CHARS = (
+    500_000  # of source for a worker at once: half a second, so that the last chunks end together
+)
 
 # Type, row of the node that this one refines (-1: none), first and last line (1-based, inclusive), payload.
 Row = tuple[int, int, int, int, str]
@@ -35,7 +37,10 @@ def rows_of(document: Document) -> Rows:
         for function in functions:
             name, impl = len(rows), len(rows) + 1
             rows.append((NAME, -1, function.first + offset, function.last + offset, function.name))
-            parts = [(IMPL, name, function), *((BLOCK, impl + 1 + b.parent, b) for b in function.blocks)]
+            parts = [
+                (IMPL, name, function),
+                *((BLOCK, impl + 1 + b.parent, b) for b in function.blocks),
+            ]
             for kind, parent, part in parts:
                 text = "\n".join(lines[part.first - 1 : part.last])
                 rows.append((kind, parent, part.first + offset, part.last + offset, text))

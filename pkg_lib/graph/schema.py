@@ -45,7 +45,9 @@ class PKG:
             setattr(self, name, self.nodes[name].to_numpy())
 
     @classmethod
-    def of(cls, documents: list[Document], parts: Iterable[Rows], meta: dict[str, str] | None = None) -> PKG:
+    def of(
+        cls, documents: list[Document], parts: Iterable[Rows], meta: dict[str, str] | None = None
+    ) -> PKG:
         """The graph of each document's rows; UnicodeEncodeError for a lone surrogate in a payload."""
         nodes: list[tuple[int, ...]] = []
         texts: dict[str, int] = {}
@@ -54,7 +56,9 @@ class PKG:
             start = len(nodes)
             for kind, parent, first, last, payload in rows:
                 above = start + parent if parent >= 0 else -1
-                nodes.append((kind, index, above, first, last, texts.setdefault(payload, len(texts))))
+                nodes.append(
+                    (kind, index, above, first, last, texts.setdefault(payload, len(texts)))
+                )
             skipped += ((document.id, why) for why in reasons)
         columns = np.array(nodes, np.int32).reshape(-1, len(NODES)).T
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, NODES, strict=True)], NODES)
@@ -68,7 +72,9 @@ class PKG:
     def edges(self) -> pa.Table:
         """All edges, sorted by source, then target; HAS_BLOCK links the IMPL to every block (Equation 2)."""
         kind, parent, nodes = self.type, self.parent, np.arange(len(self), dtype=np.int32)
-        impl = np.maximum.accumulate(np.where(kind == IMPL, nodes, -1))  # a function's blocks follow its IMPL
+        impl = np.maximum.accumulate(
+            np.where(kind == IMPL, nodes, -1)
+        )  # a function's blocks follow its IMPL
         block, text = kind == BLOCK, (kind == PATHVALUE) | (kind == PATH)
         parts = [
             (HAS_IMPL, parent, kind == IMPL),
@@ -76,7 +82,10 @@ class PKG:
             (PARENT, parent, block & (kind[parent] == BLOCK)),
             (JSON_CHILD, parent, text & (parent >= 0)),
         ]
-        edges = [(s[mask], nodes[mask], np.full(mask.sum(), number, np.int8)) for number, s, mask in parts]
+        edges = [
+            (s[mask], nodes[mask], np.full(mask.sum(), number, np.int8))
+            for number, s, mask in parts
+        ]
         columns = [np.concatenate(column) for column in zip(*edges, strict=True)]
         return pa.table(columns, EDGES).sort_by([("source", "ascending"), ("target", "ascending")])
 
@@ -110,7 +119,9 @@ class PKG:
     def branches(self, node: int) -> np.ndarray:
         """What pruning may remove (Equation 6): the children, or those of a body or lone statement."""
         children = self.children(node)
-        alone = len(children) == 1 and (self.type[node] == IMPL or self.text[children[0]] == self.text[node])
+        alone = len(children) == 1 and (
+            self.type[node] == IMPL or self.text[children[0]] == self.text[node]
+        )
         return self.children(int(children[0])) if alone else children
 
     def where(self, node: int) -> str:
@@ -125,10 +136,14 @@ class PKG:
         """Any nodes with the typed edges among them, in time that grows with these edges alone."""
         graph = nx.DiGraph()
         for v in map(int, nodes):
-            graph.add_node(v, type=NODE_TYPES[self.type[v]], first=int(self.first[v]), last=int(self.last[v]))
+            graph.add_node(
+                v, type=NODE_TYPES[self.type[v]], first=int(self.first[v]), last=int(self.last[v])
+            )
         source, target, kind = (self.edges[n].to_numpy() for n in EDGES.names)
         inside = np.array(graph.nodes, source.dtype)
-        bounds = zip(np.searchsorted(source, inside), np.searchsorted(source, inside, "right"), strict=True)
+        bounds = zip(
+            np.searchsorted(source, inside), np.searchsorted(source, inside, "right"), strict=True
+        )
         for i in (i for start, stop in bounds for i in range(start, stop) if target[i] in graph):
             graph.add_edge(int(source[i]), int(target[i]), type=EDGE_TYPES[kind[i]])
         return graph

@@ -55,7 +55,9 @@ class _Function:
     @property
     def definition(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         nodes = ast.walk(parsed(self.payload) or ast.Module([]))
-        return next((n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
+        return next(
+            (n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None
+        )
 
     @property
     def is_method(self) -> bool:
@@ -64,7 +66,11 @@ class _Function:
         return not self.at_top and first in (["self"], ["cls"])
 
     def holds(self, other: _Function) -> bool:
-        return self.document == other.document and self.first <= other.first and other.last <= self.last
+        return (
+            self.document == other.document
+            and self.first <= other.first
+            and other.last <= self.last
+        )
 
 
 class Calls:
@@ -107,7 +113,9 @@ class Calls:
         order = tuple(reversed(added))
         return Augmented("".join(added[i] for i in order) + text, order, left_out)
 
-    def _called(self, text: str, around: list[_Function], left_out: dict[str, str]) -> list[_Function]:
+    def _called(
+        self, text: str, around: list[_Function], left_out: dict[str, str]
+    ) -> list[_Function]:
         """What a text calls, in its order; notes in `left_out` what could not be resolved."""
         tree, called = parsed(text), []
         if tree is None:
@@ -124,7 +132,9 @@ class Calls:
                 left_out.setdefault(name, AMBIGUOUS if distinct else UNKNOWN)
         return called
 
-    def _meant(self, name: str, method: bool, around: list[_Function], calls: list) -> list[_Function] | None:
+    def _meant(
+        self, name: str, method: bool, around: list[_Function], calls: list
+    ) -> list[_Function] | None:
         """What a name may mean; None where it is bound to what is no function of the graph."""
         here = [f for f in self.namesakes.get(name, ()) if f.document == around[0].document]
         if method:
@@ -170,7 +180,11 @@ def bindings(tree: ast.AST) -> tuple[set[str], set[str]]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 functions |= {name} if node is not tree else set()
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.ClassDef(name=name):
+            case (
+                ast.Name(id=name, ctx=ast.Store() | ast.Del())
+                | ast.arg(arg=name)
+                | ast.ClassDef(name=name)
+            ):
                 others.add(name)
             case ast.alias(name=name, asname=renamed):
                 others.add((renamed or name).partition(".")[0])
@@ -185,7 +199,9 @@ def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
     """(name, whether it is a method of self or cls) -> its calls, in the order of the text."""
     named: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno, c.end_col_offset)):
+    for call in sorted(
+        calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno, c.end_col_offset)
+    ):
         match call.func:
             case ast.Name(id=name):
                 named[name, False].append(call)
@@ -196,7 +212,9 @@ def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
 
 def takes(parameters: ast.arguments, call: ast.Call) -> bool:
     """Whether a function with these parameters accepts the call; unknown arguments (*a, **k) count as yes."""
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(
+        k.arg is None for k in call.keywords
+    ):
         return True
     positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
     named = {k.arg for k in call.keywords}

@@ -41,10 +41,15 @@ class BM25:
     def search(self, queries: list[str], k: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """(positions int [q, k], scores float32 [q, k]), best first; a score of 0: no word matched."""
         k = min(k, self.size)
-        positions, scores = np.zeros((len(queries), k), np.int64), np.zeros((len(queries), k), np.float32)
+        positions, scores = (
+            np.zeros((len(queries), k), np.int64),
+            np.zeros((len(queries), k), np.float32),
+        )
         for i, query in enumerate(queries):
             every = self.scores(query)
             # Twins in the order of the corpus; bm25s' own choice of them differs between processors.
-            positions[i] = every.argmax(keepdims=True) if k == 1 else np.argsort(-every, kind="stable")[:k]
+            positions[i] = (
+                every.argmax(keepdims=True) if k == 1 else np.argsort(-every, kind="stable")[:k]
+            )
             scores[i] = every[positions[i]]
         return positions, scores

@@ -69,7 +69,9 @@ def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tupl
         if measure(head + chunk.text) <= limit:
             text, used = head + chunk.text, [*used, chunk]
             continue
-        shown = largest(0, len(lines), lambda n, h=head, ls=lines: measure(h + "".join(ls[:n])) <= limit)
+        shown = largest(
+            0, len(lines), lambda n, h=head, ls=lines: measure(h + "".join(ls[:n])) <= limit
+        )
         return (head + "".join(lines[:shown]), [*used, chunk]) if shown else (text, used)
     return text, used
 

@@ -123,9 +123,14 @@ COLUMNS: Registry[Column] = Registry(
             for how, name in (("swapped", "Swapped"), ("leak-free", "LeakFree"))
         ),
         *(
-            Column(f"{of}, {how}", _built_in(of.replace("-", ""), pruning=how), ("code",), unit, of=of)
+            Column(
+                f"{of}, {how}", _built_in(of.replace("-", ""), pruning=how), ("code",), unit, of=of
+            )
             for of, unit in GRAPH_UNITS.items()
-            for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
+            for how in (
+                "paper-literal",
+                "unpruned",
+            )  # the columns themselves are guarded (prune.py)
         ),
         Column(
             "Func-PKG, enhanced",
@@ -134,12 +139,19 @@ COLUMNS: Registry[Column] = Registry(
             "function",
             of="Func-PKG",
         ),
-        *(column for style in PAPER_STYLES for in_chat in IN_CHAT for column in _in_style(style, in_chat)),
+        *(
+            column
+            for style in PAPER_STYLES
+            for in_chat in IN_CHAT
+            for column in _in_style(style, in_chat)
+        ),
     ),
 )
 
 
-DRAW = re.compile(r"(?P<of>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<sample>[1-9]\d*)")
+DRAW = re.compile(
+    r"(?P<of>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<sample>[1-9]\d*)"
+)
 TOP_P = 0.95
 
 
@@ -200,10 +212,13 @@ class PublishedContexts:
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
         """For each task its first k published contexts as (text, context), best first."""
-        texts = {task: texts[:k] for column, task, texts in published.ranked() if column == self.column}
+        texts = {
+            task: texts[:k] for column, task, texts in published.ranked() if column == self.column
+        }
         sources = {t.id: published.context_id(self.column, t.id) for t in tasks}
         return [
-            iter([(x, Context(i, self.column, x, source)) for x in texts[i]]) for i, source in sources.items()
+            iter([(x, Context(i, self.column, x, source)) for x in texts[i]])
+            for i, source in sources.items()
         ]
 
 
@@ -238,6 +253,8 @@ def knowledge_of(corpus: str) -> Any:
         return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)
-    from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.data.structuring import (
+        json_of,
+    )  # docutils and its like are not needed for a corpus of code
 
     return TextKnowledge(*shared, structure=partial(json_of, corpus))

@@ -24,8 +24,13 @@ from pkg_lib.generation.remote import RemoteBackend, Reply
 from pkg_lib.generation.responses import Fault, read_embeddings
 
 CHUNK = 256  # texts encoded between two writes of the vector cache
-AT_ONCE = {"cpu": 16}  # texts of a batch: more do not fit a processor's own memory (by half slower at 64)
-BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of each: servers refuse more
+AT_ONCE = {
+    "cpu": 16
+}  # texts of a batch: more do not fit a processor's own memory (by half slower at 64)
+BATCH, LONGEST = (
+    32,
+    8000,
+)  # texts in a request to an endpoint, characters of each: servers refuse more
 
 
 class Embedder:
@@ -35,15 +40,21 @@ class Embedder:
         self.spec = embedder_spec(name)
         self.name, self.revision = self.spec.name, self.spec.resolve()
         digits = self.revision.rpartition("-")[2][:12]
-        self.folder = f"{slug(self.name)}-{digits}" if digits else self.name  # what its files are called
-        self.cache = VectorCache((cache or cache_dir() / "vectors") / self.folder / "vectors.sqlite")
+        self.folder = (
+            f"{slug(self.name)}-{digits}" if digits else self.name
+        )  # what its files are called
+        self.cache = VectorCache(
+            (cache or cache_dir() / "vectors") / self.folder / "vectors.sqlite"
+        )
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
         keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
         text_of = dict(zip(keys, texts, strict=True))
         self.cache.read(text_of)
-        new = sorted((k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k]))
+        new = sorted(
+            (k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k])
+        )
         about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
         parts = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
         texts = [[_embeddable(text_of[k]) for k in part] for part in parts]
@@ -55,7 +66,11 @@ class Embedder:
                 else:
                     self.cache.add(part, vectors)
                 bar.update(len(part))
-        return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
+        return (
+            np.stack([self.cache.vectors[k] for k in keys])
+            if keys
+            else np.zeros((0, 0), np.float32)
+        )
 
     def _ask(self, keys: list[bytes], texts: list[str]) -> None:
         """Asks an endpoint for vectors, and stores them as each answer comes."""
@@ -73,7 +88,11 @@ class Embedder:
         about = {"normalize_embeddings": True, "show_progress_bar": False}
         about["batch_size"] = AT_ONCE.get(self._model.device.type, 64)
         vectors = self._model.encode(texts, **about)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self.name == BF16 else vectors
+        return (
+            vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            if self.name == BF16
+            else vectors
+        )
 
     @cached_property
     def max_tokens(self) -> int:
@@ -98,12 +117,16 @@ class Embedder:
             UserError: The model is not available, or it is behind an endpoint.
         """
         if self.spec.endpoint:
-            raise UserError(f"embedder {self.name}: its server does not report how it splits a text")
+            raise UserError(
+                f"embedder {self.name}: its server does not report how it splits a text"
+            )
         tokenizer = self._model.tokenizer
         counts: list[int] = []
         for start in range(0, len(texts), CHUNK):
             batch = [_embeddable(text) for text in texts[start : start + CHUNK]]
-            counts += map(len, tokenizer(batch, truncation=False, padding=False, verbose=False)["input_ids"])
+            counts += map(
+                len, tokenizer(batch, truncation=False, padding=False, verbose=False)["input_ids"]
+            )
         return np.array(counts, np.int64)
 
     @cached_property
@@ -112,7 +135,9 @@ class Embedder:
             return _loaded(self.spec.name, self.revision)
         except (OSError, ValueError) as e:
             advice = f"try {DEFAULT}" if self.spec.repo else "pip install -r requirements.txt"
-            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}") from e
+            raise UserError(
+                f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}"
+            ) from e
 
     def __getstate__(self) -> dict[str, Any]:
         """What a node of a cluster needs: it computes, and stores nothing."""
@@ -149,7 +174,9 @@ class EmbeddingBackend(RemoteBackend):
     most_bytes = limits.MAX_RESPONSE_BYTES
 
     async def _send(self, client: Any, request: Request) -> bytes:
-        texts = [text[:LONGEST] or " " for text in json.loads(request.text)]  # nor do they take an empty one
+        texts = [
+            text[:LONGEST] or " " for text in json.loads(request.text)
+        ]  # nor do they take an empty one
         about = {"model": self.endpoint.model, "extra_body": self.endpoint.extra}
         response = await client.embeddings.with_raw_response.create(input=texts, **about)
         return response.http_response.content
@@ -159,7 +186,9 @@ class EmbeddingBackend(RemoteBackend):
         found = vectors.shape[1]
         self.dimensions = self.dimensions or found
         if found != self.dimensions:
-            raise Fault(f"the vectors have {found} numbers, and those that are stored {self.dimensions}")
+            raise Fault(
+                f"the vectors have {found} numbers, and those that are stored {self.dimensions}"
+            )
         return Reply(request, [], 0, {"vectors": vectors})
 
 
@@ -199,7 +228,9 @@ class VectorCache:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
-                database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)"
+                )
                 yield database
         except (OSError, sqlite3.Error) as e:
             advice = f"({e}); free space, or set PKG_CACHE to another directory"

@@ -68,19 +68,25 @@ def stored_docstrings(corpus: str) -> Docstrings:
     """
     wanted = os.environ.get(VARIABLE, "")
     files = sorted(
-        (results_path() / "enhanced").glob(f"{slug(wanted) if wanted else '*'}/{slug(corpus)}.jsonl")
+        (results_path() / "enhanced").glob(
+            f"{slug(wanted) if wanted else '*'}/{slug(corpus)}.jsonl"
+        )
     )
     if not files:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib enhance --corpus {corpus}` first"
-        raise NotAtHand(f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}")
+        raise NotAtHand(
+            f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}"
+        )
     if len(files) > 1:
         names = ", ".join(_model_of(path) for path in files)
         raise UserError(
             f"method {ENHANCED}: several models have written docstrings for corpus {corpus} ({names});"
             f" set {VARIABLE} to one of them"
         )
-    rows = read_rows(files[0], {"payload_sha256": str, "form": str}, {"docstring": str, "reason": str})
+    rows = read_rows(
+        files[0], {"payload_sha256": str, "form": str}, {"docstring": str, "reason": str}
+    )
     written: dict[str, str] = {}
     for row in rows:
         if row.get("docstring"):
@@ -128,7 +134,10 @@ class EnhancedFuncPKG(FuncPKG):
     def about(self) -> dict[str, Any]:
         """What is recorded beside the contexts."""
         counts = dict(sorted(self.counts.items()))
-        return {"docstrings": {"model": self.docstrings.model, "sha256": self.docstrings.sha256} | counts}
+        return {
+            "docstrings": {"model": self.docstrings.model, "sha256": self.docstrings.sha256}
+            | counts
+        }
 
     @cached_property
     def functions(self) -> np.ndarray:

@@ -30,7 +30,9 @@ class Explanation:
     graph: PKG
     nodes: list[int]
     cosines: list[float]
-    without: dict[int, float]  # branch of the best node -> cosine without it (Equation 7); -1: of the whole
+    without: dict[
+        int, float
+    ]  # branch of the best node -> cosine without it (Equation 7); -1: of the whole
     removed: int  # the branch that pruning chose, or -1
     context: Context
     called: Augmented  # what was put before the text
@@ -47,7 +49,10 @@ def explain(
     vector = knowledge.embedder.encode([query])
     (nodes,), (cosines,) = retriever.nearest(vector, HITS)
     best = knowledge.graph, nodes[0], vector[0], knowledge.embedder
-    removed, without = prune(*best, pruning).branch, {p.branch: p.score for p in choices(*best, GUARDED)}
+    removed, without = (
+        prune(*best, pruning).branch,
+        {p.branch: p.score for p in choices(*best, GUARDED)},
+    )
     called = retriever.augmented.get("query", Augmented(""))
     return Explanation(knowledge.graph, nodes, cosines, without, removed, context, called)
 
@@ -69,7 +74,9 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     """A corpus, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
     check_name(corpus)
     if is_text(corpus):
-        raise UserError(f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}")
+        raise UserError(
+            f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}"
+        )
     return knowledge_of(corpus)
 
 
@@ -88,8 +95,14 @@ def search(
         graph = database.load() if database else disk.load(Path(place))
         nodes = graph.first_of_each_text(kind)
         if not len(nodes):
-            raise UserError(f"{place} has no {unit} nodes; choose another --unit: {', '.join(KINDS)}")
-        vectors = database.vectors(kind, encoder.name) if database else encoder.encode(graph.payloads(nodes))
+            raise UserError(
+                f"{place} has no {unit} nodes; choose another --unit: {', '.join(KINDS)}"
+            )
+        vectors = (
+            database.vectors(kind, encoder.name)
+            if database
+            else encoder.encode(graph.payloads(nodes))
+        )
     path = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw")
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)

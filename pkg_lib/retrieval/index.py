@@ -39,7 +39,9 @@ class HNSWIndex(FlatIndex):
         self.index.hnsw.efConstruction = ef_construction
         self.index.hnsw.efSearch = EF_SEARCH
         threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1)  # several would link them in an order that differs from run to run
+        faiss.omp_set_num_threads(
+            1
+        )  # several would link them in an order that differs from run to run
         try:
             self.index.add(np.ascontiguousarray(vectors, np.float32))
         finally:
@@ -92,7 +94,9 @@ def _check_links(index: faiss.Index) -> None:
     levels = faiss.vector_to_array(hnsw.levels)
     sound = len(levels) == count and len(offsets) == count + 1 and not offsets[0]
     sound = sound and (np.diff(offsets) >= 0).all() and offsets[-1] == len(neighbors)
-    sound = sound and ((neighbors >= -1) & (neighbors < count)).all() and -1 <= hnsw.entry_point < count
+    sound = (
+        sound and ((neighbors >= -1) & (neighbors < count)).all() and -1 <= hnsw.entry_point < count
+    )
     sizes = faiss.vector_to_array(hnsw.cum_nneighbor_per_level)
     sound = sound and count and levels.min() >= 1 and levels.max() < len(sizes)
     sound = sound and (np.diff(offsets) == sizes[levels]).all() and hnsw.max_level < levels.max()

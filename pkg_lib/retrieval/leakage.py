@@ -70,7 +70,10 @@ def judge(pairs: Sequence[tuple[Task, str]], control: bool = False) -> list[Leak
                 places.append(place)
     outcomes = run_with_limits(jobs)
     passing = {place for place, o in zip(places, outcomes, strict=True) if o.status == "passed"}
-    return [Leak(i in places, i in passing, *likeness(t, x), statements(x)) for i, (t, x) in enumerate(pairs)]
+    return [
+        Leak(i in places, i in passing, *likeness(t, x), statements(x))
+        for i, (t, x) in enumerate(pairs)
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -103,7 +106,9 @@ def forms(task: Task, text: str) -> list[str]:
     inside = _renamed(body, {unknown[0]: name} if len(unknown) == 1 else {})  # taken for recursion
     values = (n for n in _names(body) if n not in called)
     orders = islice(permutations(values, len(required)), ORDERS)
-    heads = (f"def {name}({', '.join(order)}):\n" for order in ([a.arg for a in own.args.args], *orders))
+    heads = (
+        f"def {name}({', '.join(order)}):\n" for order in ([a.arg for a in own.args.args], *orders)
+    )
     return [f"{IMPORTS}{head}{textwrap.indent(inside, '    ')}\n" for head in heads]
 
 
@@ -115,7 +120,9 @@ def reference_renamed(task: Task) -> str:
 
 def _reference(task: Task) -> ast.FunctionDef | None:
     body = code(BENCHMARKS.get_or_fail(task.benchmark).program(task, task.solution))
-    return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == task.entry_point), None)
+    return next(
+        (n for n in body if isinstance(n, ast.FunctionDef) and n.name == task.entry_point), None
+    )
 
 
 def _renamed(body: Sequence[ast.stmt], names: dict[str, str]) -> str:
@@ -145,12 +152,16 @@ def likeness(task: Task, text: str) -> tuple[float, float]:
         return 0.0, 0.0
 
     def tokens(body: list[ast.stmt]) -> list[str]:  # names numbered, so that renaming hides no copy
-        names = {name: f"v{i}" for i, name in enumerate(_names(body)) if not hasattr(builtins, name)}
+        names = {
+            name: f"v{i}" for i, name in enumerate(_names(body)) if not hasattr(builtins, name)
+        }
         return re.findall(r"\w+|[^\w\s]", _renamed(body[_is_text(body[0]) :], names))
 
     def hashed(words: list[str]) -> MinHash:
         sketch = MinHash(num_perm=128, seed=1)
-        sketch.update_batch([" ".join(words[i : i + 3]).encode() for i in range(max(1, len(words) - 2))])
+        sketch.update_batch(
+            [" ".join(words[i : i + 3]).encode() for i in range(max(1, len(words) - 2))]
+        )
         return sketch
 
     wanted = tokens(own.body)
@@ -170,7 +181,9 @@ def statements(text: str) -> tuple[str, ...]:
     Docstrings and heads of functions, whose names must differ, are left out.
     """
     nodes = (n for top in code(text) for n in ast.walk(top) if isinstance(n, ast.stmt))
-    found = [ast.unparse(n) for n in nodes if not _is_text(n) and not isinstance(n, ast.FunctionDef)]
+    found = [
+        ast.unparse(n) for n in nodes if not _is_text(n) and not isinstance(n, ast.FunctionDef)
+    ]
     return tuple(digest(source.split("\n")[0])[:8] for source in found)
 
 
@@ -213,7 +226,9 @@ class Swapped:
         texts = [c.sha256 for c in order]
         step = max(map(texts.count, texts), default=0)
         if 2 * step > len(order):
-            raise UserError(f"{step} of {len(order)} contexts of {self.of} are one text; none can be swapped")
+            raise UserError(
+                f"{step} of {len(order)} contexts of {self.of} are one text; none can be swapped"
+            )
         others = dict(zip([c.task_id for c in order], order[step:] + order[:step], strict=True))
         empty = Context("", self.column, "")
         about = {"column": self.column, "defines_task": None}

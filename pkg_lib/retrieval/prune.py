@@ -25,7 +25,10 @@ class Pruned:
 def without(graph: PKG, node: int, branch: int) -> str:
     """phi(G minus T_u): the node's lines without the branch's; a suite left empty gets a `pass`, to parse."""
     lines = graph.payload(node).split("\n")
-    start, stop = graph.first[branch] - graph.first[node], graph.last[branch] - graph.first[node] + 1
+    start, stop = (
+        graph.first[branch] - graph.first[node],
+        graph.last[branch] - graph.first[node] + 1,
+    )
     rest = "\n".join(lines[:start] + lines[stop:])
     if parses(rest) or not parses("\n".join(lines)):
         return rest
@@ -33,7 +36,9 @@ def without(graph: PKG, node: int, branch: int) -> str:
     return "\n".join([*lines[:start], f"{indent}pass", *lines[stop:]])
 
 
-def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str) -> list[Pruned]:
+def choices(
+    graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str
+) -> list[Pruned]:
     """What Equation 7 chooses from for a unit vector [d]: the whole node (branch -1), or without each."""
     branches = [] if pruning == UNPRUNED else graph.branches(node).tolist()
     branches = branches if branches and pruning == LITERAL else [-1, *branches]
@@ -42,7 +47,9 @@ def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, prunin
     return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, branches, strict=True)]
 
 
-def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str = GUARDED) -> Pruned:
+def prune(
+    graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str = GUARDED
+) -> Pruned:
     """The highest score for one node; the first among equals wins, so the whole before any branch."""
     best = max(choices(graph, node, query, embedder, pruning), key=lambda p: p.score)
     return replace(best, text=textwrap.dedent(best.text))

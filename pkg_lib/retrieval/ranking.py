@@ -47,7 +47,9 @@ def map_scores(
 def relevant(chunks: Sequence[Chunk], gold: Iterable[Span]) -> set[int]:
     """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks them."""
     pairs = product(enumerate(chunks), gold)
-    return {i for (i, c), (name, a, b) in pairs if c.document == name and c.first <= b and a <= c.last}
+    return {
+        i for (i, c), (name, a, b) in pairs if c.document == name and c.first <= b and a <= c.last
+    }
 
 
 def evaluate(scores: np.ndarray, golds: Sequence[set[int]]) -> pd.DataFrame:

@@ -42,7 +42,9 @@ class Knowledge:
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
             of = len({d for d, _ in graph.skipped}), len(self.documents)
-            about = "%d of %d documents are missing from the graph, in whole or in part (%s; first: %s)"
+            about = (
+                "%d of %d documents are missing from the graph, in whole or in part (%s; first: %s)"
+            )
             log.warning(about, *of, counted, graph.skipped[0][0])
         return graph
 
@@ -80,7 +82,9 @@ class TextKnowledge(Knowledge):
     structure: Callable[[list[Document]], list[Structured]] | None = None
 
     def build(self) -> PKG:
-        from pkg_lib.graph.text.structure import structured  # docutils is not needed for a corpus of code
+        from pkg_lib.graph.text.structure import (
+            structured,
+        )  # docutils is not needed for a corpus of code
 
         return build_text(self.documents, (self.structure or structured)(self.documents))
 
@@ -96,7 +100,9 @@ def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
 def require(units: int, column: str, kind: str) -> None:
     """UserError where the corpus has nothing for a column to retrieve."""
     if not units:
-        raise UserError(f"no {kind}, so column {column} has nothing to retrieve; choose another --corpus")
+        raise UserError(
+            f"no {kind}, so column {column} has nothing to retrieve; choose another --corpus"
+        )
 
 
 def joined(task: Task, column: str, units: list[Context], form: str = "{text}") -> Context:
@@ -181,7 +187,9 @@ class BM25Rows:
         contexts = []
         for task, *found in zip(tasks, *self.ranks(tasks), strict=True):
             units = [self._context(task.id, int(p), float(s)) for p, s in zip(*found, strict=True)]
-            contexts.append(joined(task, self.column, [u for u in units if u.text] or units[:1], self.form))
+            contexts.append(
+                joined(task, self.column, [u for u in units if u.text] or units[:1], self.form)
+            )
         return contexts
 
     def _context(self, task: str, position: int, score: float) -> Context:
@@ -243,7 +251,9 @@ class GraphNodes:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""
         units = ([unit for _, unit in ranked] for ranked in self.ranked(tasks, self.knowledge.top))
-        return [joined(task, self.column, of, NEARNESS) for task, of in zip(tasks, units, strict=True)]
+        return [
+            joined(task, self.column, of, NEARNESS) for task, of in zip(tasks, units, strict=True)
+        ]
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
         """For each task its k nearest units as (whole text, context), best first, pruned when asked for."""
@@ -260,10 +270,16 @@ class GraphNodes:
         text, truncated = cut(pruned.text, self.knowledge.chars)
         source = graph.where(node)
         if self.calls:
-            done = self.knowledge.calls.augment(node, text, min(self.calls, self.knowledge.chars - len(text)))
+            done = self.knowledge.calls.augment(
+                node, text, min(self.calls, self.knowledge.chars - len(text))
+            )
             self.augmented[task.id], text = done, done.text
             source += "".join(f" calls {graph.where(v)}" for v in done.added)
-        lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}" if pruned.branch >= 0 else ""
+        lines = (
+            f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}"
+            if pruned.branch >= 0
+            else ""
+        )
         return Context(task.id, self.column, text, source, score, lines, truncated)
 
 

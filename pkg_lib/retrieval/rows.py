@@ -25,7 +25,9 @@ def rows(document: Document, limit: int) -> list[tuple[str, str]]:
     return [(f"{document.id}:{a}-{b}", text) for a, b, text in texts if text.strip()]
 
 
-def _windows(first: int, last: int, node: ast.AST, ends: list[int], limit: int) -> list[tuple[int, int]]:
+def _windows(
+    first: int, last: int, node: ast.AST, ends: list[int], limit: int
+) -> list[tuple[int, int]]:
     """First and last lines that tile a statement; only a single line may be over the limit."""
 
     def fits(a: int, b: int) -> bool:
@@ -38,7 +40,9 @@ def _windows(first: int, last: int, node: ast.AST, ends: list[int], limit: int) 
     parts = {n.end_lineno or 0: n for n in inside} or dict.fromkeys(range(first, last + 1), node)
     found: list[tuple[int, int]] = []
     joins = False
-    for (above, stop), part in zip(pairwise([first - 1, *[*parts][:-1], last]), parts.values(), strict=True):
+    for (above, stop), part in zip(
+        pairwise([first - 1, *[*parts][:-1], last]), parts.values(), strict=True
+    ):
         if joins and fits(found[-1][0], stop):
             found[-1] = (found[-1][0], stop)
         else:

@@ -13,7 +13,13 @@ from pkg_lib.retrieval.prune import without
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, cut, place
 from pkg_lib.retrieval.rows import rows
 
-KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE, ENHANCED: IMPL}
+KINDS = {
+    "Func-BM25": IMPL,
+    "Func-PKG": IMPL,
+    "Block-PKG": BLOCK,
+    "JSON-PKG": PATHVALUE,
+    ENHANCED: IMPL,
+}
 PRUNED = ("Func-PKG", "Block-PKG", ENHANCED)
 Structure = Callable[[list[Document]], list[Structured]]
 
@@ -45,13 +51,17 @@ class Traced:
         return [(number, line, number in pruned) for number, line in numbered]
 
 
-def trace(context: Context, documents: Mapping[str, Document], structure: Structure = structured) -> Traced:
+def trace(
+    context: Context, documents: Mapping[str, Document], structure: Structure = structured
+) -> Traced:
     """Finds a context among the documents (by id) of its corpus; UserError says why it is not there."""
     name, source = context.source, context.source
     kind = None if source in documents else KINDS.get(context.column)
     if kind == PATHVALUE:  # document#path, and both may hold a # themselves
         ends = (source[:i] for i, letter in enumerate(source) if letter == "#")
-        name = max((end for end in ends if end in documents), key=len, default=source.partition("#")[0])
+        name = max(
+            (end for end in ends if end in documents), key=len, default=source.partition("#")[0]
+        )
     elif source not in documents:
         name = source.rpartition(":")[0] or source
     if name not in documents:
@@ -59,7 +69,9 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
     document = [documents[name]]
     if kind is None:
         texts = [t for place, t in rows(document[0], CONTEXT_CHARS) if place == source]
-        candidates = (Traced(t) for text in [*texts, document[0].text] for t in (text, cut(text)[0]))
+        candidates = (
+            Traced(t) for text in [*texts, document[0].text] for t in (text, cut(text)[0])
+        )
     else:
         graph = build_text(document, structure(document)) if kind == PATHVALUE else build(document)
         candidates = _nodes(context, graph, kind)
@@ -67,14 +79,18 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
         if digest(traced.text) == context.sha256:
             return traced
     if context.column == ENHANCED:
-        raise UserError(f"{source} has a docstring that a model wrote, which the corpus does not hold")
+        raise UserError(
+            f"{source} has a docstring that a model wrote, which the corpus does not hold"
+        )
     raise UserError(f"{source} does not read here as it did: another version of the corpus")
 
 
 def _nodes(context: Context, graph: PKG, kind: int) -> Iterator[Traced]:
     for node in graph.of_type(kind).tolist():
         if place(graph, node) == context.source:
-            branches = {f"{graph.first[b]}-{graph.last[b]}": int(b) for b in graph.branches(node)[::-1]}
+            branches = {
+                f"{graph.first[b]}-{graph.last[b]}": int(b) for b in graph.branches(node)[::-1]
+            }
             branch = branches.get(context.pruned, -1)
             text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
             text = textwrap.dedent(text) if context.column in PRUNED else text  # as the column does

@@ -64,7 +64,9 @@ _BASE_LETTERS = str.maketrans(
 _ENDING = r"(?:(?<=\w\w)(?<!\b[rRbBfF]{2})['’](?i:s|t|d|m|re|ve|ll)(?!\w))?"
 _RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+" + _ENDING)
 _ASCII_RUN = re.compile("[A-Za-z0-9]+" + _ENDING, re.ASCII)
-_DOTTED = regex.compile(r"(?<![\p{L}\p{N}_.])(?:\p{Lu}\.){2,}(?:\p{Lu}(?![\p{L}\p{N}_]))?")  # U.S.A.
+_DOTTED = regex.compile(
+    r"(?<![\p{L}\p{N}_.])(?:\p{Lu}\.){2,}(?:\p{Lu}(?![\p{L}\p{N}_]))?"
+)  # U.S.A.
 _PLURAL_OF_ACRONYM = regex.compile(r"\p{Lu}{2,}s")
 _ACRONYM = r"\p{Lu}{2,}s(?![\p{Ll}\p{M}])|\p{Lu}+(?![\p{Ll}\p{M}])"
 _PART = regex.compile(
@@ -74,7 +76,9 @@ _PART = regex.compile(
 _BEGINS_UNSPACED = regex.compile(f"[{_UNSPACED}]")
 _CHARACTER = regex.compile(r"\X")
 # Plurals that the stemmer leaves alone: of a word without a vowel (pdfs, but not css), and gpus and its like.
-_PLURAL_WITHOUT_VOWEL = re.compile(r"[b-df-hj-np-tv-z]{1,}[b-df-hj-np-rtv-z]s|[b-df-hj-np-tv-z]{2}us")
+_PLURAL_WITHOUT_VOWEL = re.compile(
+    r"[b-df-hj-np-tv-z]{1,}[b-df-hj-np-rtv-z]s|[b-df-hj-np-tv-z]{2}us"
+)
 
 
 def ascii_tokens(text: str) -> list[str]:
@@ -179,4 +183,6 @@ def _word(part: str) -> list[str]:
     return [_stem(word)]
 
 
-TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer", {ASCII: ascii_tokens, UNICODE: unicode_tokens})
+TOKENIZERS: Registry[Tokenizer] = Registry(
+    "tokenizer", {ASCII: ascii_tokens, UNICODE: unicode_tokens}
+)

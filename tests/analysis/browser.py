@@ -26,7 +26,9 @@ class Browser:
     """One page. `events` are all messages that the browser sent of its own accord."""
 
     def __init__(self, profile: Path) -> None:
-        flags = "headless=new no-sandbox disable-gpu disable-dev-shm-usage no-first-run hide-scrollbars"
+        flags = (
+            "headless=new no-sandbox disable-gpu disable-dev-shm-usage no-first-run hide-scrollbars"
+        )
         flags += f" remote-debugging-port=0 remote-allow-origins=* user-data-dir={profile}"
         command = [executable(), *(f"--{flag}" for flag in flags.split())]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -43,7 +45,9 @@ class Browser:
     def _address(self, file: Path) -> list[str]:
         deadline = time.monotonic() + 60
         while not (file.exists() and len(file.read_text().split()) == 2):
-            assert self.process.poll() is None and time.monotonic() < deadline, "the browser does not start"
+            assert self.process.poll() is None and time.monotonic() < deadline, (
+                "the browser does not start"
+            )
             time.sleep(0.05)
         return file.read_text().split()
 
@@ -67,7 +71,9 @@ class Browser:
 
     def run(self, expression: str):
         """The value of a JavaScript expression in the page, a promise's when it is there."""
-        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -94,7 +100,11 @@ class Browser:
             url = about.get("request", {}).get("url", "")
             wrong = method == "Runtime.exceptionThrown" or method == "Network.loadingFailed"
             wrong |= method == "Log.entryAdded" and about["entry"]["level"] in ("error", "warning")
-            wrong |= method == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert")
+            wrong |= method == "Runtime.consoleAPICalled" and about["type"] in (
+                "error",
+                "warning",
+                "assert",
+            )
             local = url.startswith(("file:", "data:", "about:"))
             wrong |= method == "Network.requestWillBeSent" and not local
             complaints += [json.dumps(event)] if wrong else []

@@ -6,7 +6,8 @@ from matplotlib.text import Text
 from pkg_lib.retrieval.columns import COLUMNS
 
 CODE, TEXT = (
-    tuple(c.name for c in COLUMNS.values() if kind in c.kinds and not c.of) for kind in ("code", "text")
+    tuple(c.name for c in COLUMNS.values() if kind in c.kinds and not c.of)
+    for kind in ("code", "text")
 )
 
 
@@ -18,6 +19,10 @@ def legible(figure, centimetres=8.5):
     assert min(t.get_fontsize() for t in texts) >= 7
     boxes = [(t.get_text(), t.get_window_extent()) for t in texts]
     for name, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, name
-    assert [(a, b) for i, (a, p) in enumerate(boxes) for b, q in boxes[i + 1 :] if p.overlaps(q)] == []
+        assert (
+            box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+        ), name
+    assert [
+        (a, b) for i, (a, p) in enumerate(boxes) for b, q in boxes[i + 1 :] if p.overlaps(q)
+    ] == []
     return [name for name, _ in boxes]

@@ -33,7 +33,9 @@ def verdicts():
 @pytest.fixture
 def controls(verdicts):
     wanted = {"return None": False, "canonical solution": True}
-    return {name: pd.Series(value, verdicts.index, dtype="boolean") for name, value in wanted.items()}
+    return {
+        name: pd.Series(value, verdicts.index, dtype="boolean") for name, value in wanted.items()
+    }
 
 
 MODEL = "qwen2.5-coder-0.5b-instruct"

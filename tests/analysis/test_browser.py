@@ -55,7 +55,12 @@ def test_loads_without_complaint_and_fits_the_window(browser, site, page, width)
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run("document.body.scrollWidth") <= width
     blocks = "[...document.querySelectorAll('section > *, nav, main > *, .scroll')]"
-    assert browser.run(f"{blocks}.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length") == 0
+    assert (
+        browser.run(
+            f"{blocks}.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length"
+        )
+        == 0
+    )
     empty = "[...document.images].filter(i => i.loading !== 'lazy' && !i.naturalWidth).length"
     assert browser.run(empty) == 0
     assert browser.run("getComputedStyle(document.body).margin") == "0px"  # the sheet is there
@@ -89,7 +94,10 @@ def test_the_navigation_stays(browser, site, width):
     if width == 400:
         assert browser.run(box("nav.side a", "height")) == 0
         browser.run("document.elementFromPoint(30, 15).click()")
-    assert browser.run(box("nav.side a", "height")) > 0 and 0 <= browser.run(box("nav.side a", "top")) < 100
+    assert (
+        browser.run(box("nav.side a", "height")) > 0
+        and 0 <= browser.run(box("nav.side a", "top")) < 100
+    )
 
 
 @WIDTHS
@@ -111,7 +119,9 @@ def test_the_matrix_scrolls_inside_itself_under_a_fixed_head_and_first_column(br
     before = browser.run(box(".matrix", "left"))
     browser.run("document.querySelector('.matrix').scrollTo(200, 300)")
     assert browser.run("document.querySelector('.matrix').scrollTop") > 0
-    tops = [browser.run(box(element, "top")) for element in (".matrix thead th:nth-child(2)", ".matrix")]
+    tops = [
+        browser.run(box(element, "top")) for element in (".matrix thead th:nth-child(2)", ".matrix")
+    ]
     assert abs(tops[0] - tops[1]) < 2 and browser.run(box(name, "left")) == before
     if width == 400:
         assert browser.run("document.querySelector('.matrix').scrollLeft") > 0
@@ -122,12 +132,17 @@ def test_the_matrix_scrolls_inside_itself_under_a_fixed_head_and_first_column(br
 def test_a_figure_opens_large_and_closes(browser, site, width):
     browser.open(site.parent / EXPERIMENT, width)
     opened = "document.getElementById('large').open"
-    for close in (browser.escape, lambda: browser.run("document.querySelector('dialog button').click()")):
+    for close in (
+        browser.escape,
+        lambda: browser.run("document.querySelector('dialog button').click()"),
+    ):
         browser.run("document.querySelector('a.large').scrollIntoView()")
         browser.run("document.querySelector('a.large').click()")
         assert browser.run(opened)
         browser.run("document.querySelector('dialog img').decode()")
-        assert browser.run(box("dialog img", "width")) >= 1.1 * browser.run(box("a.large img", "width"))
+        assert browser.run(box("dialog img", "width")) >= 1.1 * browser.run(
+            box("a.large img", "width")
+        )
         assert browser.run("document.documentElement.scrollWidth") <= width
         close()
         assert not browser.run(opened)
@@ -135,7 +150,9 @@ def test_a_figure_opens_large_and_closes(browser, site, width):
 
 
 def test_a_table_sorts_by_numbers_and_by_names_with_what_is_missing_last(browser, tmp_path):
-    odd = Grid.of("Odd", dict(enumerate(zip(CELLS, "bacED", strict=True))), ["points", "name"], "row")
+    odd = Grid.of(
+        "Odd", dict(enumerate(zip(CELLS, "bacED", strict=True))), ["points", "name"], "row"
+    )
     report.save_section(tmp_path, Section("odd", "Odd cells", {"": odd.html()}, [], {}, {}))
     browser.open(report.build_report(tmp_path).parent / "site" / "odd.html", 1280)
     table = "document.querySelector('#odd table')"
@@ -160,7 +177,9 @@ def test_the_first_table_sorts_within_each_model_and_benchmark(browser, site):
     rows = "[...b.rows].map(r => r.cells[r.className ? 0 : 2].textContent)"
     groups = browser.run(f"[...{table}.tBodies].map(b => {rows})")
     assert [g[0] for g in groups] == [text.strip() for text in before] and len(groups) == 4
-    rates = [[float(text.removesuffix("n")) for text in g[1:] if text[:1].isdigit()] for g in groups]
+    rates = [
+        [float(text.removesuffix("n")) for text in g[1:] if text[:1].isdigit()] for g in groups
+    ]
     assert all(of_group == sorted(of_group) for of_group in rates) and max(map(len, rates)) > 2
 
 
@@ -171,5 +190,8 @@ def test_prints_whole_without_controls(browser, site):
     place = "document.querySelector('.matrix')"
     assert browser.run(f"{place}.scrollHeight <= {place}.clientHeight + 1")
     assert browser.run("getComputedStyle(document.querySelector('nav')).display") == "none"
-    assert browser.run("getComputedStyle(document.querySelector('button.sort'), '::after').display") == "none"
+    assert (
+        browser.run("getComputedStyle(document.querySelector('button.sort'), '::after').display")
+        == "none"
+    )
     browser.send("Emulation.setEmulatedMedia", media="")

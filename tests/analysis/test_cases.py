@@ -33,13 +33,21 @@ def traced_of(source, name="d"):
 
 SIDES = (
     Side("None", Generation("k", "T/1", "same\nold", [1, 2], "end", 9), "same\nold", PASSED),
-    Side("Func-PKG", Generation("l", "T/1", "same\nnew", [1], "length", 9), "same\nnew\nmore", FAILED),
+    Side(
+        "Func-PKG", Generation("l", "T/1", "same\nnew", [1], "length", 9), "same\nnew\nmore", FAILED
+    ),
 )
 
 
 def case(**changes):
     context = Context("T/1", "Func-PKG", "sel = 1", "d:1-5", 0.625, "2-4", defines_task=False)
-    values = {"task_id": "T/1", "experiment": "m, B", "entry_point": "f", "prompt": "do it", "sides": SIDES}
+    values = {
+        "task_id": "T/1",
+        "experiment": "m, B",
+        "entry_point": "f",
+        "prompt": "do it",
+        "sides": SIDES,
+    }
     values |= {"context": context, "text": "sel = 1", "traced": traced_of(SOURCE)}
     return Case(**values | changes)
 
@@ -73,7 +81,9 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
     assert "sel does not stand in" in says(text="selection = 1")
     assert "undefined" not in says(text=Hidden("not at hand"))
     assert "No context was found." in says(context=Context("T/1", "Func-PKG", ""))
-    assert "cosine" in says() and "cosine" not in says(context=Context("T/1", "EVOR@1", "x", "a; b"))
+    assert "cosine" in says() and "cosine" not in says(
+        context=Context("T/1", "EVOR@1", "x", "a; b")
+    )
     assert "No context is stored." in says(context=None)
     assert "Both solutions are the same." in says(**with_second(solution="same\nold"))
 
@@ -81,14 +91,29 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
 def test_diff_holds_every_line_of_both_solutions():
     assert case().diff == [(" ", "same"), ("-", "old"), ("+", "new"), ("+", "more")]
     long = "\n".join(map(str, range(50)))
-    diff = case(sides=(replace(SIDES[0], solution=long), replace(SIDES[1], solution=long + "\n50\n"))).diff
+    diff = case(
+        sides=(replace(SIDES[0], solution=long), replace(SIDES[1], solution=long + "\n50\n"))
+    ).diff
     assert diff == [*((" ", str(i)) for i in range(50)), ("+", "50")]
 
 
 def test_page_shows_all_elements_and_asks_for_nothing_from_elsewhere():
     html = cases.page(case())
-    shown = ("do it", "sel = 1", "d:1-5", "cosine 0.625", "2-4 are the pruned branch", "cut off", "- old")
-    shown += ("+ more", "None: passed", "Func-PKG: failed, NameError", "name &#39;sel&#39; is not defined")
+    shown = (
+        "do it",
+        "sel = 1",
+        "d:1-5",
+        "cosine 0.625",
+        "2-4 are the pruned branch",
+        "cut off",
+        "- old",
+    )
+    shown += (
+        "+ more",
+        "None: passed",
+        "Func-PKG: failed, NameError",
+        "name &#39;sel&#39; is not defined",
+    )
     assert [text for text in shown if text not in html] == []
     assert html.count("<del>") == 3 + 1  # three pruned lines, one line that the diff takes out
     assert "default-src 'none'" in html
@@ -105,7 +130,9 @@ EVILS = {
     "source": {"context": Context("T/1", "Func-PKG", "x", EVIL, 0.5)},
     "why": dict.fromkeys(("prompt", "text", "traced"), Hidden(EVIL)),
     "task": dict.fromkeys(("task_id", "experiment", "entry_point"), EVIL),
-    "code": {"traced": traced_of(f'def f():\n    if x:\n        "{EVIL}"\n    "</pre>{EVIL}"\n', EVIL)},
+    "code": {
+        "traced": traced_of(f'def f():\n    if x:\n        "{EVIL}"\n    "</pre>{EVIL}"\n', EVIL)
+    },
 }
 
 
@@ -117,7 +144,11 @@ def test_everything_a_model_or_a_corpus_wrote_is_escaped(where):
 
 def test_what_is_not_shown_has_its_reason():
     html = cases.page(case(prompt=Hidden("no, A"), text=Hidden("no, B"), traced=Hidden("no, C")))
-    assert all(f"no, {c}" in html for c in "ABC") and "data:image" not in html and "sel = 1" not in html
+    assert (
+        all(f"no, {c}" in html for c in "ABC")
+        and "data:image" not in html
+        and "sel = 1" not in html
+    )
     html = cases.page(case(traced=Traced("sel = 1")))
     assert "taken whole" in html and "data:image" not in html
     html = cases.page(case(**with_second(completion=None, solution=None, outcome=UNKNOWN)))
@@ -136,16 +167,24 @@ CORPUS = "textbook+stdlib"
 def stored(committed, monkeypatch):
     """The committed results; nothing is computed."""
     monkeypatch.setattr(Embedder, "encode", lambda *a: pytest.fail("encoded"))
-    monkeypatch.setattr("pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed"))
-    monkeypatch.setattr(Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph")))
+    monkeypatch.setattr(
+        "pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed")
+    )
+    monkeypatch.setattr(
+        Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph"))
+    )
     return committed
 
 
 def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
     cases_of = ColumnCases(Run(MODEL, corpus=CORPUS), column, True)
     contexts = cases_of.contexts.items()
-    case = cases_of.case(next(t for t, c in contexts if c.source.startswith("textbook/") and c.pruned))
-    assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(case.traced.text)
+    case = cases_of.case(
+        next(t for t, c in contexts if c.source.startswith("textbook/") and c.pruned)
+    )
+    assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(
+        case.traced.text
+    )
     assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
     assert [s.name for s in case.sides] == ["None", column]
     assert all(s.completion and s.solution for s in case.sides)
@@ -184,7 +223,9 @@ def test_a_corpus_or_a_benchmark_that_is_not_at_hand_leaves_the_rest(stored, no_
     assert "separate_paren_groups" in path.read_text() and "Verdicts" in path.read_text()
     html = show(MODEL, "mbpp", "MBPP/11").read_text()
     assert "The prompt is not at hand (MBPP" in html and "tokens for a prompt of" in html
-    with pytest.raises(UserError, match=r"unknown task 'MBPP/9'.*choose from its 500, such as MBPP/9"):
+    with pytest.raises(
+        UserError, match=r"unknown task 'MBPP/9'.*choose from its 500, such as MBPP/9"
+    ):
         show(MODEL, "mbpp", "MBPP/9")
 
 
@@ -196,13 +237,17 @@ def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
     assert run.tasks_absent and failed
     for case in map(cases_of.case, failed):
         assert isinstance(case.prompt, Hidden) and case.prompt.why.count("SHA-256") == 1
-        assert "failing" not in case.sides[0].outcome.detail and "failing assertion" not in cases.page(case)
+        assert "failing" not in case.sides[
+            0
+        ].outcome.detail and "failing assertion" not in cases.page(case)
         assert case.sides[0].solution in case.sides[0].completion.raw
 
 
 def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measured(stored):
     path = stored / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl.gz"
-    rows = [r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in read_rows(path)]
+    rows = [
+        r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in read_rows(path)
+    ]
     write_jsonl(path, rows)
     shown = show(MODEL, "humaneval", "HumanEval/2")
     assert "None: not measured" in shown.read_text() and ".textbook-stdlib." in shown.name

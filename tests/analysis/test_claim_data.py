@@ -40,13 +40,25 @@ def some(unmeasured):
 
     def evidence(c, i, model, corpus):
         effect = 0.1 * (-1) ** (i + corpus)
-        more = {"low": effect - 0.06, "high": effect + 0.06, "family": f"{c.id}{model}{corpus}", "pair": "p"}
+        more = {
+            "low": effect - 0.06,
+            "high": effect + 0.06,
+            "family": f"{c.id}{model}{corpus}",
+            "pair": "p",
+        }
         more |= {"n": 100, "effect": effect, "p": 0.001 * (i % 3) * 500, "discordant": 0.3}
-        return replace(claim_tests.claimed_by(c), subject=model, where=f"x, corpus-{corpus}", **more)
+        return replace(
+            claim_tests.claimed_by(c), subject=model, where=f"x, corpus-{corpus}", **more
+        )
 
     runs = ("paired", "share", "error_shift")
     return claims.judge(
-        (c, [evidence(c, i, m, k) for m in MODELS for k in range(3)] if c.test in runs else measured)
+        (
+            c,
+            [evidence(c, i, m, k) for m in MODELS for k in range(3)]
+            if c.test in runs
+            else measured,
+        )
         for i, (c, measured) in enumerate(unmeasured)
     )
 
@@ -58,9 +70,14 @@ def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
         assert claim.place and claim.says and claim.needs and len(claim.says) < 100
         assert (claim.test in CHECKS) != (claim.test in claim_tests.TESTS), claim.id
         assert claim.test == "unavailable" or claims.allowed(claim.relation, 0.0)
-        columns = [*claim.columns, *(c for k in ("passed", "failed", "among") for c in claim.args.get(k, ()))]
+        columns = [
+            *claim.columns,
+            *(c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())),
+        ]
         assert claim.test in CHECKS or set(columns) <= set(COLUMNS), claim.id
-        assert not (claim.relation in NUMBERS and math.isnan(claim_tests.claimed_by(claim).target)), claim.id
+        assert not (
+            claim.relation in NUMBERS and math.isnan(claim_tests.claimed_by(claim).target)
+        ), claim.id
         for number, row, column, value in claim.cells:
             printed = table(number)[column]
             cell, half = (printed.mean(), 0.05 + 1e-9) if row == "Avg." else (printed[row], 0)
@@ -90,7 +107,10 @@ def test_a_row_of_the_ledger_says_what_was_measured_or_what_is_missing(some):
     rows = {a.claim.id: NOTEBOOK["ledger_row"](a) for a in some}
     assert {row["verdict"] for row in rows.values()} <= set(claims.OVERALL)
     assert rows["graph-storage"]["here (95 % interval)"].startswith("missing: ")
-    assert NOTEBOOK["in_unit"](-0.3, "tokens") == "0" and NOTEBOOK["in_unit"](math.nan, "tokens") == DASH
+    assert (
+        NOTEBOOK["in_unit"](-0.3, "tokens") == "0"
+        and NOTEBOOK["in_unit"](math.nan, "tokens") == DASH
+    )
 
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
@@ -99,7 +119,9 @@ def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benc
     figure = NOTEBOOK["forest"](some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
     assert [a.get_title(loc="left").replace("\n", "") for a in figure.axes] == MODELS
-    evidence = [e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
+    evidence = [
+        e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]
+    ]
     marks = [line for line in figure.axes[0].lines if line.get_marker() in NOTEBOOK["SHAPES"]]
     assert len(marks) == len(evidence)
     assert {m.get_color() for m in marks} == {NOTEBOOK["LOOK"][e.verdict][0] for e in evidence}
@@ -112,11 +134,21 @@ def run(model, columns, corpus="published"):
 
 
 def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_and_corpus():
-    a = {"None": [1, 1, 0, 0, 1, 1], "Func-PKG": [0, 1, 0, 1, 1, pd.NA], "BM25": [1] * 6, "Ideal": [1] * 6}
+    a = {
+        "None": [1, 1, 0, 0, 1, 1],
+        "Func-PKG": [0, 1, 0, 1, 1, pd.NA],
+        "BM25": [1] * 6,
+        "Ideal": [1] * 6,
+    }
     b = {"None": [1, 1, 1, 1, pd.NA, 1], "Func-PKG": [0, 0, 0, 0, 1, 1], "Ideal": [1] * 6}
     alone = [run("a", a, "textbook"), run("b", b, "stdlib")]
     (pair,) = pairs([run("a", a), run("b", b), *alone]).itertuples()
-    assert (pair.models, pair.where, pair.column, pair.n) == (("a", "b"), "MBPP, published", "Func-PKG", 4)
+    assert (pair.models, pair.where, pair.column, pair.n) == (
+        ("a", "b"),
+        "MBPP, published",
+        "Func-PKG",
+        4,
+    )
     assert pair.none == (0.5, 1.0) and pair.gains == (0.0, -1.0)
     assert pair.low <= pair.difference == -1.0 <= pair.high
     # The changes are 0, -1, -1 and -2: of the eight sums of signs two are 4 away from 0.

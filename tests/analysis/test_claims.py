@@ -54,7 +54,9 @@ def frame(helped, hurt, same=60, column="Block-PKG"):
 def stored(*frames, corpora=("pkg-contexts", "textbook", "stdlib"), model=MODEL, limit=None):
     """Stored runs of these frames, each of another corpus; no published completions."""
     runs = StoredRuns([model], ["humaneval"], list(corpora), Path("none"))
-    about = [SimpleNamespace(model=model, benchmark="humaneval", corpus=c, limit=limit) for c in corpora]
+    about = [
+        SimpleNamespace(model=model, benchmark="humaneval", corpus=c, limit=limit) for c in corpora
+    ]
     named = zip(about, frames, strict=False)
     runs.__dict__["runs"] = [Measured(model, f"HumanEval, {e.corpus}", f, e) for e, f in named]
     runs.__dict__["replays"] = {}
@@ -72,7 +74,9 @@ def verdicts(c, *frames):
 
 def point(subject, effect, p=0.001, **more):
     bounds = (effect - 0.05, effect + 0.05, p)
-    return replace(Evidence(subject, "run", 100, effect, *bounds, family=f"{subject} {effect}"), **more)
+    return replace(
+        Evidence(subject, "run", 100, effect, *bounds, family=f"{subject} {effect}"), **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,10 @@ def test_without_a_measurement_nothing_is_attempted():
     for frames in ([], [unknown], [frame(30, 5, column="BM25")]):
         assert verdicts(claim(relation="above", **PAIR), *frames) == (NOT_ATTEMPTED, [])
     for relation in ("above", "about", "equal"):
-        for empty in (Evidence("m", "w", 0, 0.3, 0.2, 0.4, target=0.3), Evidence("m", "w", 10, target=0.3)):
+        for empty in (
+            Evidence("m", "w", 0, 0.3, 0.2, 0.4, target=0.3),
+            Evidence("m", "w", 10, target=0.3),
+        ):
             assert claims.decide(relation, empty) == NOT_ATTEMPTED
 
 
@@ -119,7 +126,10 @@ def test_p_values_of_one_run_are_corrected_together_and_a_pair_counts_once():
     def judged(pairs, families=("run",) * 3):
         named = enumerate(zip(pairs, families, strict=True))
         points = [(str(i), point("m", 0.2, 0.02, family=f, pair=p)) for i, (p, f) in named]
-        return [a.verdict for a in claims.judge([(claim(id=i, relation="above"), [e]) for i, e in points])]
+        return [
+            a.verdict
+            for a in claims.judge([(claim(id=i, relation="above"), [e]) for i, e in points])
+        ]
 
     assert judged(["BM25", "Dense", "Func-BM25"]) == [INCONCLUSIVE] * 3
     assert judged(["x"] * 3) == judged(["BM25", "Dense", "Func-BM25"], "abc") == [HOLDS] * 3
@@ -184,14 +194,21 @@ def by_topic(monkeypatch):
 
 def test_topics_are_compared_one_by_one(by_topic):
     def of(topics, **more):
-        (one,) = assess(by_topic, claim("topic_differences", relation="above", topics=topics, **PAIR, **more))
+        (one,) = assess(
+            by_topic, claim("topic_differences", relation="above", topics=topics, **PAIR, **more)
+        )
         return one.verdict, [(e.n, round(e.effect, 2)) for e in one.evidence]
 
     assert of(TOPICS[:1]) == (HOLDS, [(90, 0.33)]) and of(TOPICS[1:]) == (FAILS, [(90, -0.33)])
     assert of(TOPICS)[0] == MIXED and of(TOPICS, all=True)[0] == FAILS
     (whole,) = assess(by_topic, claim("topic_differences", relation="above", **PAIR))
-    assert {e.where.rpartition(", ")[2] for e in whole.evidence} == {"Data structures", "Algorithms"}
-    assert len({e.family for e in whole.evidence}) == 1 and len({e.pair for e in whole.evidence}) == 2
+    assert {e.where.rpartition(", ")[2] for e in whole.evidence} == {
+        "Data structures",
+        "Algorithms",
+    }
+    assert (
+        len({e.family for e in whole.evidence}) == 1 and len({e.pair for e in whole.evidence}) == 2
+    )
     (half,) = assess(by_topic, claim("topic_share", relation="at least", target=60.0, **PAIR))
     (e,) = half.evidence
     assert (e.effect, e.low, e.high, half.verdict) == (0.5, 0.5, 0.5, FAILS)
@@ -239,7 +256,14 @@ VOYAGE = "python-alpaca, embedder voyage-code-2"
         (PAPER_MODEL, VOYAGE, "Block-PKG", None, REPRODUCED, CONTRADICTED),
         (PAPER_MODEL, VOYAGE, "Reranked", None, REPRODUCED, CONTRADICTED),
         (MODEL, "published", "Block-PKG", None, HOLDS, FAILS),
-        (PAPER_MODEL, "python-alpaca", "Block-PKG", None, HOLDS, FAILS),  # another embedder retrieved
+        (
+            PAPER_MODEL,
+            "python-alpaca",
+            "Block-PKG",
+            None,
+            HOLDS,
+            FAILS,
+        ),  # another embedder retrieved
         (PAPER_MODEL, "published", "Reranked", None, HOLDS, FAILS),  # another embedder reranked
         (PAPER_MODEL, "textbook", "Block-PKG", None, HOLDS, FAILS),
         (PAPER_MODEL, f"{VOYAGE}, top 3", "Block-PKG", None, HOLDS, FAILS),
@@ -260,7 +284,9 @@ def test_only_the_papers_models_doing_the_papers_work_reproduce_or_contradict(
 
 def replayed_as(subject, *frames):
     runs = stored()
-    measured = [Measured(subject, "HumanEval, published completions", f, source=REPLAYED) for f in frames]
+    measured = [
+        Measured(subject, "HumanEval, published completions", f, source=REPLAYED) for f in frames
+    ]
     runs.__dict__["replays"] = {"humaneval": measured}
     return runs
 
@@ -305,7 +331,11 @@ def test_the_additional_hour_is_compared_as_a_size_with_and_without_encoding(tmp
         write_json(tmp_path / "benchmarks" / "graph.json", run | changed)
         runs = StoredRuns([MODEL], [], [], tmp_path)
         (one,) = claims.judge(claim_tests.measure(runs, [hour], {}))
-        return one.verdict, [round(e.effect, 2) for e in one.evidence], [e.verdict for e in one.evidence]
+        return (
+            one.verdict,
+            [round(e.effect, 2) for e in one.evidence],
+            [e.verdict for e in one.evidence],
+        )
 
     # 300 texts at 0.05 a second are 100 minutes, 100 rows are 33.
     assert verdicts_for() == (MIXED, [0.25, 66.93], [FAILS_BUILT, HOLDS_BUILT])
@@ -348,9 +378,13 @@ def test_pruning_is_judged_by_the_contexts_that_solve_their_task():
         (range(5), range(30), FAILS_BUILT),
         (range(30), range(30), INCONCLUSIVE),
     ):
-        (one,) = assess(with_contexts(pruned, whole, models=(MODEL, "qwen2.5-coder-1.5b-instruct")), raises)
+        (one,) = assess(
+            with_contexts(pruned, whole, models=(MODEL, "qwen2.5-coder-1.5b-instruct")), raises
+        )
         assert one.verdict == expected
-        assert [e.n for e in one.evidence] == [100]  # two models with the same contexts are one measurement
+        assert [e.n for e in one.evidence] == [
+            100
+        ]  # two models with the same contexts are one measurement
 
 
 def test_a_variant_is_read_where_a_claim_names_it():

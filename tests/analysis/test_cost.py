@@ -55,7 +55,10 @@ def test_break_even_by_hand():
 def test_table_8_with_and_without_the_measurement(tmp_path):
     rows = {step: (paper, here) for step, paper, here in cost.table8_rows(GRAPH)}
     assert rows["storage"] == ("12,530 MB", "900 MB") and rows["functions"] == ("115,000", "1,000")
-    assert rows["extraction, blocks, graph"] == ("3 min + 25 min + 33 min", "8.0 s (2 processes: 6.0 s)")
+    assert rows["extraction, blocks, graph"] == (
+        "3 min + 25 min + 33 min",
+        "8.0 s (2 processes: 6.0 s)",
+    )
     partly = {k: v for k, v in GRAPH.items() if k != "encoding"}
     assert ("encoding", "241 min", DASH) in cost.table8_rows(partly)
     assert {here for _, _, here in cost.table8_rows(cost.stored(tmp_path, "graph"))} == {DASH}
@@ -79,9 +82,13 @@ def test_table_8_has_the_enhancement_of_the_papers_first_version(tmp_path):
     rows = {step: (paper, here) for step, paper, here in cost.table8_rows(GRAPH, log)}
     assert rows["enhancement"] == ("5,150 min", "2.0 s a function: 33 min (estimate)")
     assert cost.enhancement_seconds(log, 1000) == 2000.0
-    (without_graph,) = [here for step, _, here in cost.table8_rows({}, log) if step == "enhancement"]
+    (without_graph,) = [
+        here for step, _, here in cost.table8_rows({}, log) if step == "enhancement"
+    ]
     assert without_graph == "2.0 s a function"
-    assert "500 functions" in cost.enhancement_note(log) and "m was asked" in cost.enhancement_note(log)
+    assert "500 functions" in cost.enhancement_note(log) and "m was asked" in cost.enhancement_note(
+        log
+    )
 
 
 def test_an_enhancement_that_was_not_measured_is_a_dash_and_a_damaged_log_one_line(tmp_path):
@@ -96,7 +103,8 @@ def test_an_enhancement_that_was_not_measured_is_a_dash_and_a_damaged_log_one_li
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(12, "12 s"), (3600, "60 min"), (10440, "2.9 h"), (None, DASH), (math.nan, DASH)]
+    ("seconds", "text"),
+    [(12, "12 s"), (3600, "60 min"), (10440, "2.9 h"), (None, DASH), (math.nan, DASH)],
 )
 def test_durations(seconds, text):
     assert cost.duration(seconds) == text
@@ -132,4 +140,7 @@ def test_the_page_on_scale_says_what_the_notebook_computes():
     assert all(f"- {said}\n" in page for said in COST["scale_findings"](10**8, graph, rows))
     search = cost.stored(ROOT / "results", "code_search")
     fewer = search["variations"]["with 10,000 of the distractors"]["MiniLM"]["mrr_at_10"]
-    assert f"{fewer:.3f} among 10,500 candidates and {search['methods']['MiniLM']['mrr_at_10']:.3f}" in page
+    assert (
+        f"{fewer:.3f} among 10,500 candidates and {search['methods']['MiniLM']['mrr_at_10']:.3f}"
+        in page
+    )

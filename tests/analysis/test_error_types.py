@@ -57,7 +57,9 @@ def test_what_is_not_measured_is_no_zero(shown):
     space = shown(WITHOUT, [UNKNOWN] * 5)
     column = space["counts_table"]["This study", "+ Block-PKG"]
     assert column.pop("not measured") == "5" and set(column) == {DASH}
-    assert (space["grid"].frame["Block-PKG"] == DASH).all() and (space["matrix"] == DASH).all(axis=None)
+    assert (space["grid"].frame["Block-PKG"] == DASH).all() and (space["matrix"] == DASH).all(
+        axis=None
+    )
     assert space["shift"].isna().all(axis=None) and space["pairs"].empty
     texts = [t.get_text() for t in space["figure"].axes[0].texts]
     assert {"not measured", DASH} <= set(texts) and "0" not in texts

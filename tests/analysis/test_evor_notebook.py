@@ -17,7 +17,10 @@ def notebook(passed, contexts=None):
     `contexts`: column -> (column of its prompt, tokens beside it) of each task. An answer has 10 tokens.
     """
     stored = {
-        column: [SimpleNamespace(task_id=i, column=c, spent=n) for i, (c, n) in zip(TASKS, rows, strict=True)]
+        column: [
+            SimpleNamespace(task_id=i, column=c, spent=n)
+            for i, (c, n) in zip(TASKS, rows, strict=True)
+        ]
         for column, rows in (contexts or {}).items()
     }
     answer = SimpleNamespace(prompt_tokens=6, tokens=[0] * 4)
@@ -25,7 +28,9 @@ def notebook(passed, contexts=None):
         rules=SimpleNamespace(title="M"),
         tasks=[SimpleNamespace(id=i) for i in TASKS],
         file=lambda folder, column: SimpleNamespace(exists=lambda: column in passed),
-        verdicts=lambda columns: pd.DataFrame({c: pd.Series(passed[c], dtype="boolean") for c in columns}),
+        verdicts=lambda columns: pd.DataFrame(
+            {c: pd.Series(passed[c], dtype="boolean") for c in columns}
+        ),
         contexts=stored.get,
         completions=lambda column: dict.fromkeys(TASKS, answer),
     )
@@ -49,7 +54,9 @@ def test_soups_are_compared_after_the_same_round():
     assert of.last_common("m") == 1
     before, after, change = of.soup_cells("m", soup)
     assert before.startswith("0.0") and after.startswith("100.0") and change.startswith("+100.0")
-    assert of.soup_cells("m", "EVOR")[1].startswith("0.0") and of.soup_cells("m", "EVOR")[2] == of.DASH
+    assert (
+        of.soup_cells("m", "EVOR")[1].startswith("0.0") and of.soup_cells("m", "EVOR")[2] == of.DASH
+    )
     assert of.soup_cells("m", "EVOR of snippets")[1:] == [of.DASH, of.DASH]
     # A round that is not whole is passed over, and no other takes its name.
     of = notebook(passed | {"EVOR@1": HALF, f"{soup}@0": NONE, f"{soup}@1": ALL})
@@ -80,4 +87,7 @@ def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
     }
     of = notebook(dict.fromkeys(("EVOR@0", "EVOR@1", "EVOR@2"), ALL), contexts)
     assert of.all_tokens("m", "EVOR").to_dict() == {"a": 10 + 10 + 300, "b": 10 + 200}
-    assert of.all_tokens("m", "EVOR + MPSC").to_dict() == {"a": 320 + 50 + 1000, "b": 210 + 50 + 1000}
+    assert of.all_tokens("m", "EVOR + MPSC").to_dict() == {
+        "a": 320 + 50 + 1000,
+        "b": 210 + 50 + 1000,
+    }

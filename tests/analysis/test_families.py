@@ -28,6 +28,10 @@ def test_families_have_equally_many_candidates(retrieved, draws, expected):
     known = pd.DataFrame(columns=["None", *retrieved.split(), *DRAWS[:draws]])
     found = function("what_helps", "families", verdicts={"m": known}, BASELINE="None", SIZE=5)("m")
     ours, samples, half, drawn = expected
-    wanted = {"retrieval": ours.split(), "samples": DRAWS[:samples], "both": [*half.split(), *DRAWS[:drawn]]}
+    wanted = {
+        "retrieval": ours.split(),
+        "samples": DRAWS[:samples],
+        "both": [*half.split(), *DRAWS[:drawn]],
+    }
     assert found == {name: ["None", *of] for name, of in wanted.items() if of}
     assert len({len(of) for of in found.values()}) == 1

@@ -23,7 +23,9 @@ def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(draw, miss
     }[missing]
     verdicts.iloc[rows, columns] = pd.NA
     texts = legible(
-        draw(verdicts, "qwen2.5-coder-0.5b-instruct\nHumanEval, corpus textbook+stdlib", "humaneval")
+        draw(
+            verdicts, "qwen2.5-coder-0.5b-instruct\nHumanEval, corpus textbook+stdlib", "humaneval"
+        )
     )
     assert ("2 of 40 tasks" in texts) == (missing == "few")
 
@@ -47,7 +49,9 @@ def test_published_models_are_in_the_legend_where_there_are_any(verdicts):
 def test_helped_and_hurt_go_to_their_sides(verdicts):
     verdicts["None"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = [False] * 3 + [True] * 17 + [True] * 5 + [False] * 15
-    widths = [b.get_width() for b in helped_and_hurt_bars(verdicts, "m", "humaneval").axes[0].patches]
+    widths = [
+        b.get_width() for b in helped_and_hurt_bars(verdicts, "m", "humaneval").axes[0].patches
+    ]
     assert (widths[0], widths[len(widths) // 2]) == (5, -3)
 
 

@@ -45,15 +45,27 @@ def test_trees_are_legible_and_hold_every_node_and_edge(which, request):
     figure = draw.tree(graph, view, "where it is " * 9)
     shown = legible(figure)
     assert len(figure.axes[0].get_lines()) == view.number_of_nodes() + view.number_of_edges()
-    assert {"HAS_BLOCK", "PARENT"} <= set(shown) if which == "code" else {"JSON_CHILD"} <= set(shown)
+    assert (
+        {"HAS_BLOCK", "PARENT"} <= set(shown) if which == "code" else {"JSON_CHILD"} <= set(shown)
+    )
     if which == "code":  # children stand one level right of their nearest parent
         places = [line.get_xydata()[0] for line in figure.axes[0].get_lines()[:6]]
-        assert [(x / draw.STEP, y) for x, y in places] == [*zip(range(5), range(5), strict=True), (3, 5)]
+        assert [(x / draw.STEP, y) for x, y in places] == [
+            *zip(range(5), range(5), strict=True),
+            (3, 5),
+        ]
 
 
 def test_labels_name_the_statement_or_the_step(code, text):
     names = [draw.label(code, v) for v in range(6)]  # a body is called by its first line
-    assert names == ["outer", "def outer(a, b):", "for x in a:", "for x in a:", "if x < '<b>':", "while b:"]
+    assert names == [
+        "outer",
+        "def outer(a, b):",
+        "for x in a:",
+        "for x in a:",
+        "if x < '<b>':",
+        "while b:",
+    ]
     names = [draw.label(text, v) for v in range(5)]
     assert names[0] == "(document)" and names[2:] == ["parts", "[0]", "code = a b"]
 
@@ -72,7 +84,9 @@ def test_a_retrieved_node_is_xml_holds_every_node_and_crosses_the_pruned_branch(
     traced = Traced("", code, 1, 2)
     drawn = svg(draw.subgraph(traced))
     texts = [e.text for e in ElementTree.fromstring(drawn).iter() if e.tag.endswith("}text")]
-    assert {"def outer(a, b):", "if x < '<b>':", "while b:", "pruned"} <= set(texts) and "outer" not in texts
+    assert {"def outer(a, b):", "if x < '<b>':", "while b:", "pruned"} <= set(
+        texts
+    ) and "outer" not in texts
     assert drawn == svg(draw.subgraph(traced))
     assert "pruned" not in svg(draw.subgraph(replace(traced, removed=-1)))
 
@@ -89,6 +103,9 @@ def test_drawing_takes_control_characters_and_very_large_nodes():
     figure = draw.subgraph(Traced("", graph, int(graph.of_type(IMPL)[0])))
     ElementTree.fromstring(svg(figure))
     shown = legible(figure)
-    assert any("40 of 92 nodes" in t for t in shown) and sum(t.startswith("if x ==") for t in shown) == 39
+    assert (
+        any("40 of 92 nodes" in t for t in shown)
+        and sum(t.startswith("if x ==") for t in shown) == 39
+    )
     with pytest.raises(ValueError, match="no subgraph"):
         draw.subgraph(Traced("a row"))

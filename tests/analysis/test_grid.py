@@ -10,7 +10,9 @@ from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.sheet import Sheet
 from pkg_lib.analysis.tables import DASH, MINUS
 
-FLAT = Grid.of("A title", {"x_1": ["1", f"{MINUS}2"], "y": [DASH, "<b>"]}, ["A & B", "C|D"], "row", "A note.")
+FLAT = Grid.of(
+    "A title", {"x_1": ["1", f"{MINUS}2"], "y": [DASH, "<b>"]}, ["A & B", "C|D"], "row", "A note."
+)
 GROUPED = Grid.of("T", {"r": "123"}, [("G", "a"), ("G", "b"), ("H", "a")], "row")
 
 
@@ -21,7 +23,11 @@ def test_markups_escape_what_is_theirs_and_span_groups():
     assert text.count(r"\begin{") == text.count(r"\end{")
     assert r"A \& B" in text and r"x\_1" in text and "$-$2" in text and "<b>" in text
     assert r"\multicolumn{2}{c}{G}" in GROUPED.latex()
-    assert "&lt;b&gt;" in FLAT.html() and "<b>" not in FLAT.html() and 'colspan="2">G<' in GROUPED.html()
+    assert (
+        "&lt;b&gt;" in FLAT.html()
+        and "<b>" not in FLAT.html()
+        and 'colspan="2">G<' in GROUPED.html()
+    )
 
 
 @pytest.fixture
@@ -46,9 +52,14 @@ def test_everything_shown_is_saved_and_stands_in_the_section(sheet):
     sheet.say(["three"])
     assert sheet.close({"seed": 1}, {"None": ("50.0", "")}) == {"seed": 1}
     stored = section(sheet)
-    assert stored["parts"] == [["", FLAT.html()], ["More", GROUPED.html() + FLAT.html() + "<p>words</p>"]]
+    assert stored["parts"] == [
+        ["", FLAT.html()],
+        ["More", GROUPED.html() + FLAT.html() + "<p>words</p>"],
+    ]
     assert stored["tables"] == ["notebook.aside", "notebook", "notebook.hidden"]
-    assert stored["findings"] == ["one", "two", "three"] and stored["figures"] == [["plot", "A plot"]]
+    assert stored["findings"] == ["one", "two", "three"] and stored["figures"] == [
+        ["plot", "A plot"]
+    ]
     assert stored["summary"] == {"None": ["50.0", ""]} and stored["heading"] == "A notebook"
     suffixes = [f"notebook{t}.{s}" for t in ("", ".aside", ".hidden") for s in ("csv", "md", "tex")]
     assert {p.name for p in (sheet.results / "tables").iterdir()} == {*suffixes, "notebook.json"}

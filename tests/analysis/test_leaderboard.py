@@ -56,7 +56,9 @@ def missing(*_):
 def board(results):
     """(column, k) -> row of the JSON file."""
     leaderboard.write(results)
-    return {(r["column"], r["k"]): r for r in json.loads((results / "leaderboard.json").read_text())}
+    return {
+        (r["column"], r["k"]): r for r in json.loads((results / "leaderboard.json").read_text())
+    }
 
 
 def test_rates_are_those_by_hand(results):
@@ -70,7 +72,12 @@ def test_rates_are_those_by_hand(results):
         "protocol": "pkg-paper",
     }
     assert all(about.items() <= row.items() for row in rows.values())
-    assert (greedy["pass_at_k"], greedy["n"], greedy["tasks"], greedy["samples"]) == (0.666667, 3, 164, 1)
+    assert (greedy["pass_at_k"], greedy["n"], greedy["tasks"], greedy["samples"]) == (
+        0.666667,
+        3,
+        164,
+        1,
+    )
     assert (greedy["low"], greedy["high"]) == (0.20766, 0.938508)  # Wilson's, of 2 among 3, by hand
     assert (one["pass_at_k"], one["samples"]) == (0.5, 2)  # (1/2 + 0 + 1) / 3
     assert (two["pass_at_k"], two["samples"]) == (0.666667, 2)  # (1 + 0 + 1) / 3
@@ -121,7 +128,9 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, monkeypa
 def counted(monkeypatch):
     """A list that grows when the rows are made."""
     made, experiments = [], leaderboard._experiments
-    monkeypatch.setattr(leaderboard, "_experiments", lambda *of: made.append(of) or experiments(*of))
+    monkeypatch.setattr(
+        leaderboard, "_experiments", lambda *of: made.append(of) or experiments(*of)
+    )
     return made
 
 
@@ -131,7 +140,10 @@ def test_what_was_left_out_is_looked_for_again(results, monkeypatch, what, caplo
     if what == "an experiment":
         (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
     else:
-        write_json(results / "replay" / "closed" / "humaneval" / "no_rag.done.json", {"protocol": "standard"})
+        write_json(
+            results / "replay" / "closed" / "humaneval" / "no_rag.done.json",
+            {"protocol": "standard"},
+        )
         (results / "replay" / "closed" / "humaneval" / "no_rag.jsonl").write_text("{damaged\n")
     made = counted(monkeypatch)
     assert board(results) == board(results) and ("None", 1) in board(results)

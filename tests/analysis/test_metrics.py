@@ -67,9 +67,13 @@ def standard_errors(helped, hurt, n, difference):
 
     def unlikely(lost):
         shares = np.array([lost + difference, lost, 1 - difference - 2 * lost])
-        return -float(np.array([helped, hurt, n - helped - hurt]) @ np.log(np.clip(shares, 1e-300, None)))
+        return -float(
+            np.array([helped, hurt, n - helped - hurt]) @ np.log(np.clip(shares, 1e-300, None))
+        )
 
-    lost = minimize_scalar(unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-12}).x
+    lost = minimize_scalar(
+        unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+    ).x
     return (helped - hurt - n * difference) / math.sqrt(n * (2 * lost + difference - difference**2))
 
 
@@ -94,7 +98,11 @@ def test_the_score_interval_has_a_width_at_the_edges(n):
 def test_holm_is_the_closed_test_by_bonferroni_and_ignores_what_was_not_tested():
     for seed in range(7):
         p = np.random.default_rng(seed).random(1 + seed) ** 3
-        sets = [list(s) for size in range(1, len(p) + 1) for s in itertools.combinations(range(len(p)), size)]
+        sets = [
+            list(s)
+            for size in range(1, len(p) + 1)
+            for s in itertools.combinations(range(len(p)), size)
+        ]
         closed = [max(min(1, len(s) * p[s].min()) for s in sets if i in s) for i in range(len(p))]
         assert stats.holm(p) == pytest.approx(closed)
     assert stats.holm([0.01, 0.04, math.nan, 0.03]) == pytest.approx(
@@ -103,8 +111,14 @@ def test_holm_is_the_closed_test_by_bonferroni_and_ignores_what_was_not_tested()
 
 
 def test_compare_does_not_test_the_oracle_nor_what_is_not_measured():
-    base, always, never = series([False, True, True, False] * 10), series([True] * 40), series([None] * 40)
-    table = stats.compare(pd.DataFrame({"None": base, "BM25": always, "Dense": never, "Ideal": always}))
+    base, always, never = (
+        series([False, True, True, False] * 10),
+        series([True] * 40),
+        series([None] * 40),
+    )
+    table = stats.compare(
+        pd.DataFrame({"None": base, "BM25": always, "Dense": never, "Ideal": always})
+    )
     assert table.loc["BM25", ["n", "helped", "hurt"]].tolist() == [40, 20, 0]
     assert table.at["BM25", "p"] == table.at["BM25", "p_holm"] == pytest.approx(2 * 0.5**20)
     assert table.at["Dense", "n"] == 0 and table.at["Ideal", "difference"] == 0.5
@@ -117,8 +131,16 @@ CONTROLS = {"return None": series([False] * 4), "canonical solution": series([Tr
 @pytest.mark.parametrize(
     ("name", "values", "says"),
     [
-        ("return None", [False, True, False, False], "0 % and is wrong on 1 of 4 tasks .first: T/1"),
-        ("canonical solution", [True, True, False, True], "100 % and is wrong on 1 of 4 tasks .first: T/2"),
+        (
+            "return None",
+            [False, True, False, False],
+            "0 % and is wrong on 1 of 4 tasks .first: T/1",
+        ),
+        (
+            "canonical solution",
+            [True, True, False, True],
+            "100 % and is wrong on 1 of 4 tasks .first: T/2",
+        ),
         ("canonical solution", [True, True, True, None], "wrong on 1 of 4 tasks .first: T/3"),
         ("return None", [False, False], "wrong on 2 of 4 tasks .first: T/2"),
         ("return None", None, "is missing"),

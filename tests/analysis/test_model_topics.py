@@ -27,7 +27,9 @@ MODEL = "qwen2.5-coder-0.5b-instruct"
 NAMES = list(topics().index)
 
 
-def model(categories=("Lists", "prime numbers"), names=(NAMES[5], NAMES[1]), **options) -> FakeBackend:
+def model(
+    categories=("Lists", "prime numbers"), names=(NAMES[5], NAMES[1]), **options
+) -> FakeBackend:
     """A model that names the categories in turn, and for each of them a topic."""
     ids = [t.id for t in load_benchmark("humaneval")]
     of_task = {i: categories[n % len(categories)] for n, i in enumerate(ids)}
@@ -49,13 +51,20 @@ def test_a_category_is_asked_for_each_task_and_a_topic_for_each_category(tmp_pat
     log = label(tmp_path, backend)
     tasks = load_benchmark("humaneval", 4)
     assert len(backend.asked) == 6 and log["answers"] == log["asked_in_this_run"] == 6
-    assert all(statement(t).strip()[:40] in r.text for t, r in zip(tasks, backend.asked, strict=False))
+    assert all(
+        statement(t).strip()[:40] in r.text for t, r in zip(tasks, backend.asked, strict=False)
+    )
     assert all(t.solution not in r.text for t, r in zip(tasks, backend.asked, strict=False))
     assert all(name in r.text for name in NAMES for r in backend.asked[4:])
     frame = stored_labels(tmp_path, "humaneval")[MODEL]
     assert list(frame["category"]) == ["lists", "prime numbers"] * 2
     assert list(frame["topic"]) == ["Data Structures", "Mathematics and Number Theory"] * 2
-    assert (log["tasks"], log["categories"], log["tasks_without_category"], log["tasks_without_topic"]) == (
+    assert (
+        log["tasks"],
+        log["categories"],
+        log["tasks_without_category"],
+        log["tasks_without_topic"],
+    ) == (
         4,
         2,
         0,
@@ -72,7 +81,9 @@ def test_an_interrupted_run_continues_and_a_finished_one_asks_nothing(tmp_path, 
     assert label(tmp_path, rest)["asked_in_this_run"] == len(rest.asked) == 6 - stop
     again = FakeBackend(lambda r: pytest.fail("asked again"))
     assert label(tmp_path, again)["asked_in_this_run"] == 0
-    assert label(tmp_path, model(), 5)["asked_in_this_run"] == 1  # one more task of a known category
+    assert (
+        label(tmp_path, model(), 5)["asked_in_this_run"] == 1
+    )  # one more task of a known category
 
 
 @pytest.mark.parametrize(
@@ -124,19 +135,33 @@ def test_answers_that_cannot_be_used_leave_the_task_without_a_topic(tmp_path):
     log = label(
         tmp_path,
         model(
-            ("Lists", "I think that this is about a lot of things.", "prime numbers"), (NAMES[5], "", "99")
+            ("Lists", "I think that this is about a lot of things.", "prime numbers"),
+            (NAMES[5], "", "99"),
         ),
         3,
     )
-    assert (log["tasks_without_category"], log["tasks_without_topic"], log["categories"]) == (1, 2, 2)
+    assert (log["tasks_without_category"], log["tasks_without_topic"], log["categories"]) == (
+        1,
+        2,
+        2,
+    )
     assert list(stored_labels(tmp_path, "humaneval")[MODEL]["topic"]) == ["Data Structures", "", ""]
 
 
 def test_agreement_is_that_of_scikit_learn(tmp_path):
     label(tmp_path, model(("Lists", "prime numbers", "trees"), (NAMES[5], NAMES[1], "?")), 6)
-    names = ["Data Structures", "Data Structures", "Algorithms", "Data Structures", NAMES[1], "Algorithms"]
+    names = [
+        "Data Structures",
+        "Data Structures",
+        "Algorithms",
+        "Data Structures",
+        NAMES[1],
+        "Algorithms",
+    ]
     fine = ["lists", "lists", "trees", "lists", "primes", "nearest description"]
-    (row,) = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, fine)).frame.to_dict("records")
+    (row,) = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, fine)).frame.to_dict(
+        "records"
+    )
     theirs = ["Data Structures", NAMES[1], "no topic"] * 2
     assert row["tasks"] == "6" and row["fine categories"] == "3" and row["without a topic"] == "2"
     assert row["same topic, %"] == "50.0"

@@ -49,7 +49,9 @@ def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user(verdicts):
             chosen(verdicts, wrong)
 
 
-@pytest.mark.parametrize(("columns", "times"), [(THREE, 120), (THREE[:2], 1), (THREE[:1], 1), (THREE, 0)])
+@pytest.mark.parametrize(
+    ("columns", "times"), [(THREE, 120), (THREE[:2], 1), (THREE[:1], 1), (THREE, 0)]
+)
 def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
     passed = pd.concat([SMALL[columns]] * times) if times else SMALL[columns].iloc[:0]
     shown = legible(OVERLAP["venn"](passed, "qwen2.5-coder-0.5b-instruct, humaneval"))
@@ -75,7 +77,9 @@ def many(tasks):
 
 @pytest.mark.parametrize("passed", [many(2_000), many(0), SMALL[["None"]]], ids=len)
 def test_the_upset_plot_is_legible_and_says_what_it_leaves_out(passed):
-    figure = OVERLAP["upset"](passed, "qwen2.5-coder-0.5b-instruct, HumanEval, corpus textbook+stdlib")
+    figure = OVERLAP["upset"](
+        passed, "qwen2.5-coder-0.5b-instruct, HumanEval, corpus textbook+stdlib"
+    )
     shown = legible(figure, 17.0)
     sizes = [len(tasks) for tasks in OVERLAP["intersections"](passed).values()]
     assert [b.get_height() for b in figure.axes[0].patches] == sizes[: OVERLAP["LARGEST"]]

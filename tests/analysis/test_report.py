@@ -64,7 +64,11 @@ def broken(page):
     for reference in (r for r in links.references if not r.startswith("data:")):
         file, _, name = reference.partition("#")
         target = page.parent / unquote(file) if file else page
-        if "//" in reference or not target.is_file() or (name and unquote(name) not in Links(target).ids):
+        if (
+            "//" in reference
+            or not target.is_file()
+            or (name and unquote(name) not in Links(target).ids)
+        ):
             wrong.append(reference)
     return wrong
 
@@ -91,7 +95,9 @@ def results(tmp_path, verdicts, controls):
         (tmp_path / "figures" / f"{STEM}.helped_hurt.{suffix}").write_bytes(b"a figure")
     captions = {"helped_hurt": "Tasks against None.", "never_drawn": "no such files"}
     parts = {"": table.html(), "Differences": "<p>None</p>"}
-    section = Section(STEM, "A model", parts, ["A remark."], captions, PROVENANCE, table.summary(), [STEM])
+    section = Section(
+        STEM, "A model", parts, ["A remark."], captions, PROVENANCE, table.summary(), [STEM]
+    )
     report.save_section(tmp_path, section)
     save_notebook(tmp_path, STEM, picture("a chart"))
     return tmp_path
@@ -113,7 +119,11 @@ def test_every_link_of_every_page_leads_to_a_file_of_these_results_and_a_broken_
     wanted |= {f"../figures/{STEM}.helped_hurt.{s}" for s in ("pdf", "png")}
     assert wanted <= set(Links(page).references)
     text, rate = page.read_text("utf8"), f"{100 * verdicts['BM25'].mean():.1f}"
-    assert "never_drawn" not in text and "A remark." in text and "&#34;python&#34;: &#34;3.11&#34;" in text
+    assert (
+        "never_drawn" not in text
+        and "A remark." in text
+        and "&#34;python&#34;: &#34;3.11&#34;" in text
+    )
     assert rate in text and rate in first.read_text("utf8")
     assert not any(re.search("https?://", p.read_text("utf8")) for p in pages)
     (results / "tables" / f"{STEM}.tex").unlink()
@@ -138,8 +148,14 @@ def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page
     save_notebook(results, STEM, picture("a chart"))
     save_notebook(results, "other", picture("a chart"))
     built(results)
-    linked, whole = ((results / "notebooks" / f"{stem}.html").read_text("utf8") for stem in (STEM, "other"))
-    assert PIXEL not in linked and f"../figures/{STEM}.chart.png" in linked and 'alt="a chart"' in linked
+    linked, whole = (
+        (results / "notebooks" / f"{stem}.html").read_text("utf8") for stem in (STEM, "other")
+    )
+    assert (
+        PIXEL not in linked
+        and f"../figures/{STEM}.chart.png" in linked
+        and 'alt="a chart"' in linked
+    )
     assert PIXEL in whole
 
 
@@ -149,7 +165,9 @@ def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
 
 
 def test_failed_notebooks_are_named_and_older_results_marked(results):
-    error = new_output("error", ename="UserError", evalue="no model", traceback=["UserError: no model"])
+    error = new_output(
+        "error", ename="UserError", evalue="no model", traceback=["UserError: no model"]
+    )
     save_notebook(results, "other.rq1_code_pkg", error)
     first, page, _ = built(results)
     assert "stopped with an error" not in page.read_text("utf8")
@@ -162,7 +180,10 @@ def test_failed_notebooks_are_named_and_older_results_marked(results):
 
 def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
     progress = new_output("stream", name="stderr", text="100%|####|")
-    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "50%|##|"}
+    widget = {
+        "application/vnd.jupyter.widget-view+json": {"model_id": "x"},
+        "text/plain": "50%|##|",
+    }
     outputs = (progress, new_output("display_data", widget), picture("first chart"))
     page = report.render_notebook(save_notebook(tmp_path, "n", *outputs))
     assert "first chart" in page.read_text("utf8") and "##" not in page.read_text("utf8")
@@ -187,7 +208,9 @@ def test_damaged_files_are_named_in_one_line_and_keep_no_other_from_the_report(r
 
 
 @pytest.mark.parametrize("kind", ["fifo", "loop"])
-def test_a_file_that_cannot_be_opened_is_named_and_never_waited_for(results, kind, monkeypatch, no_waiting):
+def test_a_file_that_cannot_be_opened_is_named_and_never_waited_for(
+    results, kind, monkeypatch, no_waiting
+):
     monkeypatch.setenv("PKG_RESULTS", str(results))
     report.build_report(results)
     for path in sorted(p for p in results.rglob("*") if p.is_file()):
@@ -222,26 +245,44 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     ]
     assert [(p.name, p.group, [s.stem for s in p.sections]) for p in pages(sections)] == [
         ("a.humaneval.stdlib", "HumanEval, a", ["a.humaneval.stdlib.rq1"]),
-        ("b.humaneval.stdlib", "HumanEval, b", ["b.humaneval.stdlib.rq1", "b.humaneval.stdlib.errors"]),
+        (
+            "b.humaneval.stdlib",
+            "HumanEval, b",
+            ["b.humaneval.stdlib.rq1", "b.humaneval.stdlib.errors"],
+        ),
         ("b.humaneval.stdlib.first5", "HumanEval, b", ["b.humaneval.stdlib.first5.rq1"]),
         ("b.mbpp.stdlib", "MBPP (first test shown), b", ["b.mbpp.stdlib.rq1"]),
         ("a.mbpp.graphs.build", "Studies", ["a.mbpp.graphs.build"]),
     ]
     for part in sections:
         report.save_section(tmp_path, part)
-    text = report.build_report(tmp_path).read_text("utf8").split("</table>")[0].split("<tbody>", 1)[1]
+    text = (
+        report.build_report(tmp_path).read_text("utf8").split("</table>")[0].split("<tbody>", 1)[1]
+    )
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in text.split("</tr>")[:-1]]
     cells = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
     first, second, third = ["stdlib", "1.0", "2.0n"], ["stdlib", "50.0", ""], ["stdlib", "50.0", ""]
-    assert cells == [["HumanEval, a"], first, ["HumanEval, b"], second, ["MBPP (first test shown), b"], third]
+    assert cells == [
+        ["HumanEval, a"],
+        first,
+        ["HumanEval, b"],
+        second,
+        ["MBPP (first test shown), b"],
+        third,
+    ]
 
 
-def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_among_columns(results, verdicts):
+def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_among_columns(
+    results, verdicts
+):
     """Reranked and Ideal choose among the columns: they are no way to retrieve."""
     text = report.build_report(results).read_text("utf8")
     columns = [c for c in CODE if c not in ("None", "Reranked", "Ideal")]
     gaps = (verdicts[columns].mean() - verdicts["None"].mean()).astype(float).sort_values()
-    assert f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks" in text
+    assert (
+        f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks"
+        in text
+    )
     assert (
         f"{(gaps < 0).sum()} solve fewer: from {points(gaps.iloc[0])} points of pass@1 ({gaps.index[0]}; "
         in text
@@ -257,7 +298,9 @@ WANTED = {
 }
 
 
-def test_every_table_and_figure_of_the_papers_is_one_click_from_the_first_page_at_a_place_that_is_made(site):
+def test_every_table_and_figure_of_the_papers_is_one_click_from_the_first_page_at_a_place_that_is_made(
+    site,
+):
     text = site.read_text("utf8")
     assert broken(site) == [] and "not measured (" not in text
     for paper, names in WANTED.items():

@@ -18,16 +18,24 @@ def run(committed, monkeypatch):
 
 
 def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
-    of, table, copied = strata(run, "Func-PKG"), strata_table(run, "Func-PKG"), copies(run, "Func-PKG")
+    of, table, copied = (
+        strata(run, "Func-PKG"),
+        strata_table(run, "Func-PKG"),
+        copies(run, "Func-PKG"),
+    )
     assert of.isin(STRATA).all() and len(of) == 164
-    assert table.loc["all", "n"] == table.loc[list(STRATA), "n"].sum() == copied.notna().sum() == 162
+    assert (
+        table.loc["all", "n"] == table.loc[list(STRATA), "n"].sum() == copied.notna().sum() == 162
+    )
     assert copied.sum() == table.loc["correct", "n"] == (of == "correct").sum() > 0
     assert table.loc[list(STRATA), "Func-PKG"].sum() == table.loc["all", "Func-PKG"]
     rates = copy_rates(run, "Func-PKG").dropna()
     assert rates.between(0, 1).all() and rates.nunique() > 5
 
 
-def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(run):
+def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(
+    run,
+):
     path, control = (run.file("contexts", c, ".leakage.jsonl.gz") for c in ("Func-PKG", "None"))
     write_jsonl(path, read_rows(path)[1:])
     assert strata(run, "Func-PKG").isna().sum() == copy_rates(run, "Func-PKG").isna().sum() - 4 == 1

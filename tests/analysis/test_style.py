@@ -19,7 +19,9 @@ LEAST = 7  # pt, in the final size
 def source_of(path):
     if path.suffix == ".py":
         return path.read_text("utf8")
-    return "\n".join(c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
+    return "\n".join(
+        c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"
+    )
 
 
 def bypasses(tree):
@@ -31,14 +33,18 @@ def bypasses(tree):
             yield from (m for m in modules if "pyplot" in m)
         elif isinstance(node, ast.Attribute) and node.attr in THEMES:
             yield node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("style.use", "style.context")):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("style.use", "style.context")
+        ):
             if ast.unparse(node.args[0]) != "STYLE":
                 yield ast.unparse(node)
         elif isinstance(node, ast.keyword):
             sizes.append((node.arg, node.value))
         elif isinstance(node, ast.Dict):
             sizes += [
-                (k.value, v) for k, v in zip(node.keys, node.values, strict=True) if hasattr(k, "value")
+                (k.value, v)
+                for k, v in zip(node.keys, node.values, strict=True)
+                if hasattr(k, "value")
             ]
     for name, value in sizes:
         if name in SIZES and isinstance(value, ast.Constant) and value.value < LEAST:

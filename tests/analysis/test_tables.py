@@ -35,11 +35,15 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     assert any(note.startswith(DASH) for note in table.notes)
     assert any(note.startswith("n:") for note in table.notes)
     assert "the first 40 tasks" in table.title
-    rows = {r["method"]: r for r in csv.DictReader(io.StringIO(table.csv())) if r["model"] == "a_model"}
+    rows = {
+        r["method"]: r for r in csv.DictReader(io.StringIO(table.csv())) if r["model"] == "a_model"
+    }
     assert list(rows) == list(CODE) and rows["Dense"]["pass_at_1_percent"] == ""
     assert (rows["Dense"]["measured"], rows["Dense"]["total"]) == ("0", "40")
     compared = against_none(verdicts).frame
-    assert compared.loc["Dense"].unique().tolist() == [DASH] and compared.at["BM25", "tasks"] == "30"
+    assert (
+        compared.loc["Dense"].unique().tolist() == [DASH] and compared.at["BM25", "tasks"] == "30"
+    )
 
 
 def test_choosing_columns_need_every_candidate(verdicts):
@@ -65,7 +69,12 @@ def test_unknown_columns_are_an_error_not_dropped(verdicts):
 def test_numbers_as_they_are_printed():
     signed = [tables.points(v) for v in (0.0244, -0.0244, -0.0001, 0, math.nan)]
     assert signed == ["+2.4", "\N{MINUS SIGN}2.4", "0.0", "0.0", DASH]
-    assert [tables.percent(v) for v in (101 / 164, 1.0, None, math.nan)] == ["61.6", "100.0", DASH, DASH]
+    assert [tables.percent(v) for v in (101 / 164, 1.0, None, math.nan)] == [
+        "61.6",
+        "100.0",
+        DASH,
+        DASH,
+    ]
     values = [tables.probability(p) for p in (0.0312, 0.0004, 1.0, math.nan)]
     assert values == ["0.031", "< 0.001", "1.000", DASH]
 
@@ -91,7 +100,12 @@ def test_colours_grow_with_the_difference_tell_its_sign_and_leave_black_text_rea
     shades = [luminance(tables.colour(d)) for d in (1, 5, 10, 20)]
     assert shades == sorted(shades, reverse=True) and tables.colour(20) == tables.colour(60)
     assert tables.colour(0.0) == tables.colour(math.nan) == tables.colour(None) == ""
-    for difference, first in ((60, 2), (10, 2), (-10, 0), (-60, 0)):  # above None teal, below it orange-red
+    for difference, first in (
+        (60, 2),
+        (10, 2),
+        (-10, 0),
+        (-60, 0),
+    ):  # above None teal, below it orange-red
         assert np.argmax(to_rgb(tables.colour(difference))) == first
         assert (luminance(tables.colour(difference)) + 0.05) / (luminance("#111111") + 0.05) >= 7
 
@@ -108,7 +122,10 @@ BLIND = [
 def test_better_and_worse_look_different_to_colour_blind_readers(matrix):
     def lab(colour):
         seen = np.clip(np.reshape(matrix, (3, 3)) @ linear(colour), 0, 1)
-        xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ seen
+        xyz = (
+            np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+            @ seen
+        )
         f = np.cbrt(xyz / [0.9505, 1.0, 1.089])
         return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 

@@ -37,13 +37,22 @@ def results(tmp_path):
     first = "def f(x):\n    '''Doc.'''\n    y = x\n    z = y\n    return z"
     markup, twice = "</pre><script>bad()</script>", first.replace("return z", "return 2 * z")
     columns = {
-        "none": [row("MBPP/1", first), row("MBPP/2", markup, "failed", "NameError", "NameError: no f")],
+        "none": [
+            row("MBPP/1", first),
+            row("MBPP/2", markup, "failed", "NameError", "NameError: no f"),
+        ],
         "bm25": [row("MBPP/1", twice), row("MBPP/2", "pass", "not_measured")],
-        "block_pkg": [row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "AssertionError", SECRET)],
+        "block_pkg": [
+            row("MBPP/1", first),
+            row("MBPP/2", "def g(): 1", "failed", "AssertionError", SECRET),
+        ],
         "reranked": [{"task_id": "MBPP/1", "chosen": "BM25"}],
     }
     save(tmp_path, "m", "mbpp", **columns)
-    other = [row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x")]
+    other = [
+        row("MBPP/1", first),
+        row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x"),
+    ]
     save(tmp_path, "n", "mbpp", none=other)
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
     contexts = [kept, kept | {"task_id": "MBPP/2", "text": None}]
@@ -69,7 +78,11 @@ def test_every_task_has_a_page_that_its_experiments_lead_to(results):
 def test_a_solution_stands_once_with_all_who_made_it(results):
     text = page(results, 1)
     assert text.count("<pre id=") == 2 and "m: None, Block-PKG (stdlib) · n: None" in text
-    assert "4 lines as in the first solution" in text and text.count("z = y") == 1 and "return 2 * z" in text
+    assert (
+        "4 lines as in the first solution" in text
+        and text.count("z = y") == 1
+        and "return 2 * z" in text
+    )
     assert "BM25 ★ passed" in text and "stdlib/a.py:1-2" in text and "kept text" in text
     assert "not copied into results/" in text
 

@@ -15,7 +15,9 @@ from pkg_lib.papers.pkg import topics
 NAMES = list(topics.topics().index)
 COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
 UNIT = np.eye(len(NAMES), dtype=np.float32)
-LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")["topic"]
+LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")[
+    "topic"
+]
 RADAR, MAPS = definitions("topics_radar"), definitions("umap_correctness")
 
 
@@ -38,7 +40,10 @@ def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_descr
     vague, near = "Solve the riddle.", NAMES.index("Algorithms")
     frame = assigned(task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=near)
     assert list(frame["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
-    assert list(frame["by"]) == ["rule", "embedding"] and frame.at["MBPP/2", "category"] == topics.NEAREST
+    assert (
+        list(frame["by"]) == ["rule", "embedding"]
+        and frame.at["MBPP/2", "category"] == topics.NEAREST
+    )
 
 
 def test_statement_of_humaneval_is_the_docstring_without_examples():
@@ -48,12 +53,22 @@ def test_statement_of_humaneval_is_the_docstring_without_examples():
 
 
 @pytest.mark.parametrize(("helped", "bounds"), [(10, (1.0, 1.0)), (3, (0.0, 1.0))])
-def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_changes(helped, bounds):
+def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_changes(
+    helped, bounds
+):
     values = [False] * 20
     column = pd.Series(([True] * helped + values)[:20] * 2, dtype="boolean")
-    others, topic = pd.DataFrame({"None": values * 2}, dtype="boolean"), pd.Series(["a"] * 20 + ["b"] * 20)
+    others, topic = (
+        pd.DataFrame({"None": values * 2}, dtype="boolean"),
+        pd.Series(["a"] * 20 + ["b"] * 20),
+    )
     assert topics.share_above(column, others, topic) == (40, 1.0, *bounds)
-    assert topics.share_above(others["None"], column.to_frame(), topic) == (40, 0.0, 0.0, 1 - bounds[0])
+    assert topics.share_above(others["None"], column.to_frame(), topic) == (
+        40,
+        0.0,
+        0.0,
+        1 - bounds[0],
+    )
     assert topics.share_above(column.mask(column.notna()), others, topic) is None
 
 
@@ -77,7 +92,9 @@ def random_verdicts(n=200):
     rng, ids = np.random.default_rng(3), [f"MBPP/{i}" for i in range(n)]
     rates = zip(COLUMNS, (0.6, 0.4, 0.5, 0.7), strict=True)
     frame = pd.DataFrame({c: rng.random(n) < rate for c, rate in rates}, ids)
-    return frame.astype("boolean"), pd.Series(rng.choice(NAMES, n, p=[0.2] * 3 + [0.4 / 7] * 7), ids)
+    return frame.astype("boolean"), pd.Series(
+        rng.choice(NAMES, n, p=[0.2] * 3 + [0.4 / 7] * 7), ids
+    )
 
 
 def two_topics():
@@ -102,10 +119,17 @@ def test_not_measured_is_a_dash_and_lowers_n():
 
 
 def test_columns_are_what_the_corpus_offers():
-    full = pd.DataFrame(columns=[*COLUMNS[:2], "Dense", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal"])
+    full = pd.DataFrame(
+        columns=[*COLUMNS[:2], "Dense", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal"]
+    )
     assert RADAR["columns_of"](full, "Func-PKG") == ["None", "BM25", "Func-PKG", "Reranked"]
     without = full.drop(columns="BM25")
-    assert RADAR["columns_of"](without, "Block-PKG") == ["None", "Func-BM25", "Block-PKG", "Reranked"]
+    assert RADAR["columns_of"](without, "Block-PKG") == [
+        "None",
+        "Func-BM25",
+        "Block-PKG",
+        "Reranked",
+    ]
     with pytest.raises(UserError, match=r"no column 'JSON-PKG'.*Block-PKG"):
         RADAR["columns_of"](full, "JSON-PKG")
 
@@ -125,7 +149,9 @@ def drawings(verdicts, topic):
     rng = np.random.default_rng(0)
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
     drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
-    return drawn | {"maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)}
+    return drawn | {
+        "maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)
+    }
 
 
 @pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few"])

@@ -35,7 +35,10 @@ def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[st
     ids = backend._ids([r.text for r in requests])
     ends = sorted(backend.ends)
     settings = GenerationConfig(
-        max_new_tokens=backend.max_new_tokens, do_sample=False, eos_token_id=ends, pad_token_id=ends[0]
+        max_new_tokens=backend.max_new_tokens,
+        do_sample=False,
+        eos_token_id=ends,
+        pad_token_id=ends[0],
     )
     # Pages for all prompts and answers: by itself it would take its share of the machine's whole memory.
     longest = max(map(len, ids)) + backend.max_new_tokens
@@ -44,10 +47,14 @@ def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[st
     # By the prompts, since its ids of requests are its own.
     texts = {tuple(i): r.task_id for i, r in zip(ids, requests, strict=True)}
     answers = {texts[tuple(o.prompt_ids)]: list(o.generated_tokens) for o in outputs.values()}
-    return {i: tokens[:-1] if tokens[-1] in backend.ends else tokens for i, tokens in answers.items()}
+    return {
+        i: tokens[:-1] if tokens[-1] in backend.ends else tokens for i, tokens in answers.items()
+    }
 
 
-def measure(backend: TransformersBackend, requests: list[Request], repeat: int = 1) -> dict[str, Any]:
+def measure(
+    backend: TransformersBackend, requests: list[Request], repeat: int = 1
+) -> dict[str, Any]:
     """`ratio`: the rolling batch's new tokens per second over those of `generate_batch`."""
     times: dict[str, list[tuple[float, float]]] = {"rolling": [], "continuous": []}
     answers: dict[str, dict[str, list[int]]] = {}
@@ -64,10 +71,16 @@ def measure(backend: TransformersBackend, requests: list[Request], repeat: int =
         for unit, seconds in zip(("s", "cpu_s"), map(min, zip(*of, strict=True)), strict=True):
             figures[f"{name}_tokens_per_{unit}"] = counts[name] / seconds
     figures["ratio"] = figures["rolling_tokens_per_s"] / figures["continuous_tokens_per_s"]
-    figures["ratio_cpu"] = figures["rolling_tokens_per_cpu_s"] / figures["continuous_tokens_per_cpu_s"]
+    figures["ratio_cpu"] = (
+        figures["rolling_tokens_per_cpu_s"] / figures["continuous_tokens_per_cpu_s"]
+    )
     same = [answers["rolling"][i] == tokens for i, tokens in answers["continuous"].items()]
     figures["equal_tokens"] = sum(same) / len(requests)
-    about = {"prompts": len(requests), "new_tokens_at_most": backend.max_new_tokens, "repeat": repeat}
+    about = {
+        "prompts": len(requests),
+        "new_tokens_at_most": backend.max_new_tokens,
+        "repeat": repeat,
+    }
     return about | {"tokens": counts, "slots": backend.slots} | rounded(figures, 3)
 
 
@@ -83,7 +96,9 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         if not at_hand(model_spec(options.model)):
-            raise UserError(f"weights of {options.model} are not here; python -m pkg_lib fetch brings them")
+            raise UserError(
+                f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
+            )
         longest = {"stop": lambda text: False, "max_new_tokens": options.new_tokens}
         backend = TransformersBackend(fetch(options.model), slots=options.prompts, **longest)
         figures = measure(backend, humaneval_requests(options.prompts), options.repeat)

@@ -28,7 +28,9 @@ def installed_functions(count: int) -> list[str]:
     """Sources of `count` different functions, files in sorted order."""
     sources: dict[str, None] = {}
     paths = sysconfig.get_paths()
-    for path in (p for root in ("stdlib", "purelib") for p in sorted(Path(paths[root]).rglob("*.py"))):
+    for path in (
+        p for root in ("stdlib", "purelib") for p in sorted(Path(paths[root]).rglob("*.py"))
+    ):
         try:
             source = path.read_text("utf8")
             functions = functions_of(source)

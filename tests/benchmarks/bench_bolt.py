@@ -98,9 +98,17 @@ def measure(nodes: int) -> dict[str, Any]:
         figures["bare_s"] = timed(lambda: bare(place, graph, vectors))[0]
     figures["ratio"] = figures["save_s"] / figures["bare_s"]
     about = {"nodes": len(graph), "edges": graph.edges.num_rows, "vectors": len(vectors)}
-    about |= {"functions": len(matrix), "dimensions": matrix.shape[1], "same_graph": same_graph(graph, again)}
+    about |= {
+        "functions": len(matrix),
+        "dimensions": matrix.shape[1],
+        "same_graph": same_graph(graph, again),
+    }
     load = round(os.getloadavg()[0], 2)
-    return about | rounded(figures, 2) | {"processors": os.cpu_count(), "load": load, "versions": versions()}
+    return (
+        about
+        | rounded(figures, 2)
+        | {"processors": os.cpu_count(), "load": load, "versions": versions()}
+    )
 
 
 def main(words: list[str] | None = None) -> int:

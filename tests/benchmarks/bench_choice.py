@@ -29,7 +29,9 @@ def official(pairs):
 
     problems = read_problems()
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda p: check_correctness(problems[p[0]], p[1], 3.0)["passed"], pairs))
+        return list(
+            pool.map(lambda p: check_correctness(problems[p[0]], p[1], 3.0)["passed"], pairs)
+        )
 
 
 def measure(tasks=None):
@@ -37,7 +39,9 @@ def measure(tasks=None):
     run = Run(MODEL, "humaneval", CORPUS, tasks, ROOT / "results")
     solutions = {c: run.solutions(c) for c in run.retrievers}
     contexts = [
-        (t, c.text) for of in run.retrievers for t, c in zip(run.tasks, run.contexts(of), strict=True)
+        (t, c.text)
+        for of in run.retrievers
+        for t, c in zip(run.tasks, run.contexts(of), strict=True)
     ]
     contexts = [(t, text) for t, text in contexts if text]
     pairs = [(i, s) for of in solutions.values() for i, s in of.items()]

@@ -34,7 +34,10 @@ from pkg_lib.core.store import results_dir, write_json
 
 NPM = "rxjs@7.8.1 react-native-paper@5.12.5 react-native@0.72.17 cordova-android@13.0.0"
 NPM = f"{NPM} react-native-windows@0.72.33 edge-js@23.1.1".split()
-PACKAGES = ["tree-sitter", *(f"tree-sitter-{n}" for n in ("python", "java", "c-sharp", "typescript"))]
+PACKAGES = [
+    "tree-sitter",
+    *(f"tree-sitter-{n}" for n in ("python", "java", "c-sharp", "typescript")),
+]
 GOAL = 3.0
 
 
@@ -72,7 +75,11 @@ def astchunks(texts: list[str], language: str, limit: int) -> list[list[str] | N
 
 
 def measure(
-    files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000
+    files: list[tuple[str, bytes]],
+    language: str,
+    processes: int = 2,
+    repeat: int = 3,
+    limit: int = 2000,
 ) -> dict:
     """The figures of one language."""
     whole = [(name, data) for name, data in files if Source(data).utf8]
@@ -121,7 +128,9 @@ def compared(made: list, peer: list[list[str] | None]) -> dict:
             differences[name] = "astchunk ends in a RecursionError"
         elif texts != other:
             same = [t.lstrip(" ") for t in texts] == [t.lstrip(" ") for t in other]
-            differences[name] = "indentation beyond column 2,000 left out" if same else "not explained"
+            differences[name] = (
+                "indentation beyond column 2,000 left out" if same else "not explained"
+            )
     return {"same_texts": len(made) - len(differences), "differences": differences}
 
 
@@ -131,7 +140,9 @@ def main() -> int:
     parser.add_argument("--npm", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/chunking.json")
+    parser.add_argument(
+        "--output", type=Path, default=None, help="default: results/benchmarks/chunking.json"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         npm = fetch(Path(folder)) if options.npm else []
@@ -142,12 +153,16 @@ def main() -> int:
         "npm": NPM if options.npm else [],
         "versions": {p: version(p) for p in ("astchunk", *PACKAGES)},
         "skipped": {r: len(n) for r, n in accounts.skipped.items()},
-        "languages": {k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())},
+        "languages": {
+            k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())
+        },
     }
     write_json(options.output or results_dir() / "benchmarks" / "chunking.json", report)
     print(json.dumps(report, indent=1))
     rows = report["languages"].values()
-    sound = not any(r["lossless_broken"] or "not explained" in r["differences"].values() for r in rows)
+    sound = not any(
+        r["lossless_broken"] or "not explained" in r["differences"].values() for r in rows
+    )
     return 0 if sound and report["languages"]["python"]["ratio_processes"] >= GOAL else 1
 
 

@@ -59,7 +59,9 @@ def distractors(count: int, solutions: set[str]) -> list[str]:
         functions |= dict.fromkeys(text for text in texts if text.strip() not in solutions)
         if len(functions) >= count:
             return list(functions)[:count]
-    raise UserError(f"only {len(functions)} distinct functions are installed; give a smaller --distractors")
+    raise UserError(
+        f"only {len(functions)} distinct functions are installed; give a smaller --distractors"
+    )
 
 
 def relevance(tasks: list[Task], texts: list[str]) -> np.ndarray:
@@ -115,7 +117,9 @@ def variations(
 ) -> dict[str, dict[str, Any]]:
     """Candidates -> method -> figures of the same queries; `every` holds all reference solutions of MBPP."""
     solutions, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
-    half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
+    half = [
+        others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]
+    ]
     bare = "distractors without docstrings"
     sets = {
         f"with all {len(every)} reference solutions of MBPP": [*every, *others],
@@ -134,7 +138,10 @@ def without_docstring(function: str) -> str:
     """The function's source without the lines of its docstring; as it is where it does not stand alone."""
     with suppress(SyntaxError):
         node, *_ = ast.parse(function).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
             lines, docstring = function.split("\n"), node.body[0]
             return "\n".join(lines[: docstring.lineno - 1] + lines[docstring.end_lineno :])
     return function
@@ -160,12 +167,16 @@ def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str, Any]:
     """The configuration and the figures; UserError for a mistake."""
     if count < 1 or not 0 <= weight <= 1:
-        raise UserError(f"--distractors {count} --weight {weight}: give 1 or more, and a weight from 0 to 1")
+        raise UserError(
+            f"--distractors {count} --weight {weight}: give 1 or more, and a weight from 0 to 1"
+        )
     tasks = load_benchmark(BENCHMARK, limit)
     others = distractors(count, {t.solution.strip() for t in tasks})
     embedder = embedder or Embedder()
     configuration = {"benchmark": BENCHMARK, "tasks": len(tasks), "query": "task text alone"}
-    configuration["distractors_from"] = "textbook, stdlib, installed packages; files in sorted order"
+    configuration["distractors_from"] = (
+        "textbook, stdlib, installed packages; files in sorted order"
+    )
     configuration |= {"distractors": len(others), "distractors_sha256": digest(*others)}
     configuration |= {"embedder": embedder.name, "rrf_constant": RRF, "bm25_weight": weight}
     every = list(dict.fromkeys(t.solution for t in load_benchmark(f"{BENCHMARK}-all")))
@@ -174,7 +185,9 @@ def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="MBPP text -> reference solution among distractor functions")
+    parser = argparse.ArgumentParser(
+        description="MBPP text -> reference solution among distractor functions"
+    )
     parser.add_argument("--distractors", type=int, default=20_000)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--weight", type=float, default=0.5, help="of BM25 in the fusion of scores")

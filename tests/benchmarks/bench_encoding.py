@@ -23,7 +23,14 @@ import numpy as np
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
-from benchmarks.bench_code_search import BENCHMARK, distractors, figures, query_of, rank_of, relevance
+from benchmarks.bench_code_search import (
+    BENCHMARK,
+    distractors,
+    figures,
+    query_of,
+    rank_of,
+    relevance,
+)
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.embedders import BF16, DEFAULT
 from pkg_lib.core.store import results_dir, versions, write_json
@@ -77,7 +84,10 @@ def quality(count: int, limit: int) -> dict:
     relevant, by_name, first = relevance(tasks, texts), {}, []
     for embedder in map(Embedder, NAMES):
         vectors = embedder.encode(texts)
-        scores, others_scores = embedder.encode(asked) @ vectors.T, embedder.encode(prompts) @ vectors.T
+        scores, others_scores = (
+            embedder.encode(asked) @ vectors.T,
+            embedder.encode(prompts) @ vectors.T,
+        )
         by_name[embedder.name] = figures(rank_of(scores.astype(np.float64), relevant))
         first.append((scores.argmax(1), others_scores.argmax(1)))
     changed = [int((a != b).sum()) for a, b in zip(*first, strict=True)]
@@ -87,7 +97,9 @@ def quality(count: int, limit: int) -> dict:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="MiniLM's precisions: speed and what retrieval loses")
+    parser = argparse.ArgumentParser(
+        description="MiniLM's precisions: speed and what retrieval loses"
+    )
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--distractors", type=int, default=20_000)

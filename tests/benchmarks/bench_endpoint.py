@@ -50,10 +50,17 @@ def stub(seconds: float) -> Any:
 async def bare(url: str, requests: list[Request], concurrency: int) -> list[str]:
     """The same requests through httpx alone."""
     free = asyncio.Semaphore(concurrency)
-    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=concurrency)) as client:
+    async with httpx.AsyncClient(
+        timeout=60, limits=httpx.Limits(max_connections=concurrency)
+    ) as client:
 
         async def one(request: Request) -> str:
-            body = {"model": "m", "messages": turns(request.text), "temperature": 0, "max_tokens": 512}
+            body = {
+                "model": "m",
+                "messages": turns(request.text),
+                "temperature": 0,
+                "max_tokens": 512,
+            }
             async with free:
                 answer = await client.post(f"{url}/chat/completions", json=body)
             return answer.json()["choices"][0]["message"]["content"]
@@ -80,11 +87,25 @@ def measure(count: int, concurrency: int, seconds: float, repeat: int) -> dict[s
             peer.append((wall, processor))
             same &= [answers[r.task_id] for r in requests] == texts
     best, least = min(ours), math.ceil(count / concurrency) * seconds
-    figures = {"ours_s": best[0], "httpx_s": min(peer)[0], "ratio": best[0] / min(peer)[0], "least_s": least}
+    figures = {
+        "ours_s": best[0],
+        "httpx_s": min(peer)[0],
+        "ratio": best[0] / min(peer)[0],
+        "least_s": least,
+    }
     figures |= {"ours_cpu_s": best[1], "httpx_cpu_s": min(peer)[1], "first_ours_s": ours[0][0]}
-    about = {"requests": count, "concurrency": concurrency, "stub_seconds": seconds, "same_answers": same}
+    about = {
+        "requests": count,
+        "concurrency": concurrency,
+        "stub_seconds": seconds,
+        "same_answers": same,
+    }
     load = round(os.getloadavg()[0], 2)
-    return about | rounded(figures, 3) | {"processors": os.cpu_count(), "load": load, "versions": versions()}
+    return (
+        about
+        | rounded(figures, 3)
+        | {"processors": os.cpu_count(), "load": load, "versions": versions()}
+    )
 
 
 def main(words: list[str] | None = None) -> int:

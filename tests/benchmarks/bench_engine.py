@@ -30,7 +30,10 @@ GOAL = 0.25
 
 def measure(count: int, repeat: int, engine: str = "ray") -> dict[str, Any]:
     samples = [(t, s) for t, s, _ in column(COLUMNS["without a timeout"][0])]
-    jobs = [BENCHMARKS[t.benchmark].job(t, s) for t, s in (samples * (count // len(samples) + 1))[:count]]
+    jobs = [
+        BENCHMARKS[t.benchmark].job(t, s)
+        for t, s in (samples * (count // len(samples) + 1))[:count]
+    ]
     # Ray starts its workers at nice 15: what else runs here would meet one party alone.
     os.environ.setdefault("RAY_worker_niceness", "0")
     joining, _, _ = timed(lambda: workers.use(engine))
@@ -43,11 +46,15 @@ def measure(count: int, repeat: int, engine: str = "ray") -> dict[str, Any]:
         seconds[name].append(wall)
         verdicts.add(tuple((o.status, o.error, o.detail) for o in outcomes))
     workers.ENGINE.set("local")
-    local, ray = (min(of[1:]) for of in seconds.values())  # the first round starts workers and fills caches
+    local, ray = (
+        min(of[1:]) for of in seconds.values()
+    )  # the first round starts workers and fills caches
     figures = {"local_s": local, "ray_s": ray, "overhead": ray / local - 1, "joining_s": joining}
     figures |= {"first_local_s": seconds["local"][0], "first_ray_s": seconds[engine][0]}
     about = {"samples": count, "processors": processors, "same_verdicts": len(verdicts) == 1}
-    return about | rounded(figures, 3) | {"load": round(os.getloadavg()[0], 2), "versions": versions()}
+    return (
+        about | rounded(figures, 3) | {"load": round(os.getloadavg()[0], 2), "versions": versions()}
+    )
 
 
 def main(words: list[str] | None = None) -> int:

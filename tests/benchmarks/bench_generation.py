@@ -31,13 +31,16 @@ from pkg_lib.generation.prompts import CHAT
 def humaneval_requests(count: int) -> list[Request]:
     """The first HumanEval prompts, as column None asks them."""
     return [
-        Request(t.id, CHAT.prompt(t.prompt, ""), t.entry_point) for t in load_benchmark("humaneval", count)
+        Request(t.id, CHAT.prompt(t.prompt, ""), t.entry_point)
+        for t in load_benchmark("humaneval", count)
     ]
 
 
 def rolling(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
     answers: dict[str, list[int]] = {}
-    backend.generate(requests, lambda row, raw, finish: answers.update({row.request.task_id: row.tokens}))
+    backend.generate(
+        requests, lambda row, raw, finish: answers.update({row.request.task_id: row.tokens})
+    )
     return answers
 
 
@@ -75,7 +78,9 @@ def measure(backend: TransformersBackend, requests: list[Request]) -> dict[str, 
     batch_s, _, batch = timed(lambda: rolling(backend, requests))
     peak = max(sizes)
     single_s, _, single = timed(lambda: one_by_one(backend, requests))
-    rates = [sum(map(len, tokens.values())) / s for tokens, s in ((batch, batch_s), (single, single_s))]
+    rates = [
+        sum(map(len, tokens.values())) / s for tokens, s in ((batch, batch_s), (single, single_s))
+    ]
     return {
         "prompts": len(requests),
         "slots": backend.slots,
@@ -96,7 +101,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if not at_hand(model_spec(options.model)):
-            raise UserError(f"weights of {options.model} are not here; python -m pkg_lib fetch brings them")
+            raise UserError(
+                f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
+            )
         backend = TransformersBackend(fetch(options.model), slots=options.slots)
         report = measure(backend, humaneval_requests(options.prompts))
     except UserError as e:

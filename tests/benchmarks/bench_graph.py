@@ -46,7 +46,9 @@ from pkg_lib.retrieval.prune import prune
 
 def installed_documents(functions: int) -> list[Document]:
     """Source files of the standard library, then of packages, sorted, that hold so many functions."""
-    stdlib, packages = (sorted(Path(sysconfig.get_paths()[n]).rglob("*.py")) for n in ("stdlib", "purelib"))
+    stdlib, packages = (
+        sorted(Path(sysconfig.get_paths()[n]).rglob("*.py")) for n in ("stdlib", "purelib")
+    )
     documents, count = [], 0
     for path in [*(p for p in stdlib if "site-packages" not in p.parts), *packages]:
         if count >= functions:
@@ -75,7 +77,11 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
         saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
-        figures[name] = {"wall_s": built[0] + saved[0], "cpu_s": built[1] + saved[1], "save_s": saved[0]}
+        figures[name] = {
+            "wall_s": built[0] + saved[0],
+            "cpu_s": built[1] + saved[1],
+            "save_s": saved[0],
+        }
         figures[name]["functions_per_s"] = len(built[2].of_type(IMPL)) / figures[name]["wall_s"]
         graphs.append(built[2])
     for ratio, floor in (("ratio", "parse"), ("ratio_paused", "parse_paused")):
@@ -113,12 +119,16 @@ class WordVectors:
         self.words = HashingVectorizer(token_pattern=r"[A-Z]?[a-z]+|[A-Z]+|\d+", **form)
         seen = (self.words.transform(sample) > 0).sum(axis=0).A1
         random = np.random.default_rng(0).normal(size=(len(seen), 384))
-        self.projection = (random * np.log((1 + len(sample)) / (1 + seen))[:, None]).astype(np.float32)
+        self.projection = (random * np.log((1 + len(sample)) / (1 + seen))[:, None]).astype(
+            np.float32
+        )
 
     def encode(self, texts: list[str]) -> np.ndarray:
         counts = self.words.transform(texts).astype(np.float32)
         counts.data = np.log1p(counts.data)
-        rows = counts @ self.projection + 1e-3 * self.projection[0]  # a text without words has a direction
+        rows = (
+            counts @ self.projection + 1e-3 * self.projection[0]
+        )  # a text without words has a direction
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -139,8 +149,17 @@ def searching(
     for ef in (64, 128, 256):
         hnsw.index.hnsw.efSearch = ef
         by_ef[str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
-    figures = {"exact_rows": len(nodes), "exact_ms": exact_ms, "hnsw_rows": len(matrix), "hnsw": by_ef}
-    return figures | {"hnsw_links": LINKS, "hnsw_build_s": seconds, "hnsw_ef_construction": ef_construction}
+    figures = {
+        "exact_rows": len(nodes),
+        "exact_ms": exact_ms,
+        "hnsw_rows": len(matrix),
+        "hnsw": by_ef,
+    }
+    return figures | {
+        "hnsw_links": LINKS,
+        "hnsw_build_s": seconds,
+        "hnsw_ef_construction": ef_construction,
+    }
 
 
 def recall(index: HNSWIndex, exact: FlatIndex, queries: np.ndarray) -> float:
@@ -182,7 +201,11 @@ def encoding(graph: PKG, count: int) -> dict[str, float]:
         embedder.encode(["warm up"])
         ours = timed(lambda: embedder.encode(texts))[1]
         defaults = timed(lambda: embedder._model.encode(texts, show_progress_bar=False))[1]
-    return {"texts": len(texts), "texts_per_cpu_s": len(texts) / ours, "ratio_to_defaults": defaults / ours}
+    return {
+        "texts": len(texts),
+        "texts_per_cpu_s": len(texts) / ours,
+        "ratio_to_defaults": defaults / ours,
+    }
 
 
 def measure(
@@ -198,20 +221,36 @@ def measure(
     documents = installed_documents(functions)
     build_times, graph = building(documents, folder)
     account = ledger(documents, graph)
-    figures |= {"documents": len(documents), "nodes": len(graph), "functions": account.implementations}
+    figures |= {
+        "documents": len(documents),
+        "nodes": len(graph),
+        "functions": account.implementations,
+    }
     figures |= {"edges": graph.edges.num_rows, "payloads": len(graph.texts)}
-    figures |= {"ledger": str(account).split("\n"), "balanced": account.balanced, "build": build_times}
+    figures |= {
+        "ledger": str(account).split("\n"),
+        "balanced": account.balanced,
+        "build": build_times,
+    }
     size = (folder / "one" / disk.GRAPH).stat().st_size / 1e6
     figures |= {"disk_mb_without_vectors": size, **loading(folder / "one")}
     texts = graph.texts.to_pylist()
     sample = texts[:: max(1, len(texts) // 20_000)]
     encoder = WordVectors(sample) if embedder == "words" else Embedder(embedder)
     seconds, _, matrix = timed(lambda: encoder.encode(texts))
-    figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": size + matrix.nbytes / 1e6}
+    figures |= {
+        "vectors": encoder.name,
+        "vectors_s": seconds,
+        "disk_mb": size + matrix.nbytes / 1e6,
+    }
     random = np.random.default_rng(1)
     asked = encoder.encode([half(texts[i], random) for i in random.choice(len(texts), queries)])
     figures |= {"search": searching(matrix, graph.text, asked, beam), "pruning": pruning(graph)}
-    return figures | ({"encoding": encoding(graph, encode)} if encode else {}) | {"versions": versions()}
+    return (
+        figures
+        | ({"encoding": encoding(graph, encode)} if encode else {})
+        | {"versions": versions()}
+    )
 
 
 def table(figures: dict) -> str:
@@ -234,7 +273,9 @@ def main(argv: list[str] | None = None) -> int:
     output = options.output or results_dir() / "benchmarks" / "graph.json"
     write_json(output, {"configuration": configuration} | rounded(figures))
     print("\n".join([table(figures), *figures["ledger"]]))
-    good = figures["balanced"] and figures["build"]["same_graph"] and figures["build"]["ratio"] <= 2.3
+    good = (
+        figures["balanced"] and figures["build"]["same_graph"] and figures["build"]["ratio"] <= 2.3
+    )
     return 0 if good else 1
 
 

@@ -35,7 +35,10 @@ SECONDS = 3.0
 def column(file):
     """[(task, solution, whether it timed out)]"""
     tasks = {t.id: t for t in load_benchmark("humaneval")}
-    return [(tasks[r["task_id"]], r["solution"], r["error"] == "Timeout") for r in read_rows(FOLDER / file)]
+    return [
+        (tasks[r["task_id"]], r["solution"], r["error"] == "Timeout")
+        for r in read_rows(FOLDER / file)
+    ]
 
 
 def official(samples):

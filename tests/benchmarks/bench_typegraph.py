@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[1])]
+    sys.path[:0] = [
+        str(Path(__file__).resolve().parents[2]),
+        str(Path(__file__).resolve().parents[1]),
+    ]
 
 from typegraph.listing import listing
 

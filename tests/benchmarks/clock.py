@@ -10,7 +10,9 @@ from typing import Any
 
 def cpu() -> float:
     """Processor seconds of this process and of its ended children."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(
+        sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 def timed(act: Callable[[], Any]) -> tuple[float, float, Any]:

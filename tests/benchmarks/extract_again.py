@@ -26,7 +26,12 @@ def changed(run):
     tasks = {task.id: task for task in run.tasks}
     for column in run.stored_columns():
         rows = by_task(run.file("evaluations", column), VERDICT)
-        about = {"model": run.model, "benchmark": run.benchmark, "corpus": run.corpus, "column": column}
+        about = {
+            "model": run.model,
+            "benchmark": run.benchmark,
+            "corpus": run.corpus,
+            "column": column,
+        }
         for task_id, solution in run.solutions(column).items():
             if task_id in rows and rows[task_id]["solution"] != solution:
                 yield about | {"task_id": task_id}, tasks[task_id], rows[task_id], solution

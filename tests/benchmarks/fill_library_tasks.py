@@ -19,12 +19,17 @@ def filled(row: dict[str, Any], library: make_library.Library, original: Any) ->
     head = f"def {row['signature']}:\n"
     made = library.code(head + row["solution"])
     if not made.startswith(head):
-        raise SystemExit(f"{row['id']}: a parameter bears a name that changes: {made.splitlines()[0]}")
+        raise SystemExit(
+            f"{row['id']}: a parameter bears a name that changes: {made.splitlines()[0]}"
+        )
     made_apis = [library.code(f"{api}()").partition("(")[0] for api in row["apis"]]
     space = {next(iter(library.spec["alias"])): original}
     exec(head + row["solution"], space)
     expected = [repr(eval(f"solve({given})", space)) for given in row["inputs"]]
-    made_part = {"made_apis": list(dict.fromkeys(made_apis)), "made_solution": made.removeprefix(head)}
+    made_part = {
+        "made_apis": list(dict.fromkeys(made_apis)),
+        "made_solution": made.removeprefix(head),
+    }
     return row | made_part | {"expected": expected}
 
 

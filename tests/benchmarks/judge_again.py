@@ -45,7 +45,9 @@ def changes(path, name, every=1):
         else:
             pairs.append((row, job))  # a verdict that needs no run
     for limits, jobs in by_limits.items():
-        pairs += zip((row for row, _ in jobs), run_jobs((job for _, job in jobs), limits), strict=True)
+        pairs += zip(
+            (row for row, _ in jobs), run_jobs((job for _, job in jobs), limits), strict=True
+        )
     verdicts = ((row["task_id"], Outcome.of(row), after) for row, after in pairs)
     changed = [(t, b, a) for t, b, a in verdicts if (b.status, b.error) != (a.status, a.error)]
     return len(rows), len(found), changed

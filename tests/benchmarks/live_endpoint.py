@@ -55,7 +55,9 @@ def compare(served: Run, direct: Run, load: Any) -> dict[str, Any]:
         tokens = backend.tokenizer(answer.raw, add_special_tokens=False)["input_ids"]
         at = first_difference(stored.tokens, tokens)
         pair = [of[at] if at < len(of) else min(backend.ends) for of in (stored.tokens, tokens)]
-        gap, spacing = backend.gap(direct.request(task, contexts[task.id], COLUMN), stored.tokens[:at], pair)
+        gap, spacing = backend.gap(
+            direct.request(task, contexts[task.id], COLUMN), stored.tokens[:at], pair
+        )
         words = [backend.tokenizer.decode([token]) for token in pair]
         different[task.id] = {
             "token": at,
@@ -81,13 +83,17 @@ def compare(served: Run, direct: Run, load: Any) -> dict[str, Any]:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="a server's stored run beside the direct backend's")
+    parser = argparse.ArgumentParser(
+        description="a server's stored run beside the direct backend's"
+    )
     parser.add_argument("name")
     parser.add_argument("--limit", type=int, default=20)
     parser.add_argument("--model", default=MODEL)
     options = parser.parse_args(words)
     try:
-        served, direct = (Run(m, limit=options.limit) for m in (f"endpoint:{options.name}", options.model))
+        served, direct = (
+            Run(m, limit=options.limit) for m in (f"endpoint:{options.name}", options.model)
+        )
         if not served.completions(COLUMN):
             raise UserError(f"endpoint:{options.name} has no stored answers; run it first")
         figures = compare(served, direct, lambda: TransformersBackend(fetch(options.model)))
@@ -100,7 +106,11 @@ def main(words: list[str] | None = None) -> int:
     write_json(path, known | {"versions": versions(), options.name: rounded(figures)})
     return (
         0
-        if all(d["near_tie"] for i, d in figures["differences"].items() if i in figures["verdicts_differ"])
+        if all(
+            d["near_tie"]
+            for i, d in figures["differences"].items()
+            if i in figures["verdicts_differ"]
+        )
         else 1
     )
 

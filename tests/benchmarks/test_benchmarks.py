@@ -43,10 +43,20 @@ def test_choice_small():
 
 def test_chunking_small():
     deep, wide = b"x = " + b"a + " * 2000 + b"a\n", b"x = 1; " * 1500 + b"\n"
-    texts = {"a.py": b"def f(): pass\n" * 300, "deep.py": deep, "wide.py": wide, "latin.py": b"# \xe9\n"}
+    texts = {
+        "a.py": b"def f(): pass\n" * 300,
+        "deep.py": deep,
+        "wide.py": wide,
+        "latin.py": b"# \xe9\n",
+    }
     files = list(texts.items())
     found = bench_chunking.measure(files, "python", processes=1, repeat=1)
-    assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
+    assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (
+        4,
+        1,
+        1,
+        0,
+    )
     reasons = {name: why.split()[0] for name, why in found["differences"].items()}
     assert reasons == {"deep.py": "astchunk", "wide.py": "indentation"}
 
@@ -54,7 +64,9 @@ def test_chunking_small():
 def test_generation_with_a_tiny_model(tiny_model, monkeypatch):
     monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 8)
     backend = TransformersBackend(tiny_model, slots=3, dtype=torch.float32)
-    found = bench_generation.measure(backend, [Request(str(i), "abc" * i, "f") for i in range(1, 6)])
+    found = bench_generation.measure(
+        backend, [Request(str(i), "abc" * i, "f") for i in range(1, 6)]
+    )
     assert (found["prompts"], found["equal_tokens"]) == (5, 1.0)
     assert 0 < found["rss_loaded_gb"] <= found["rss_peak_gb"] < 6
 
@@ -119,13 +131,19 @@ def test_generation_refuses_without_weights(own_cache, capsys):
 def test_endpoint_small():
     found = bench_endpoint.measure(count=24, concurrency=8, seconds=0.05, repeat=1)
     assert (found["requests"], found["same_answers"], found["least_s"]) == (24, True, 0.15)
-    assert found["ours_s"] > found["least_s"] and found["httpx_s"] > found["least_s"] and found["ratio"] > 0
+    assert (
+        found["ours_s"] > found["least_s"]
+        and found["httpx_s"] > found["least_s"]
+        and found["ratio"] > 0
+    )
 
 
 def test_bolt_small():
     skip_without()
     found = bench_bolt.measure(nodes=300)
-    assert found["same_graph"] and found["nodes"] >= 300 and 0 < found["functions"] < found["vectors"]
+    assert (
+        found["same_graph"] and found["nodes"] >= 300 and 0 < found["functions"] < found["vectors"]
+    )
     assert found["save_s"] > 0 and found["bare_s"] > 0 and found["ratio"] > 0
 
 
@@ -142,13 +160,17 @@ def test_graph_small(tmp_path):
 
 REVERSE, ADD = "def f(s):\n    return reverse(words)\n", "def g(s):\n    return sum(numbers)\n"
 TASKS = [
-    Task("MBPP/1", "mbpp", "Write a function to reverse words.\nFunction: def f(s)", "f", "", REVERSE),
+    Task(
+        "MBPP/1", "mbpp", "Write a function to reverse words.\nFunction: def f(s)", "f", "", REVERSE
+    ),
     Task("MBPP/2", "mbpp", "Write a function to sum numbers.\nFunction: def g(s)", "g", "", ADD),
 ]
 
 
 def test_code_search_ranks_solutions_among_distractors(embedder):
-    found = bench_code_search.measure(TASKS, ["def h():\n    return noise\n", "def k(): pass"], embedder, 0.5)
+    found = bench_code_search.measure(
+        TASKS, ["def h():\n    return noise\n", "def k(): pass"], embedder, 0.5
+    )
     perfect = {"mrr_at_10": 1.0, "recall_at_1": 1.0, "recall_at_5": 1.0}
     methods = ("MiniLM", "BM25", "reciprocal rank fusion", "score fusion")
     assert found["candidates"] == 4 and found["methods"] == dict.fromkeys(methods, perfect)
@@ -164,11 +186,19 @@ def test_code_search_asks_with_the_text_alone_and_leaves_solutions_out():
 
 def test_code_search_varies_the_candidates(embedder):
     noise = 'def h():\n    """Reverse words."""\n    return noise'
-    found = bench_code_search.variations(TASKS, [noise, "class K: pass"], [REVERSE, ADD, noise], embedder)
-    assert list(found)[:2] == ["with all 3 reference solutions of MBPP", "with 1 of the distractors"]
+    found = bench_code_search.variations(
+        TASKS, [noise, "class K: pass"], [REVERSE, ADD, noise], embedder
+    )
+    assert list(found)[:2] == [
+        "with all 3 reference solutions of MBPP",
+        "with 1 of the distractors",
+    ]
     assert found["distractors without docstrings"]["BM25"]["mrr_at_10"] == 1.0
     assert bench_code_search.without_docstring(noise) == "def h():\n    return noise"
-    assert [bench_code_search.without_docstring(t) for t in ("def k(:", "x = 1")] == ["def k(:", "x = 1"]
+    assert [bench_code_search.without_docstring(t) for t in ("def k(:", "x = 1")] == [
+        "def k(:",
+        "x = 1",
+    ]
 
 
 def test_code_search_refuses_in_one_line(capsys):
@@ -177,7 +207,9 @@ def test_code_search_refuses_in_one_line(capsys):
 
 
 def test_typegraph_small():
-    found = bench_typegraph.measure(Path(__file__).parent.parent / "data" / "shop", files=30, peer=20)
+    found = bench_typegraph.measure(
+        Path(__file__).parent.parent / "data" / "shop", files=30, peer=20
+    )
     assert (found["files"], found["peer_files"], found["one_change_parsed"]) == (30, 20, 1)
     assert found["same_graph"] and found["same_as_listing"] and found["ratio"] > 0
 
@@ -189,4 +221,8 @@ FIRST_ANSWERS = np.array([[True, False, False], [True, False, False], [False, Tr
 def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
     assert bench_code_search.rank_of(RANKED, FIRST_ANSWERS).tolist() == [1, 3, 3]
     twins = FIRST_ANSWERS | np.array([[False] * 3, [False, True, False], [False] * 3])
-    assert bench_code_search.rank_of(RANKED, twins).tolist() == [1, 1, 3]  # either twin answers the second
+    assert bench_code_search.rank_of(RANKED, twins).tolist() == [
+        1,
+        1,
+        3,
+    ]  # either twin answers the second

@@ -43,14 +43,28 @@ def digest_of(folder: Path) -> str:
 def counted(folder: Path, words: list[str]) -> dict[str, Any]:
     """How many items of a run of pytest passed, failed and were skipped, and which failed."""
     report = folder / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        *words,
+    ]
     subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL)
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))
     report.unlink()
     kinds = {
-        id(c): next((n.tag for n in c if n.tag in ("failure", "error", "skipped")), "passed") for c in cases
+        id(c): next((n.tag for n in c if n.tag in ("failure", "error", "skipped")), "passed")
+        for c in cases
     }
-    failed = [f"{c.get('classname')}.{c.get('name')}" for c in cases if kinds[id(c)] in ("failure", "error")]
+    failed = [
+        f"{c.get('classname')}.{c.get('name')}"
+        for c in cases
+        if kinds[id(c)] in ("failure", "error")
+    ]
     return dict(Counter(kinds.values())) | {"items": len(cases), "failed": failed}
 
 
@@ -69,7 +83,9 @@ def main(name: str) -> None:
         ]
         sources = [str(p.relative_to(folder)) for p in sources if "drawing" not in p.parts]
         tests = module / TESTS[name] if TESTS[name] else folder / "tests"
-        chosen = ["-k", f"not ({' or '.join(f'({k})' for k in LEFT_OUT)})"] if name == "networkx" else []
+        chosen = (
+            ["-k", f"not ({' or '.join(f'({k})' for k in LEFT_OUT)})"] if name == "networkx" else []
+        )
         functions = [n for n, kind in library.public.items() if kind == "function"]
         package = make_library.LIBRARIES[name]
         write_json(

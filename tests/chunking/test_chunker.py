@@ -20,7 +20,9 @@ from pkg_lib.core.types import UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
 SAMPLES = {p.name: p.read_bytes() for p in sorted(DATA.iterdir())}
-SAMPLES["windows.py"] = (Path(__file__).parents[2] / "pkg_lib" / "chunking" / "windows.py").read_bytes()
+SAMPLES["windows.py"] = (
+    Path(__file__).parents[2] / "pkg_lib" / "chunking" / "windows.py"
+).read_bytes()
 WHITE = " \t\n\r\x0b\x0c"
 
 
@@ -30,17 +32,24 @@ def theirs(text: str, language: str, limit: int) -> list[str]:
     return [window["content"] for window in builder.chunkify(text)]
 
 
-def check_lossless(data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None):
+def check_lossless(
+    data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None
+):
     made = Chunker(method, "lossless", limit).chunk(data, name, language)
     assert b"".join(encode(c.text) for c in made.chunks) == data
-    assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][: len(made.chunks)]
+    assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][
+        : len(made.chunks)
+    ]
     assert made.account.balanced and not made.account.bytes_lost
     if method != "fixed-size":
         assert all(0 < c.size <= limit for c in made.chunks) or not data.strip()
     if made.account.utf8:
         assert all(c.size == sum(x not in WHITE for x in c.text) for c in made.chunks)
     for c in made.chunks:
-        assert data[: c.start].count(b"\n") + 1 == c.first and data[: c.stop - 1].count(b"\n") + 1 == c.last
+        assert (
+            data[: c.start].count(b"\n") + 1 == c.first
+            and data[: c.stop - 1].count(b"\n") + 1 == c.last
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -54,7 +63,9 @@ def test_lossless_at_every_limit(name, method):
 def test_as_published_is_what_astchunk_writes(name):
     for limit in (3, 20, 60, 150, 600, 5000):
         made = Chunker(mode="as-published", max_size=limit).chunk(SAMPLES[name], name)
-        assert [c.text for c in made.chunks] == theirs(SAMPLES[name].decode(), language_of(name), limit)
+        assert [c.text for c in made.chunks] == theirs(
+            SAMPLES[name].decode(), language_of(name), limit
+        )
         assert made.account.balanced
 
 
@@ -91,7 +102,9 @@ def test_as_published_for_text_of_any_kind(text, limit):
 
 def installed() -> list[Path]:
     paths = sysconfig.get_paths()
-    found = [p for p in sorted(Path(paths["stdlib"]).rglob("*.py")) if "site-packages" not in p.parts]
+    found = [
+        p for p in sorted(Path(paths["stdlib"]).rglob("*.py")) if "site-packages" not in p.parts
+    ]
     found += sorted(Path(paths["purelib"]).rglob("*.py"))
     small = [p for p in found if p.stat().st_size < 30_000]
     return small[:: len(small) // 2000][:2000]
@@ -124,9 +137,13 @@ def test_a_leaf_over_the_limit_is_cut_at_line_ends_or_lost_as_published():
     text = 'x = 1\ns = """\n' + "a line of text\n" * 10 + '"""\ny = 2\n'
     made = Chunker(max_size=40).chunk(text.encode(), "a.py")
     assert made.account.leaves_over == 1 and not made.account.lines_cut
-    assert all(c.text.endswith("\n") for c in made.chunks[1:]) and all(c.size <= 40 for c in made.chunks)
+    assert all(c.text.endswith("\n") for c in made.chunks[1:]) and all(
+        c.size <= 40 for c in made.chunks
+    )
     published = Chunker(mode="as-published", max_size=40).chunk(text.encode(), "a.py")
-    assert published.account.leaves_over == 1 and "a line" not in "".join(c.text for c in published.chunks)
+    assert published.account.leaves_over == 1 and "a line" not in "".join(
+        c.text for c in published.chunks
+    )
     assert published.account.lost[LEAF] == len("\n" + "a line of text\n" * 10)
 
 
@@ -145,9 +162,17 @@ def test_reasons_of_loss_as_published():
 
 def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published():
     text = "é = 1\nü = 2\n".encode()
-    assert [c.text for c in Chunker(max_size=3).chunk(text, "a.py").chunks] == ["é = 1\n", "ü = 2\n"]
+    assert [c.text for c in Chunker(max_size=3).chunk(text, "a.py").chunks] == [
+        "é = 1\n",
+        "ü = 2\n",
+    ]
     published = Chunker(mode="as-published", max_size=3).chunk(text, "a.py").chunks
-    assert [(c.text, c.size) for c in published] == [("é =", 2), ("     1", 1), ("ü =", 2), ("     2", 1)]
+    assert [(c.text, c.size) for c in published] == [
+        ("é =", 2),
+        ("     1", 1),
+        ("ü =", 2),
+        ("     2", 1),
+    ]
 
 
 def test_files_that_do_not_parse_are_counted():
@@ -194,7 +219,11 @@ def test_the_language_is_the_suffixes_and_an_unknown_one_is_named():
 def test_indentation_and_blank_lines_stay_with_their_lines():
     text = "def h():\n\n    aaaaaaaaaa = 1\n\n    bbbbbbbbbb = 2\n"
     made = Chunker(max_size=12).chunk(text.encode(), "a.py")
-    assert [c.text for c in made.chunks] == ["def h():\n\n", "    aaaaaaaaaa = 1\n\n", "    bbbbbbbbbb = 2\n"]
+    assert [c.text for c in made.chunks] == [
+        "def h():\n\n",
+        "    aaaaaaaaaa = 1\n\n",
+        "    bbbbbbbbbb = 2\n",
+    ]
 
 
 # Statistics of files small enough to be counted by hand.
@@ -222,9 +251,18 @@ def test_one_row_a_language_and_chunker():
     assert list(table["language"]) == ["java"] * 3 + ["python"] * 3
     python = table[table["language"] == "python"].set_index(["method", "mode"])
     lossless = python.loc[("cast", "lossless")]
-    assert [lossless[n] for n in ("files", "functions", "functions_cut", "bytes_lost")] == [2, 3, 1, 0]
+    assert [lossless[n] for n in ("files", "functions", "functions_cut", "bytes_lost")] == [
+        2,
+        3,
+        1,
+        0,
+    ]
     assert lossless["size_max"] <= 25 and 0 < lossless["fill"] <= 1
     assert lossless["bytes"] == len(SHORT) + len(LONG)
     assert python.loc[("cast", "as-published"), "bytes_lost"] > 0
     fixed = python.loc[("fixed-size", "lossless")]
-    assert np.isnan(fixed["fill"]) and np.isnan(fixed["files_with_parse_errors"]) and fixed["limit"] == 5
+    assert (
+        np.isnan(fixed["fill"])
+        and np.isnan(fixed["files_with_parse_errors"])
+        and fixed["limit"] == 5
+    )

@@ -33,7 +33,15 @@ def test_the_pipe_gives_the_file_back(tmp_path):
     (tmp_path / "a.py").write_bytes(DATA)
     done = run(tmp_path / "a.py", "--mode", "lossless", "--max-size", "6")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) > 3 and rows[0].keys() == {"document", "start", "stop", "first", "last", "text", "size"}
+    assert len(rows) > 3 and rows[0].keys() == {
+        "document",
+        "start",
+        "stop",
+        "first",
+        "last",
+        "text",
+        "size",
+    }
     assert b"lost" in done.stderr and done.returncode == 0
     assert run("--join", stdin=done.stdout).stdout == DATA
 
@@ -88,11 +96,21 @@ def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
 
 def test_a_tree_with_every_kind_of_bad_file(tree):
     chunks, accounts = chunk_tree(tree, Chunker())
-    assert [a.document for a in accounts.files] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
+    assert [a.document for a in accounts.files] == [
+        "broken.py",
+        "empty.py",
+        "a/Two.java",
+        "a/one.py",
+    ]
     assert accounts.skipped == {LINK: ["itself.py", "loop/"], NOT_REGULAR: ["pipe.py"]}
     one = b"".join(encode(c.text) for c in chunks if c.document == "a/one.py")
     assert one == (tree / "a/one.py").read_bytes()
-    named = [("do not parse", "broken.py"), ("UTF-8", "a/one.py"), ("empty", "empty.py"), ("LF", "a/one.py")]
+    named = [
+        ("do not parse", "broken.py"),
+        ("UTF-8", "a/one.py"),
+        ("empty", "empty.py"),
+        ("LF", "a/one.py"),
+    ]
     for remark, name in named:
         assert any(remark in line and name in line for line in str(accounts).splitlines())
 
@@ -112,7 +130,12 @@ def test_many_bad_files_are_named_up_to_five_and_in_print(tmp_path):
     for number in range(7):
         (tmp_path / f"{number}\nb\udcff.py").write_text("def f(:\n")
     line = str(chunk_tree(tmp_path, Chunker())[1]).splitlines()[-1]
-    assert "7 files" in line and r"0\nb\\xff.py, " in line and line.endswith(", ...)") and "5" not in line
+    assert (
+        "7 files" in line
+        and r"0\nb\\xff.py, " in line
+        and line.endswith(", ...)")
+        and "5" not in line
+    )
 
 
 def test_unreadable_files_and_directories_are_named(tree, monkeypatch):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from pkg_lib.chunking.windows import pack
 
 LIMIT = 5
-trees = st.recursive(st.integers(0, 8), lambda inner: st.lists(inner, min_size=1, max_size=5), max_leaves=40)
+trees = st.recursive(
+    st.integers(0, 8), lambda inner: st.lists(inner, min_size=1, max_size=5), max_leaves=40
+)
 
 
 def placed(tree, start: int = 0):

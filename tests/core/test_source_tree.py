@@ -118,7 +118,11 @@ def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
     graph = build(documents)
     names = set(graph.payloads(graph.of_type(NAME)))
     assert names == {"price", "inside", "crlf", "cr", "ff", "bom", "odd_name", "control"}
-    assert {d.partition("/")[2] for d, _ in graph.skipped} == {"nested.py", "unary.py", "brackets.py"}
+    assert {d.partition("/")[2] for d, _ in graph.skipped} == {
+        "nested.py",
+        "unary.py",
+        "brackets.py",
+    }
     units = BM25Rows(Knowledge(documents)).units
     assert any("café" in unit.text for unit in units)
     assert not any("stolen" in unit.text or "secret" in unit.text for unit in units)
@@ -154,14 +158,24 @@ def test_a_corpus_of_nothing_is_one_line(tmp_path, monkeypatch, capsys):
 
 
 DECLARED = {
-    "# -*- coding: {} -*-\n": ("latin-1", "iso-8859-15", "cp1252", "utf-8", "cp850", "mac-roman", "koi8-r"),
+    "# -*- coding: {} -*-\n": (
+        "latin-1",
+        "iso-8859-15",
+        "cp1252",
+        "utf-8",
+        "cp850",
+        "mac-roman",
+        "koi8-r",
+    ),
     "#!/usr/bin/python\n# vim: set fileencoding={} :\n": ("latin-1", "cp1250", "utf8"),
     "\n\x0c # coding={}\n": ("shift_jis", "gb18030"),
 }
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize(("head", "encoding"), [(h, e) for h, names in DECLARED.items() for e in names])
+@pytest.mark.parametrize(
+    ("head", "encoding"), [(h, e) for h, names in DECLARED.items() for e in names]
+)
 def test_declared_encodings(head, encoding, end):
     letter = {"koi8-r": "ж", "shift_jis": "語", "gb18030": "語"}.get(encoding, "ö")
     text = head.format(encoding) + f"def f():\n    return '{letter}'\n"
@@ -222,7 +236,12 @@ def test_a_file_that_changes_during_the_walk_is_named(tmp_path):
     with (tmp_path / "grown.py").open("wb") as file:
         file.truncate(source_tree.MAX_PYTHON_BYTES + 1)
     assert [name for name, _ in python_texts(tree)] == ["a.py"]
-    assert [path for path, _ in tree.skipped.rows()] == ["gone.py", "grown.py", "link.py", "pipe.py"]
+    assert [path for path, _ in tree.skipped.rows()] == [
+        "gone.py",
+        "grown.py",
+        "link.py",
+        "pipe.py",
+    ]
 
 
 def test_devices_are_not_read():

@@ -36,7 +36,11 @@ def test_what_is_no_regular_file_is_named_and_stays(tmp_path, make, place):
     with pytest.raises(UserError) as error:
         store.write_text(tmp_path / "x.json", "text")
     (message,) = error.value.args
-    assert f"{tmp_path / place} is " in message and "move it away" in message and "space" not in message
+    assert (
+        f"{tmp_path / place} is " in message
+        and "move it away" in message
+        and "space" not in message
+    )
     assert (tmp_path / place).lstat() == kind and len(list(tmp_path.iterdir())) == 1
 
 

@@ -30,7 +30,15 @@ def judge(pool):
     """judge(solution, *tests, setting=..., seconds=...) -> Outcome; fails where a process of the sample is
     left. The tests stand apart, but where `given` is None."""
 
-    def run(solution, *tests, setting=HERE, seconds=2.0, packages="stdlib+numpy", entry_point="f", given=""):
+    def run(
+        solution,
+        *tests,
+        setting=HERE,
+        seconds=2.0,
+        packages="stdlib+numpy",
+        entry_point="f",
+        given="",
+    ):
         worker = pool(setting, packages)
         server = worker.server
         outcome = worker.run(Job("t", solution, tests, entry_point, seconds, None, given))

@@ -58,7 +58,9 @@ folders: dict[bool, Path] = {}
 
 @cache
 def _may_mount() -> bool:
-    return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+    )
 
 
 def _folder(hidden: bool) -> Path:
@@ -89,9 +91,15 @@ def command(name: str, packages: str) -> list[str]:
         pytest.skip("needs root, with the right to mount")
     folder = _folder(setting.hidden)
     sources = {"python": sys.base_prefix, "site-packages": PACKAGES, "checkout": ROOT}
-    mounts = " && ".join(f"mount --rbind '{source}' '{folder / name}'" for name, source in sources.items())
-    closed = next((p for p in reversed(Path(sys.base_prefix).parents) if not p.stat().st_mode & 0o001), None)
-    if closed and not setting.hidden:  # Python's own libraries may be looked for where it was installed
+    mounts = " && ".join(
+        f"mount --rbind '{source}' '{folder / name}'" for name, source in sources.items()
+    )
+    closed = next(
+        (p for p in reversed(Path(sys.base_prefix).parents) if not p.stat().st_mode & 0o001), None
+    )
+    if (
+        closed and not setting.hidden
+    ):  # Python's own libraries may be looked for where it was installed
         mounts += f" && mount -t tmpfs -o mode=755 none '{closed}' && mkdir -p '{sys.base_prefix}'"
         mounts += f" && mount --rbind '{folder / 'python'}' '{sys.base_prefix}'"
     script = f"{mounts} && exec '{folder}/python/bin/{VERSION}' '{folder}/checkout/{SERVE}' \"$@\""
@@ -104,7 +112,10 @@ class Remote:
     run says that may not start, `checkout` and `packages` where these lie there."""
 
     def __init__(self, name: str, packages: str) -> None:
-        environment = os.environ | {DENY: (SETTINGS | OTHERS)[name].deny, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {
+            DENY: (SETTINGS | OTHERS)[name].deny,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         for unwanted in ("PYTHONPATH", ALLOW_ROOT):
             environment.pop(unwanted, None)
         streams = {"stdin": -1, "stdout": -1, "text": True}

@@ -39,7 +39,9 @@ def cases(group):
 
 
 def pairs(group):
-    return [pytest.param(attack["code"], attack["errors"], id=name) for name, attack in group.items()]
+    return [
+        pytest.param(attack["code"], attack["errors"], id=name) for name, attack in group.items()
+    ]
 
 
 def refused(outcome, errors):
@@ -78,8 +80,14 @@ def function(body: str, **facts: object) -> str:
 def attack(pool, judge):
     def run(setting, body):
         there = pool(setting)
-        raw = [p for p in Path("/dev").iterdir() if p.is_block_device() or p.name in ("mem", "kmsg", "port")]
-        facts = {name: getattr(there, name) for name in ("server", "parent", "packages", "checkout")}
+        raw = [
+            p
+            for p in Path("/dev").iterdir()
+            if p.is_block_device() or p.name in ("mem", "kmsg", "port")
+        ]
+        facts = {
+            name: getattr(there, name) for name in ("server", "parent", "packages", "checkout")
+        }
         return judge(function(body, devices=[str(p) for p in raw], **facts), TEST, setting=setting)
 
     return run
@@ -108,7 +116,13 @@ def test_proc_is_closed_to_descriptors(attack, setting):
     refused(attack(setting, DESCRIPTOR), "AssertionError")
 
 
-OPEN = ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"]
+OPEN = [
+    "a benchmark's answers",
+    "another package",
+    "the checkout",
+    "a file in memory",
+    "a datagram pair",
+]
 
 
 @pytest.mark.parametrize("name", OPEN)

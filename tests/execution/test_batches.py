@@ -13,7 +13,11 @@ def job(solution: str) -> Job:
 
 def test_each_job_has_its_own_limits_and_the_order_stays():
     seen = []
-    jobs = [(job(TAKES_800_MB), SMALL), (job("def f(): return 1"), LARGE), (job(TAKES_800_MB), LARGE)]
+    jobs = [
+        (job(TAKES_800_MB), SMALL),
+        (job("def f(): return 1"), LARGE),
+        (job(TAKES_800_MB), LARGE),
+    ]
     outcomes = run_with_limits(jobs, progress=seen.append)
     assert [outcome.status for outcome in outcomes] == ["failed", "passed", "passed"]
     assert seen == [1, 2, 3]

@@ -76,7 +76,9 @@ def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server,
     ("state", "sample", "tests", "left"),
     [("R", 11.5, 9.0, 0.5), ("R", 12.5, 9.0, -0.5), ("R", 2.0, 9.0, 1.0), ("S", 0.0, 9.0, 11.0)],
 )
-def test_costly_values_give_a_sample_at_most_four_limits(server, monkeypatch, state, sample, tests, left):
+def test_costly_values_give_a_sample_at_most_four_limits(
+    server, monkeypatch, state, sample, tests, left
+):
     """What both have spent of a limit of 3 s, after 10 s; the tests' process itself has 10 s."""
     monkeypatch.setattr(child, "stat", lambda *_: [state])
     monkeypatch.setattr(child, "spent", lambda _, pid: ({1: sample, 2: tests}[pid], 0.0))

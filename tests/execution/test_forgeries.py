@@ -28,7 +28,8 @@ def win(frame, answers=()):
                 os.write(found['out'], (len(data).to_bytes(4, 'big') if answers else b'') + data)
 """
 FORGERIES = {
-    name: (a["code"].replace("{win}", WIN), a.get("test", CHECK)) for name, a in ATTACKS["forgeries"].items()
+    name: (a["code"].replace("{win}", WIN), a.get("test", CHECK))
+    for name, a in ATTACKS["forgeries"].items()
 }
 WORST = (
     "an object that equals everything",

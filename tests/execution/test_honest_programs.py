@@ -81,7 +81,9 @@ def test_at_least_130_of_135_pass():
 
 
 def test_each_failure_is_documented():
-    headings = [line[3:].lower() for line in (ROOT / "docs/security.md").read_text("utf8").splitlines()]
+    headings = [
+        line[3:].lower() for line in (ROOT / "docs/security.md").read_text("utf8").splitlines()
+    ]
     reasons = {case["fails"] for case in CASES.values() if "fails" in case}
     assert all(any(reason in heading for heading in headings) for reason in reasons)
 

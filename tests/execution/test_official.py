@@ -19,7 +19,9 @@ OWN_GUARD = "reliability_guard = lambda *_: None\ntime_limit = lambda _: context
 
 
 def official(task_id: str, problem: dict[str, str], completion: str) -> Job:
-    call = f"official_result = []\nunsafe_execute({problem!r}, {completion!r}, 3.0, official_result)\n"
+    call = (
+        f"official_result = []\nunsafe_execute({problem!r}, {completion!r}, 3.0, official_result)\n"
+    )
     passed = "assert official_result == ['passed'], official_result"
     return Job(task_id, f"{inspect.getsource(execution)}\n{OWN_GUARD}{call}", (passed,), seconds=6)
 
@@ -29,7 +31,9 @@ def test_the_official_package_gives_every_verdict_of_a_column(committed):
     solutions = run.solutions("Block-PKG")
     ours = {i: o.status for i, o in run.outcomes("Block-PKG").items()}
     theirs = run_jobs([official(i, problems[i], s) for i, s in solutions.items()])
-    assert {i: o.status for i, o in zip(solutions, theirs, strict=True)} == ours and len(ours) == 164
+    assert {i: o.status for i, o in zip(solutions, theirs, strict=True)} == ours and len(
+        ours
+    ) == 164
 
 
 def test_the_official_package_is_really_asked(committed):

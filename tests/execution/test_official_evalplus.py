@@ -27,9 +27,18 @@ from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
 
 PYTHON = "PKG_EVALPLUS_PYTHON"
-MODULES = ("config", "eval/_special_oracle", "eval/utils", "gen/util/__init__", "data/mbpp", "eval/__init__")
+MODULES = (
+    "config",
+    "eval/_special_oracle",
+    "eval/utils",
+    "gen/util/__init__",
+    "data/mbpp",
+    "eval/__init__",
+)
 # Of each other, and of packages that these functions do not use.
-IMPORTS = re.compile(r"^(import (psutil|wget)|from evalplus\S* import (\([^)]*\)|.*))$", re.MULTILINE)
+IMPORTS = re.compile(
+    r"^(import (psutil|wget)|from evalplus\S* import (\([^)]*\)|.*))$", re.MULTILINE
+)
 OWN_GUARD = """
 reliability_guard = lambda **_: None
 query_maximum_memory_bytes = lambda: None
@@ -71,7 +80,9 @@ def source() -> str:
     ask = [python, "-c", "import evalplus; print(evalplus.__path__[0])"]
     found = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
     if not found:
-        pytest.skip(f"evalplus is not installed; {PYTHON} names the Python of an environment that has it")
+        pytest.skip(
+            f"evalplus is not installed; {PYTHON} names the Python of an environment that has it"
+        )
     texts = [Path(found, f"{name}.py").read_text() for name in MODULES]
     return IMPORTS.sub("", "\n".join(texts)) + OWN_GUARD + CALL
 
@@ -80,15 +91,22 @@ def problems(benchmark: str) -> dict[str, dict]:
     path = Path(os.environ.get(evalplus.VARIABLE, ""), FILES[benchmark])
     if not (path.is_file() and mbpp.DATA.variable in os.environ):
         pytest.skip(f"{evalplus.VARIABLE} and {mbpp.DATA.variable} do not name the data sets")
-    return {row["task_id"].replace("Mbpp", "MBPP"): row for row in read_records(path, benchmark, dict)}
+    return {
+        row["task_id"].replace("Mbpp", "MBPP"): row for row in read_records(path, benchmark, dict)
+    }
 
 
 def verdicts(source: str, benchmark: str, programs: list[tuple[dict, str]]) -> list[str]:
     """Of (problem, program), each on the inputs of the benchmark below and, in a fresh process, on the others."""
     jobs = []
     for problem, program in programs:
-        fields = {k: problem[k] for k in ("task_id", "prompt", "canonical_solution", "entry_point", "atol")}
-        texts = [json.dumps(fields | {"inputs": problem[part]}) for part in ("base_input", "plus_input")]
+        fields = {
+            k: problem[k]
+            for k in ("task_id", "prompt", "canonical_solution", "entry_point", "atol")
+        }
+        texts = [
+            json.dumps(fields | {"inputs": problem[part]}) for part in ("base_input", "plus_input")
+        ]
         calls = tuple(f"official({benchmark[:-1]!r}, {text!r}, {program!r})" for text in texts)
         jobs.append(Job(problem["task_id"], source, calls, seconds=60))
     return [o.status for o in run_jobs(jobs, Limits(memory_mb=4096))]
@@ -103,7 +121,9 @@ def test_the_official_package_gives_every_verdict_of_a_column(benchmark, number,
     programs = [(known[t.id], run.rules.program(t, solutions[t.id])) for t in run.tasks]
     theirs = dict(zip(ours, verdicts(source, benchmark, programs), strict=True))
     different = {i: (ours[i], theirs[i]) for i in ours if ours[i] != theirs[i]}
-    assert different == {i: pair for i, pair in EXPLAINED.items() if i in ours} and len(ours) == number
+    assert (
+        different == {i: pair for i, pair in EXPLAINED.items() if i in ours} and len(ours) == number
+    )
 
 
 @pytest.mark.parametrize("benchmark", FILES)

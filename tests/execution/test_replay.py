@@ -74,11 +74,16 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
         f"{path}, line {n}" for n in (2, 4, 5, 6, 9, 10)
     ]
     assert f"{path}, line 6 is damaged: unknown task_id 'HumanEval/999'" in problems
-    assert last.startswith(f"{path}: 1 of 3 tasks have no completion (damaged lines that are left out: 6)")
+    assert last.startswith(
+        f"{path}: 1 of 3 tasks have no completion (damaged lines that are left out: 6)"
+    )
 
 
 def test_python_nan_is_refused_only_in_a_field_that_is_read(tmp_path, three):
-    lines = [row("HumanEval/0", "x", score=float("nan")), row("HumanEval/1", "x", passed=float("nan"))]
+    lines = [
+        row("HumanEval/0", "x", score=float("nan")),
+        row("HumanEval/1", "x", passed=float("nan")),
+    ]
     samples, problems = read_samples(write(tmp_path, "m", lines), three)
     assert samples.completion.notna().sum() == 1 and "line 2 is damaged" in problems[0]
 
@@ -95,12 +100,20 @@ def test_replay_table_ideal_and_disagreements(tmp_path, three):
     assert list(table.index) == ["block", "none", "reranked", "ideal"]
     assert table.passed.to_dict() == {"block": 1, "none": 1, "reranked": 3, "ideal": 2}
     assert table.not_measured.to_dict() == {"block": 1, "none": 0, "reranked": 0, "ideal": 1}
-    assert table["pass@1"].to_dict() == {"block": 50.0, "none": 33.3, "reranked": 100.0, "ideal": 100.0}
+    assert table["pass@1"].to_dict() == {
+        "block": 50.0,
+        "none": 33.3,
+        "reranked": 100.0,
+        "ideal": 100.0,
+    }
     assert table.published["none"] == 2 and pd.isna(table.published["block"])
     assert table.disagree["none"] == 1
     assert [c for c in table if c.startswith("pass@")] == ["pass@1"]
     assert done.disagreements.task_id.tolist() == [three[1].id]
-    assert len(done.problems) == 1 and f"1 of 3 tasks have no completion: {three[2].id}" in done.problems[0]
+    assert (
+        len(done.problems) == 1
+        and f"1 of 3 tasks have no completion: {three[2].id}" in done.problems[0]
+    )
     assert (tmp_path / "out" / "table.csv").is_file()
     assert len(pd.read_csv(tmp_path / "out" / "disagreements.csv")) == 1
     assert not list((tmp_path / "out").rglob("*.tmp"))
@@ -146,7 +159,12 @@ def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp
     write(tmp_path, "none", lines)
     done = replay(tmp_path, tmp_path / "out")
     (method,) = done.table.to_dict("records")
-    assert (method["method"], method["tasks"], method["passed"], method["failed"]) == ("none", 3, 3, 4)
+    assert (method["method"], method["tasks"], method["passed"], method["failed"]) == (
+        "none",
+        3,
+        3,
+        4,
+    )
     assert method["pass@1"] == pytest.approx(100 * (1 / 2 + 0 + 2 / 3) / 3, abs=0.05)
     assert method["pass@2"] == pytest.approx(100 * (1 + 0 + 1) / 3, abs=0.05)
     assert "pass@5" not in method and "published" not in method
@@ -156,13 +174,24 @@ def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp
 
 
 def test_ideal_needs_two_candidates_and_is_not_measured_where_one_is_not():
-    verdicts = {"1": ("failed", "passed"), "2": ("passed", "not_measured"), "3": ("failed", "failed")}
-    rows = [("b", m, t, s, None) for t, pair in verdicts.items() for m, s in zip("xy", pair, strict=True)]
+    verdicts = {
+        "1": ("failed", "passed"),
+        "2": ("passed", "not_measured"),
+        "3": ("failed", "failed"),
+    }
+    rows = [
+        ("b", m, t, s, None)
+        for t, pair in verdicts.items()
+        for m, s in zip("xy", pair, strict=True)
+    ]
     frame = pd.DataFrame(rows, columns=["benchmark", "method", "task_id", "status", "published"])
     *_, last = tabulate(frame).itertuples()
     assert (last.method, last.passed, last.failed, last.not_measured) == ("ideal", 1, 1, 1)
     without = frame[frame.method == "x"]
-    assert list(tabulate(pd.concat([without, without.assign(method="reranked")])).method) == ["reranked", "x"]
+    assert list(tabulate(pd.concat([without, without.assign(method="reranked")])).method) == [
+        "reranked",
+        "x",
+    ]
 
 
 def outcomes(*passed):
@@ -171,7 +200,9 @@ def outcomes(*passed):
 
 
 def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
-    rows = [{"task_id": "HumanEval/0", "status": "passed", "error": "", "detail": "", "seconds": 0.1}]
+    rows = [
+        {"task_id": "HumanEval/0", "status": "passed", "error": "", "detail": "", "seconds": 0.1}
+    ]
     for method in ("no_rag", "voyage_block"):
         write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", rows)
     assert set(replayed(tmp_path, "m", "humaneval")) == {"None", "Block-PKG"}
@@ -190,7 +221,9 @@ def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])
 def test_the_committed_replays_count_what_the_paper_counts(model):
-    table = pd.read_csv(ROOT / "results" / "replay" / model / "table.csv").set_index(["benchmark", "method"])
+    table = pd.read_csv(ROOT / "results" / "replay" / model / "table.csv").set_index(
+        ["benchmark", "method"]
+    )
     for benchmark in ("humaneval", "mbpp"):
         assert tuple(table.passed[benchmark][list(METHODS)]) == PUBLISHED[model, benchmark]
     assert not table.disagree.any()

@@ -19,7 +19,15 @@ from sandbox_settings import NO_NAMESPACES, SETTINGS
 from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.execution import sandbox
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.execution.sandbox import ALLOW_ROOT, Job, Limits, Worker, check_layers, layers, run_jobs
+from pkg_lib.execution.sandbox import (
+    ALLOW_ROOT,
+    Job,
+    Limits,
+    Worker,
+    check_layers,
+    layers,
+    run_jobs,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = "assert f(1) == 2"
@@ -54,13 +62,33 @@ def no_leak(tmp_path, monkeypatch):
     [
         (WRONG, "AssertionError", "AssertionError", TEST),
         ("def f(x): return y", "NameError", "NameError: name 'y' is not defined", TEST),
-        ("def f(): pass", "TypeError", "TypeError: f() takes 0 positional arguments but 1 was given", TEST),
+        (
+            "def f(): pass",
+            "TypeError",
+            "TypeError: f() takes 0 positional arguments but 1 was given",
+            TEST,
+        ),
         ("def f(x:", "SyntaxError", "SyntaxError: '(' was never closed (<sample>, line 1)", ""),
-        ("def f(x):\nreturn 1", "IndentationError", "IndentationError: expected an indented block after", ""),
+        (
+            "def f(x):\nreturn 1",
+            "IndentationError",
+            "IndentationError: expected an indented block after",
+            "",
+        ),
         ("def f(x): return [][1]", "Others", "IndexError: list index out of range", TEST),
-        ("def f(x):\n    y += 1", "NameError", "UnboundLocalError: cannot access local variable 'y'", TEST),
+        (
+            "def f(x):\n    y += 1",
+            "NameError",
+            "UnboundLocalError: cannot access local variable 'y'",
+            TEST,
+        ),
         ("import sympy", "ForbiddenImport", "ModuleNotFoundError: No module named 'sympy'", ""),
-        ("from scipy.stats import f", "ForbiddenImport", "ModuleNotFoundError: No module named 'scipy'", ""),
+        (
+            "from scipy.stats import f",
+            "ForbiddenImport",
+            "ModuleNotFoundError: No module named 'scipy'",
+            "",
+        ),
         ("from math import nothing", "Others", "", ""),
         ("x = [0] * 10**10", "Memory", "MemoryError", ""),
         ("import os; os.abort()", "Others", "", ""),
@@ -82,7 +110,9 @@ def test_the_failing_assertion_is_the_innermost_statement(judge):
 def test_a_pass_needs_every_test_and_each_is_a_fresh_process(judge):
     assert judge(RIGHT, TEST, "assert f(2) == 3").status == "passed"
     assert judge(RIGHT, TEST, "assert f(2) == 4").error == "AssertionError"
-    assert judge("x = 1").status == "passed" and judge("x = y").error == "NameError"  # the solution alone
+    assert (
+        judge("x = 1").status == "passed" and judge("x = y").error == "NameError"
+    )  # the solution alone
     state = "n = []\ndef f(x):\n    n.append(x)\n    return len(n)"
     assert judge(state, "assert f(1) == 1", "assert f(1) == 1").status == "passed"
 
@@ -156,7 +186,9 @@ def test_a_sample_whose_server_ends_at_once_is_not_left_alone(no_leak):
     for delay in range(8):
         worker = Worker(Limits(packages="stdlib"))
         worker.stopped = True
-        thread = threading.Thread(target=worker.run, args=(Job("b", "while True: pass", seconds=60),))
+        thread = threading.Thread(
+            target=worker.run, args=(Job("b", "while True: pass", seconds=60),)
+        )
         thread.start()
         time.sleep(delay / 1000)
         worker.process.kill()
@@ -252,7 +284,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 def confined(program: str, code: str) -> subprocess.CompletedProcess:
     """`code` in a process behind a filter alone, without the runner's own guards."""
     head = KERNEL_REFUSES.format(folder=str(ROOT / "pkg_lib" / "execution"), program=program)
-    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60
+    )
 
 
 def test_the_filter_refuses_what_python_alone_does_not_reach():

@@ -45,7 +45,9 @@ def executed(committed, monkeypatch, fails):
 def prepared(monkeypatch):
     """The corpora of the runs that would be prepared, in order."""
     corpora = []
-    monkeypatch.setattr(batch, "prepare", lambda p, columns: corpora.append(p.run.corpus) or "prepared")
+    monkeypatch.setattr(
+        batch, "prepare", lambda p, columns: corpora.append(p.run.corpus) or "prepared"
+    )
     return corpora
 
 
@@ -85,7 +87,9 @@ def test_changed_verdicts_execute_their_notebook_again(executed, committed):
 FAULT, MISTAKE = RuntimeError("a fault"), UserError("a mistake")
 
 
-@pytest.mark.parametrize(("errors", "code"), [((FAULT, MISTAKE), 1), ((MISTAKE,), 2), ((MISTAKE,) * 2, 2)])
+@pytest.mark.parametrize(
+    ("errors", "code"), [((FAULT, MISTAKE), 1), ((MISTAKE,), 2), ((MISTAKE,) * 2, 2)]
+)
 def test_failed_notebooks_are_named_and_executed_again(executed, fails, errors, code):
     fails |= zip(BOTH, errors, strict=False)
     failed, lines = run(*BOTH)
@@ -97,7 +101,9 @@ def test_failed_notebooks_are_named_and_executed_again(executed, fails, errors, 
     assert run(*BOTH)[0] == 0 and len(executed) == 2 + len(errors)
 
 
-def test_a_notebook_without_its_input_is_skipped_and_is_a_mistake_only_when_nothing_else_ran(executed, fails):
+def test_a_notebook_without_its_input_is_skipped_and_is_a_mistake_only_when_nothing_else_ran(
+    executed, fails
+):
     fails["closed_models"] = NotAtHand("nothing is replayed")
     code, lines = run(*BOTH)
     assert code == 0 and "  closed_models: skipped, nothing is replayed" in lines
@@ -105,7 +111,9 @@ def test_a_notebook_without_its_input_is_skipped_and_is_a_mistake_only_when_noth
     assert code == 2 and lines[-1] == "closed_models: nothing is replayed"
 
 
-def test_notebooks_run_before_the_next_run_writes_completions(executed, committed, prepared, monkeypatch):
+def test_notebooks_run_before_the_next_run_writes_completions(
+    executed, committed, prepared, monkeypatch
+):
     """A long generation keeps nobody from results that are there; without one all notebooks run together."""
     order = []
     monkeypatch.setattr(
@@ -151,7 +159,9 @@ def test_what_cannot_be_had_is_left_out_of_a_shard_too(committed, monkeypatch):
         work.run(study.plan(Choice(corpora=corpora, limit=2, shard=(1, 2))))
         assert work.outcome()[0] == 0 and any("no data" in line for line in lines)
     with pytest.raises(NotAtHand, match="no data"):
-        batch.Batch(lines.append, 2).run(study.plan(Choice(corpora=(SECOND,), limit=2, shard=(1, 2))))
+        batch.Batch(lines.append, 2).run(
+            study.plan(Choice(corpora=(SECOND,), limit=2, shard=(1, 2)))
+        )
 
 
 def test_only_what_a_named_notebook_shows_is_prepared(executed, prepared, monkeypatch):
@@ -174,7 +184,9 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     assert f"  {LABEL}" in dry()
 
 
-def test_the_weights_of_one_model_are_gone_before_the_next_are_loaded(executed, monkeypatch, tmp_path):
+def test_the_weights_of_one_model_are_gone_before_the_next_are_loaded(
+    executed, monkeypatch, tmp_path
+):
     """Five models of 7 to 13 billion parameters fit into no GPU together."""
     loaded, alive = [], weakref.WeakSet()
 

@@ -60,11 +60,17 @@ RIGHT, LUCKY, LATE, LOOPS = (
     ("text", "examples"),
     [
         (">>> f('a)', [1])\n    {'b': 2}\n", ["assert f('a)', [1]) == {'b': 2}"]),
-        ("f(1) == 2, f(2) => true. f(3) should return -1.5.", ["f(1) == 2", "f(2) == True", "f(3) == -1.5"]),
+        (
+            "f(1) == 2, f(2) => true. f(3) should return -1.5.",
+            ["f(1) == 2", "f(2) == True", "f(3) == -1.5"],
+        ),
         ("f([1,\n 2]) ➞ (1, 'x') # why", ["f([1,\n 2]) == (1, 'x')"]),
         (">>> f(1)\n2\n>>> f(1)\n3", ["f(1) == 2"]),  # each call once
         ("f(1)\n2; f(x) == 3; g(1) == 2; f(1) raises; f(2) == y", []),
-        ("Test: assert set(f(1)) == set((2,))\nassert f(2)==3", ["set(f(1)) == set((2,))", "f(2)==3"]),
+        (
+            "Test: assert set(f(1)) == set((2,))\nassert f(2)==3",
+            ["set(f(1)) == set((2,))", "f(2)==3"],
+        ),
     ],
 )
 def test_examples_are_read_from_a_prompt(text, examples):
@@ -107,18 +113,23 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
     texts = []
     real = evidence.run_jobs
-    monkeypatch.setattr(evidence, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how))
+    monkeypatch.setattr(
+        evidence, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how)
+    )
     rows = {}
     for name, tasks in (("told", [INC]), ("changed", hidden_changed([INC]))):
         file = tmp_path / f"{name}.jsonl"
-        gather(BENCHMARKS["mbpp"], asked_of(tasks), {"": {INC.id: RIGHT + "\n" + HIDDEN}}, {"": file})
+        gather(
+            BENCHMARKS["mbpp"], asked_of(tasks), {"": {INC.id: RIGHT + "\n" + HIDDEN}}, {"": file}
+        )
         rows[name] = file.read_text()
     assert rows["told"] == rows["changed"]
     tests = "\n".join(test for job in texts for test in job.tests)
     assert {line for line in tests.splitlines() if "assert" in line} == {"assert inc(1) == 2"}
     humaneval = load_benchmark("humaneval")
     jobs = [
-        (t, looking_jobs(BENCHMARKS["humaneval"], t.prompt, t.entry_point, "    pass")) for t in humaneval
+        (t, looking_jobs(BENCHMARKS["humaneval"], t.prompt, t.entry_point, "    pass"))
+        for t in humaneval
     ]
     for task, of in jobs:
         shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
@@ -131,7 +142,13 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     monkeypatch.setattr(evidence, "SECONDS", 0.2)
     monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
     rules, asked = BENCHMARKS["mbpp"], asked_of([INC])
-    texts = (RIGHT, LATE, LOOPS, "def inc(x) return", RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2")
+    texts = (
+        RIGHT,
+        LATE,
+        LOOPS,
+        "def inc(x) return",
+        RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2",
+    )
     files = {text: tmp_path / f"{n}.jsonl" for n, text in enumerate(texts)}
     solutions = {text: {INC.id: text} for text in texts}
     gather(rules, asked, solutions, files)
@@ -143,14 +160,20 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
     assert (broken.parses, broken.runs) == (False, False) and not own.runs
     assert read_evidence(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
-    monkeypatch.setattr(evidence, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed")))
+    monkeypatch.setattr(
+        evidence, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
+    )
     gather(rules, asked, solutions, files)
     encode(rules, asked, solutions, files)
-    assert all(read_evidence(rules, asked, solutions[t], f)[INC.id].cosine for t, f in files.items())
+    assert all(
+        read_evidence(rules, asked, solutions[t], f)[INC.id].cosine for t, f in files.items()
+    )
 
 
 def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
-    program = looking_jobs(BENCHMARKS["mbpp"], INC.prompt, "inc", LATE + "\nassert inc(1) == 2")[0].solution
+    program = looking_jobs(BENCHMARKS["mbpp"], INC.prompt, "inc", LATE + "\nassert inc(1) == 2")[
+        0
+    ].solution
     assert "assert" not in program
 
 
@@ -185,11 +208,19 @@ def choice(**of: Known) -> dict[str, str]:
 def test_choices_and_their_ties():
     tied = choice(A=known(1), None_=known(1), B=known(0))
     assert {tied[n] for n in BY_EXAMPLES} == {"A"}
-    of = {"A": known(1), "None": known(1), "B": known(2, "x"), "C": known(2, "y"), "D": known(2, "y")}
+    of = {
+        "A": known(1),
+        "None": known(1),
+        "B": known(2, "x"),
+        "C": known(2, "y"),
+        "D": known(2, "y"),
+    }
     assert [choose(of) for choose in BY_EXAMPLES.values()] == ["B", "C", "C"]
     del of["B"], of["C"], of["D"]
     assert {choose(of) for choose in BY_EXAMPLES.values()} == {"None"}
-    near = choice(A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1))
+    near = choice(
+        A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1)
+    )
     assert (near["Equation 11, as printed"], near["Equation 11, authors' code"]) == ("B", "C")
 
 
@@ -202,7 +233,9 @@ def test_a_choice_is_not_measured_where_a_candidate_is_not():
     of = {c: {i: known(c == "B") for i in "1234"} for c in ("None", "B")}
     del of["B"]["4"]
     verdicts = pd.DataFrame(
-        {"None": [False, True, True, True], "B": [True, False, None, True]}, list("1234"), dtype="boolean"
+        {"None": [False, True, True, True], "B": [True, False, None, True]},
+        list("1234"),
+        dtype="boolean",
     )
     frame = chosen_verdicts(of, verdicts)
     assert frame["Visible"].isna().tolist() == [False, False, True, True]
@@ -239,7 +272,12 @@ def test_a_gate_asks_only_where_none_fails_its_examples():
     tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
     never, always = (gated(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
     assert (never.asked.sum(), never.passed.sum(), never.spent.sum()) == (0, 6, 100)
-    assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (4, 2, 8, 500)
+    assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (
+        4,
+        2,
+        8,
+        500,
+    )
     by_folds = gated_by_folds(evidence_, verdicts, tokens)
     assert list(by_folds.index) == tasks and by_folds.passed.sum() in (6, 7, 8)
     useless = gated_by_folds(evidence_, verdicts.assign(B=False), tokens)

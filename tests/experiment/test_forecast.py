@@ -44,10 +44,16 @@ def drop(results, column, keep):
 
 def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
     rows = drop(nothing_else, "func-bm25", 100)
-    (column,) = forecast.forecast(Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["Func-BM25"], set())
+    (column,) = forecast.forecast(
+        Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["Func-BM25"], set()
+    )
     assert (column.cached, column.missing, column.stored) == (100, 64, 100)
-    assert column.new_tokens == pytest.approx(column.todo * sum(len(r["tokens"]) for r in rows) / 100)
-    assert column.prompt_tokens == pytest.approx(column.todo * sum(r["prompt_tokens"] for r in rows) / 100)
+    assert column.new_tokens == pytest.approx(
+        column.todo * sum(len(r["tokens"]) for r in rows) / 100
+    )
+    assert column.prompt_tokens == pytest.approx(
+        column.todo * sum(r["prompt_tokens"] for r in rows) / 100
+    )
     assert 60 <= column.todo <= 64  # a prompt may be another column's, too
 
 
@@ -58,17 +64,23 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
     distinct = {experiment.request(task[c.task_id], c, c.column).text for c in stored}
-    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24  # what is asked alike is completed once
+    assert (
+        none.todo + bm25.todo + dense.todo == len(distinct) < 24
+    )  # what is asked alike is completed once
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
     again = Run(OTHER, "humaneval", "pkg-contexts", 8)
-    assert forecast.forecast(Preparer(again), ["None"], seen)[0].todo == 0, "None serves both corpora"
+    assert forecast.forecast(Preparer(again), ["None"], seen)[0].todo == 0, (
+        "None serves both corpora"
+    )
     text = "\n".join(forecast.lines(experiment, [none, bm25, dense], forecast.Rates()))
     assert "estimated" in text and "at most, 512" in text
 
 
 def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
-    (column,) = forecast.forecast(Preparer(Run(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set())
+    (column,) = forecast.forecast(
+        Preparer(Run(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set()
+    )
     assert (column.cached, column.missing, column.todo) == (0, 5, 5) and column.stored > 0
 
 
@@ -90,7 +102,9 @@ def test_time_and_price(nothing_else):
     (nothing_else / forecast.SPEED).write_text(json.dumps(speed))
     assert cost(study.MODEL).seconds == pytest.approx(150)
     assert cost(OTHER).seconds == pytest.approx(450), "three times the parameters"
-    assert cost("codellama-7b-instruct").seconds is None, "a speed on a CPU says nothing about a GPU"
+    assert cost("codellama-7b-instruct").seconds is None, (
+        "a speed on a CPU says nothing about a GPU"
+    )
     whole = forecast.total([cost(study.MODEL, prices=prices), cost(OTHER, prices=prices)])
     assert (whole.todo, whole.seconds, whole.dollars) == (20, pytest.approx(600), None)
 
@@ -111,7 +125,9 @@ def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
 
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
     assert cost.read_prices(cost.PRICES).loc[study.MODEL].tolist() == [0, 0]
-    (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
+    (tmp_path / "p.csv").write_text(
+        "model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n"
+    )
     assert cost.read_prices(tmp_path / "p.csv").dropna().T.to_dict("list") == {"a": [1, 2]}
 
 
@@ -119,15 +135,19 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
     prices = tmp_path / "prices.csv"
     prices.write_text(f"model,input_usd_per_million,output_usd_per_million\n{OTHER},1,2\n")
     before = {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")}
-    words = (
-        f"run --dry-run --tokens-per-second 10 --model {study.MODEL} --model {OTHER} --benchmark humaneval"
-    )
+    words = f"run --dry-run --tokens-per-second 10 --model {study.MODEL} --model {OTHER} --benchmark humaneval"
     monkeypatch.setattr(sys, "argv", ["pkg_lib", *words.split(), "--prices", str(prices)])
     assert cli.main() == 0
     shown = capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")} == before
-    lines = (f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks", "to complete: nothing", "US dollars")
-    assert all(words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: "))
+    lines = (
+        f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks",
+        "to complete: nothing",
+        "US dollars",
+    )
+    assert all(
+        words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: ")
+    )
 
 
 PAPER = {
@@ -141,7 +161,16 @@ PAPER = {
 
 def dry_run(monkeypatch, capsys, *words):
     """The lines of a dry run of one column on HumanEval."""
-    command = ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--corpus", "textbook", *words]
+    command = [
+        "pkg_lib",
+        "run",
+        "--dry-run",
+        "--benchmark",
+        "humaneval",
+        "--corpus",
+        "textbook",
+        *words,
+    ]
     monkeypatch.setattr(sys, "argv", [*command, "--column", "None", "--notebook", "rq1_code_pkg"])
     assert cli.main() == 0
     return capsys.readouterr().out.splitlines()
@@ -163,7 +192,11 @@ def test_the_batch_size_of_this_gpu_and_that_of_the_user(nothing_else, monkeypat
     model = ("--model", "codellama-7b-instruct")
     (size,) = (line for line in dry_run(monkeypatch, capsys, *model) if "batch size" in line)
     assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 13, 34, 13")  # 40 GB are free
-    (size,) = (line for line in dry_run(monkeypatch, capsys, *model, "--slots", "7") if "batch size" in line)
+    (size,) = (
+        line
+        for line in dry_run(monkeypatch, capsys, *model, "--slots", "7")
+        if "batch size" in line
+    )
     assert " 7 prompts" in size
 
 
@@ -173,7 +206,9 @@ def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch
         (ROOT / "README.md").read_text("utf8").partition("## Table 1 with the paper's five models")
     )
     command, _, section = section.partition("./run_all.sh ")[2].partition("\n\n")
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", *command.replace("\\", "").split(), "--dry-run"])
+    monkeypatch.setattr(
+        sys, "argv", ["pkg_lib", "run", *command.replace("\\", "").split(), "--dry-run"]
+    )
     assert cli.main() == 0
     shown = capsys.readouterr().out.splitlines()
     figures = []
@@ -190,11 +225,15 @@ def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch
 
 
 def test_no_batch_size_where_no_gpu_is_needed(nothing_else, monkeypatch, capsys):
-    assert not [line for line in dry_run(monkeypatch, capsys, "--model", OTHER) if "batch size" in line]
+    assert not [
+        line for line in dry_run(monkeypatch, capsys, "--model", OTHER) if "batch size" in line
+    ]
 
 
 def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "new"))
-    monkeypatch.setattr(sys, "argv", "pkg_lib run --dry-run --benchmark humaneval --limit 3".split())
+    monkeypatch.setattr(
+        sys, "argv", "pkg_lib run --dry-run --benchmark humaneval --limit 3".split()
+    )
     assert cli.main() == 0
     assert "notebooks: " in capsys.readouterr().out and not (tmp_path / "new").exists()

@@ -29,7 +29,12 @@ OTHERS = [
     "evaluations/m/humaneval/stdlib/bm25.jsonl",
     "generations/n/humaneval/none.jsonl",
 ]
-LEFT = [f"tables/{STEM}.csv", f"tables/{STEM}.json", f"figures/{STEM}.rates.png", f"notebooks/{STEM}.ipynb"]
+LEFT = [
+    f"tables/{STEM}.csv",
+    f"tables/{STEM}.json",
+    f"figures/{STEM}.rates.png",
+    f"notebooks/{STEM}.ipynb",
+]
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ from pkg_lib.retrieval.retrievers import Knowledge
 
 COLUMNS = ["None", "Func-BM25", "None, T0.8, 1"]
 LIMIT = 5
-TEXT = "def first(values):\n    return values[0]\n\n\ndef total(numbers):\n    return sum(numbers)\n"
+TEXT = (
+    "def first(values):\n    return values[0]\n\n\ndef total(numbers):\n    return sum(numbers)\n"
+)
 
 
 def answer(request):
@@ -148,7 +150,9 @@ def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
     "place", ["none/none.jsonl", "none/none.jsonl.gz", "extra", "extra.jsonl", "f.meta.json"]
 )
 @pytest.mark.parametrize("target", ["nosuchfile", "itself", ".."])
-def test_a_link_that_is_not_followed_is_named_and_the_rest_is_merged(parts, tmp_path, place, target):
+def test_a_link_that_is_not_followed_is_named_and_the_rest_is_merged(
+    parts, tmp_path, place, target
+):
     shard = shutil.copytree(parts / "shard1", tmp_path / "shard")
     link = shard / "generations" / MODEL / "humaneval" / place
     link.unlink(missing_ok=True)
@@ -171,5 +175,8 @@ def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):
 def test_a_shard_is_prepared_and_shown_by_no_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     plan = study.plan(study.Choice((MODEL,), ("humaneval",), ("textbook",), limit=5, shard=(2, 2)))
-    assert [t.id for step in plan.steps for t in step.preparer.run.tasks] == ["HumanEval/1", "HumanEval/3"]
+    assert [t.id for step in plan.steps for t in step.preparer.run.tasks] == [
+        "HumanEval/1",
+        "HumanEval/3",
+    ]
     assert plan.jobs == []

@@ -17,10 +17,22 @@ from pkg_lib.experiment.reranking import (
 
 REDUCED = [
     ("docstring", 'def f(x):\n    """Add one."""\n    return x + 1', "def f(x):\n    return x + 1"),
-    ("comment", "def f(x):\n    # add one\n    return x + 1  # done", "def f(x):\n    return x + 1"),
+    (
+        "comment",
+        "def f(x):\n    # add one\n    return x + 1  # done",
+        "def f(x):\n    return x + 1",
+    ),
     ("only a docstring", 'def f(x):\n    """Nothing."""', "def f(x):\n    pass"),
-    ("imports and calls go", "import math\ndef f(x):\n    return x\nprint(f(1))", "def f(x):\n    return x"),
-    ("the first of two", "def g(x):\n    return 0\ndef f(x):\n    return g(x)", "def g(x):\n    return 0"),
+    (
+        "imports and calls go",
+        "import math\ndef f(x):\n    return x\nprint(f(1))",
+        "def f(x):\n    return x",
+    ),
+    (
+        "the first of two",
+        "def g(x):\n    return 0\ndef f(x):\n    return g(x)",
+        "def g(x):\n    return 0",
+    ),
     (
         "an inner function goes",
         "def f(x):\n    def g(y):\n        return y\n    return g(x)",
@@ -42,14 +54,19 @@ REDUCED = [
 ]
 
 
-@pytest.mark.parametrize(("code", "expected"), [row[1:] for row in REDUCED], ids=[row[0] for row in REDUCED])
+@pytest.mark.parametrize(
+    ("code", "expected"), [row[1:] for row in REDUCED], ids=[row[0] for row in REDUCED]
+)
 def test_reduced_to_its_first_function(code, expected):
     assert first_function(code) == expected
 
 
 def test_of_two_definitions_of_the_entry_point_the_last_counts():
     head = 'def f(x):\n    """Add one."""\n'
-    assert first_function(f"{head}\ndef f(x):\n    return x + 1\n", "f") == "def f(x):\n    return x + 1"
+    assert (
+        first_function(f"{head}\ndef f(x):\n    return x + 1\n", "f")
+        == "def f(x):\n    return x + 1"
+    )
 
 
 def test_a_bare_body_is_embedded_as_the_function_that_it_completes():
@@ -69,9 +86,19 @@ CHOICES = [
     ("the nearest by each text", {"A": score(0.2, 0.9), "B": score(0.4, 0.1)}, "B", "A"),
     ("the first of equals", {"A": score(0.5, 0.5), "B": score(0.5, 0.5)}, "A", "A"),
     ("one that does not run", {"A": score(0.1, 0.9, runs=False), "B": score(0.2, 0.3)}, "B", "B"),
-    ("wrong code that is nearer", {"A": score(0.5, 0.9, runs=False), "B": score(0.2, 0.3)}, "A", "B"),
+    (
+        "wrong code that is nearer",
+        {"A": score(0.5, 0.9, runs=False), "B": score(0.2, 0.3)},
+        "A",
+        "B",
+    ),
     ("none runs", {"A": score(0.1, 0.2, runs=False), "B": score(0.1, 0.3, runs=False)}, "A", "B"),
-    ("one parses", {"A": score(0.1, 0.9, False, False), "B": score(0.1, 0.3, True, False)}, "A", "B"),
+    (
+        "one parses",
+        {"A": score(0.1, 0.9, False, False), "B": score(0.1, 0.3, True, False)},
+        "A",
+        "B",
+    ),
     ("no candidate", {}, "", ""),
 ]
 

@@ -50,9 +50,13 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     assert [(c.missing, c.todo) for c in forecasts] == [(0, 0)] * len(columns)
     assert Preparer(run).prepare(columns) == 0
     frame = run.verdicts(list(part.columns) or None)
-    asked = {c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers}
+    asked = {
+        c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers
+    }
     everywhere = set.intersection(*(asked[c] for c in run.candidates))
-    assert all(set(frame.index[frame[c].notna()]) == asked.get(contexts_of(c), everywhere) for c in frame)
+    assert all(
+        set(frame.index[frame[c].notna()]) == asked.get(contexts_of(c), everywhere) for c in frame
+    )
     counts = {"humaneval": 164, "mbpp": 500, "beatnum": 93, "monkey": 80}
     counts |= {"more-itertools": 30, "newlisp": 60, "networkx": 100}
     assert (
@@ -71,7 +75,9 @@ def test_verdicts_cover_every_task_and_column(run):
 
 def test_reading_writes_and_executes_nothing(run, monkeypatch):
     """What the store lacks is not measured."""
-    monkeypatch.setattr("pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed"))
+    monkeypatch.setattr(
+        "pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed")
+    )
     shutil.rmtree(run.results / "evaluations")
     before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
     assert run.verdicts().isna().all(axis=None) and run.selections() == {}
@@ -90,7 +96,9 @@ def test_executing_again_gives_the_stored_verdicts(run):
 
 
 @pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
-def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(committed, measured, counted):
+def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
+    committed, measured, counted
+):
     run = Run(MODEL, corpus="published", limit=8)
     kept = [t.id for t in run.tasks][:measured]
     without_some(run.file("evaluations", "Func-PKG"), kept.__contains__)
@@ -259,7 +267,9 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Run(MODEL, corpus="python-docs", limit=2).verdicts()
-    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(axis=None)
+    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(
+        axis=None
+    )
     (pages / "a.md").write_text("# Lists\n\nA list holds items, and shrinks.\n")
     now = retrieved("python-docs", "JSON-PKG")
     assert all("shrinks" in c.text for c in now)
@@ -283,7 +293,10 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
 @pytest.mark.parametrize("line", ["{}", "null", "[]", '{"task_id": "HumanEval/0"}', "{torn"])
 @pytest.mark.parametrize(
     "stage",
-    ["contexts/humaneval/pkg-contexts/bm25.jsonl.gz", f"evaluations/{MODEL}/humaneval/none/none.jsonl.gz"],
+    [
+        "contexts/humaneval/pkg-contexts/bm25.jsonl.gz",
+        f"evaluations/{MODEL}/humaneval/none/none.jsonl.gz",
+    ],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path, run = committed / stage, Run(MODEL, corpus="pkg-contexts", limit=2)
@@ -299,7 +312,9 @@ def with_tasks(monkeypatch, benchmark, tasks):
     monkeypatch.setattr(type(BENCHMARKS[benchmark]), "tasks", lambda self: tasks)
 
 
-def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(committed, monkeypatch):
+def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(
+    committed, monkeypatch
+):
     """MBPP has such twins; their second has no line of its own in the cache."""
     first, *_ = tasks = load_benchmark("humaneval")
     twin = replace(first, id="HumanEval/999")
@@ -313,14 +328,17 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
 
 
 @pytest.mark.skipif(
-    mbpp.DATA.variable not in os.environ, reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl"
+    mbpp.DATA.variable not in os.environ,
+    reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl",
 )
 def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
     for benchmark in ("mbpp", "mbpp-signature"):
         run = Run(MODEL, benchmark, "pkg-contexts", limit=5)
         completions = run.completions("None")
-        run._contexts["None"] = [replace(c, text=None, sha256=c.sha256) for c in run.contexts("None")]
+        run._contexts["None"] = [
+            replace(c, text=None, sha256=c.sha256) for c in run.contexts("None")
+        ]
         assert len(completions) == 5 and run.completions("None") == completions
 
 
@@ -371,14 +389,18 @@ def gone(committed, monkeypatch):
 def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     verdicts, controls, provenance, completions = gone
     stored = Run(MODEL, FIRST.benchmark, FIRST.corpus)
-    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(stored)
+    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(
+        stored
+    )
     assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
     assert all(stored.controls()[n].equals(controls[n]) for n in controls)
     assert stored.completions("BM25") == completions
     assert Preparer(stored).prepare(["None"]) == 0 and not list(Preparer(stored).missing("None"))
 
 
-def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
+def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(
+    gone, committed
+):
     """Without retrieval all have the empty context, which does not tell whose completion it is."""
     for stage in (f"evaluations/{MODEL}", "contexts"):
         path = committed / stage / "humaneval" / "none" / "none.jsonl.gz"

@@ -14,7 +14,9 @@ FIRST = STUDY[0]
 
 def jobs(**chosen):
     """(corpus of the run, or None; notebook) of each notebook that a choice of few tasks would execute."""
-    return [(j.run and j.run.corpus, j.notebook) for j in study.plan(Choice(limit=2, **chosen)).jobs]
+    return [
+        (j.run and j.run.corpus, j.notebook) for j in study.plan(Choice(limit=2, **chosen)).jobs
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,12 +28,22 @@ def jobs(**chosen):
             Choice(models=[MODEL, LARGER], benchmarks=["humaneval", "mbpp"]),
             [p for p in STUDY if p.benchmark in ("humaneval", "mbpp")],
         ),
-        (Choice(corpora=["stdlib"], columns=["None"]), [Part(FIRST.benchmark, "stdlib", ("None",))]),
-        (Choice(models=[LARGER], benchmarks=["mbpp-all"]), [Part("mbpp-all", FIRST.corpus, model=LARGER)]),
+        (
+            Choice(corpora=["stdlib"], columns=["None"]),
+            [Part(FIRST.benchmark, "stdlib", ("None",))],
+        ),
+        (
+            Choice(models=[LARGER], benchmarks=["mbpp-all"]),
+            [Part("mbpp-all", FIRST.corpus, model=LARGER)],
+        ),
         (Choice([LARGER], ["mbpp"], ["stdlib"]), [Part("mbpp", "stdlib", model=LARGER)]),
         (
             Choice(models=["a-new-one"]),
-            [Part(p.benchmark, p.corpus, (), p.notebooks, "a-new-one") for p in STUDY if p.model == MODEL],
+            [
+                Part(p.benchmark, p.corpus, (), p.notebooks, "a-new-one")
+                for p in STUDY
+                if p.model == MODEL
+            ],
         ),
     ],
 )
@@ -45,7 +57,9 @@ def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
     chosen = Choice(corpora=["textbook", "pkg-contexts"], columns=["None"], limit=2, shard=(1, 2))
     steps = [s for s in study.plan(chosen).steps if s.preparer]
     assert len(steps) == 2
-    steps[1].preparer.run.completions("Block-PKG")  # as a plan looks before the first run is prepared
+    steps[1].preparer.run.completions(
+        "Block-PKG"
+    )  # as a plan looks before the first run is prepared
     steps[0].preparer.run.generator.backend = FakeBackend(lambda request: "pass")
     assert steps[0].preparer.generate(["None"]) == 1
     assert not steps[1].preparer.lacks(["None"]) and steps[1].preparer.generate(["None"]) == 0
@@ -61,7 +75,8 @@ def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
     asked = {}
     monkeypatch.setattr("pkg_lib.generation.generator.fetch", lambda *_: tmp_path)
     monkeypatch.setattr(
-        "pkg_lib.generation.backends.TransformersBackend", lambda path, **options: asked.update(options)
+        "pkg_lib.generation.backends.TransformersBackend",
+        lambda path, **options: asked.update(options),
     )
     generators[1].loaded()
     assert asked["slots"] == 3 and len({g.key("a prompt") for g in generators}) == 1
@@ -82,15 +97,25 @@ def test_a_notebook_is_shown_for_the_runs_that_it_is_for(committed):
     corpora = ["textbook", "docstrings:json"]
     shown = jobs(corpora=corpora)
     assert ("textbook", "rq1_code_pkg") in shown and ("docstrings:json", "rq2_text_pkg") in shown
-    assert ("textbook", "rq2_text_pkg") not in shown and ("docstrings:json", "rq1_code_pkg") not in shown
-    assert None not in {corpus for corpus, _ in shown}  # those about no model are of the whole study
+    assert ("textbook", "rq2_text_pkg") not in shown and (
+        "docstrings:json",
+        "rq1_code_pkg",
+    ) not in shown
+    assert None not in {
+        corpus for corpus, _ in shown
+    }  # those about no model are of the whole study
     with pytest.raises(UserError, match="notebook rq2_text_pkg is for corpora of text"):
         jobs(corpora=corpora[:1], notebooks=["rq2_text_pkg"])
-    assert jobs(benchmarks=["humaneval"], notebooks=["umap_correctness", "claims"])[-1] == (None, "claims")
+    assert jobs(benchmarks=["humaneval"], notebooks=["umap_correctness", "claims"])[-1] == (
+        None,
+        "claims",
+    )
 
 
 def test_parameters_of_ones_own_reach_their_notebook_and_its_file_name(committed):
-    choice = Choice(notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"column": "BM25"})
+    choice = Choice(
+        notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"column": "BM25"}
+    )
     (job,) = study.plan(choice).jobs
     assert job.parameters["column"] == "BM25" and "column-bm25" in job.stem and job.own
     assert study.stem_of("error_types", None, column="Block-PKG") == "error_types"
@@ -101,8 +126,14 @@ def test_parameters_of_ones_own_reach_their_notebook_and_its_file_name(committed
 def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
     choice = {"notebooks": ["error_types"], "parameters": {"column": "Func-PKG"}, "limit": 2}
     plan = study.plan(Choice(corpora=["textbook", "python-docs"], **choice))
-    assert [j.run.corpus for j in plan.jobs] == [s.preparer.run.corpus for s in plan.steps] == ["textbook"]
-    assert ["python-docs: column Func-PKG is not measured" in line for line in plan.left_out] == [True]
+    assert (
+        [j.run.corpus for j in plan.jobs]
+        == [s.preparer.run.corpus for s in plan.steps]
+        == ["textbook"]
+    )
+    assert ["python-docs: column Func-PKG is not measured" in line for line in plan.left_out] == [
+        True
+    ]
     assert all('measured: "None"' in line for line in plan.left_out)  # "None" is a column
     with pytest.raises(UserError, match="Func-PKG is not measured"):
         study.plan(Choice(corpora=["stdlib"], columns=["None", "Block-PKG"], **choice))
@@ -116,7 +147,10 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
         (Choice(notebooks=["error_types"], parameters={"column": 3}), "must be str"),
         (Choice(parameters={"model": "x"}), "takes it as --model"),
         *(
-            (Choice(notebooks=[n], parameters={"nosuch": 1}), f"unknown parameter 'nosuch' of notebook {n}")
+            (
+                Choice(notebooks=[n], parameters={"nosuch": 1}),
+                f"unknown parameter 'nosuch' of notebook {n}",
+            )
             for n in study.notebooks()
         ),
     ],
@@ -127,7 +161,9 @@ def test_a_mistake_in_a_name_or_value_is_told(committed, choice, words):
 
 
 def test_a_limit_beyond_the_benchmark_is_no_limit(committed):
-    choice = Choice(benchmarks=["humaneval"], notebooks=["rq1_code_pkg", "closed_models"], limit=9999)
+    choice = Choice(
+        benchmarks=["humaneval"], notebooks=["rq1_code_pkg", "closed_models"], limit=9999
+    )
     assert {j.parameters["limit"] for j in study.plan(choice).jobs} == {None}
 
 

@@ -40,6 +40,8 @@ def test_an_end_token_in_a_comment_belongs_to_the_code():
     assert extract(f"```python\n{code}```\n", "total") == code
 
 
-@pytest.mark.parametrize("text", [f"<think>\n{DRAFT}", f"<think>\n{DRAFT}Let me check that once more."])
+@pytest.mark.parametrize(
+    "text", [f"<think>\n{DRAFT}", f"<think>\n{DRAFT}Let me check that once more."]
+)
 def test_reasoning_that_never_ends_holds_no_answer(text):
     assert extract(text, "total") == ""

@@ -20,7 +20,9 @@ NEW = 12
 
 def prompts(count: int = 8) -> list[str]:
     pick = random.Random(3)
-    return ["".join(pick.choices("abcdefgh (:\n", k=pick.choice([1, 3, 9, 30]))) for _ in range(count)]
+    return [
+        "".join(pick.choices("abcdefgh (:\n", k=pick.choice([1, 3, 9, 30]))) for _ in range(count)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,9 @@ def backend(tiny_model):
     return TransformersBackend(tiny_model, slots=4, dtype=torch.float32)
 
 
-def one_by_one(backend: TransformersBackend, texts: list[str], stop: bool = True) -> list[list[int]]:
+def one_by_one(
+    backend: TransformersBackend, texts: list[str], stop: bool = True
+) -> list[list[int]]:
     """The reference: tokens of `generate`, greedy, without the end token, or as if there were none."""
     options = {"max_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
     options |= {"eos_token_id": sorted(backend.ends)} if stop else {"min_new_tokens": NEW}
@@ -44,7 +48,9 @@ def one_by_one(backend: TransformersBackend, texts: list[str], stop: bool = True
     return answers
 
 
-def rolling(backend: TransformersBackend, texts: list[str]) -> list[tuple[list[int], str, str, int]]:
+def rolling(
+    backend: TransformersBackend, texts: list[str]
+) -> list[tuple[list[int], str, str, int]]:
     found: dict[str, tuple[list[int], str, str, int]] = {}
 
     def done(row: Row, raw: str, finish: str) -> None:
@@ -135,7 +141,9 @@ def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp
     """StarCoder2's tokenizer has one token for both; without it every completion would run to its length."""
     folder = shutil.copytree(tiny_model, tmp_path / "same")
     about = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"unk_token": "<|endoftext|>"}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(about | {"unk_token": "<|endoftext|>"})
+    )
     backend = TransformersBackend(folder, dtype=torch.float32)
     assert backend.tokenizer.unk_token_id == backend.tokenizer.eos_token_id
     assert backend.tokenizer.eos_token_id in backend.ends
@@ -165,15 +173,27 @@ def test_models_with_a_sliding_window(backend, window):
     """StarCoder2 limits its attention to a window; its caches must survive the leaving of rows."""
     from transformers import Starcoder2Config, Starcoder2ForCausalLM
 
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     ids = {"bos_token_id": 0, "eos_token_id": 256}
     torch.manual_seed(1)
     config = Starcoder2Config(
-        vocab_size=259, intermediate_size=64, initializer_range=0.5, sliding_window=window, **shape, **ids
+        vocab_size=259,
+        intermediate_size=64,
+        initializer_range=0.5,
+        sliding_window=window,
+        **shape,
+        **ids,
     )
     backend.model, backend.slots = Starcoder2ForCausalLM(config).eval(), 3
     texts = prompts()
-    backend.ends = {tokens[4 + i] for i, tokens in enumerate(one_by_one(backend, texts, stop=False)[:4])}
+    backend.ends = {
+        tokens[4 + i] for i, tokens in enumerate(one_by_one(backend, texts, stop=False)[:4])
+    }
     assert [tokens for tokens, *_ in rolling(backend, texts)] == one_by_one(backend, texts)
 
 
@@ -186,7 +206,9 @@ def test_sampling_draws_from_the_nucleus_as_transformers_warps_it():
     logits = torch.tensor([[2.0, 1.0, 0.5, -1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 9.0]])
     draws = torch.arange(0, 1, 1 / 4096)
     for temperature, top_p in ((0.8, 0.95), (1.0, 1.0), (0.2, 0.5), (1.5, 0.8)):
-        warped = TopPLogitsWarper(top_p)(None, TemperatureLogitsWarper(temperature)(None, logits)).softmax(-1)
+        warped = TopPLogitsWarper(top_p)(
+            None, TemperatureLogitsWarper(temperature)(None, logits)
+        ).softmax(-1)
         for row, expected in zip(logits, warped, strict=True):
             tokens = backends.sampled(row.expand(len(draws), -1), draws, temperature, top_p)
             share = torch.bincount(tokens, minlength=5) / len(draws)
@@ -204,7 +226,9 @@ def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend
         backend.generate(asked, keep, temperature=0.9)
         runs.append(tokens)
     assert runs[0] == runs[1] == {**runs[0], **runs[2]}
-    samples = ({tuple(runs[0][f"{i}-{k}"]) for k in range(3)} for i in range(4) if len(texts[i]) > 1)
+    samples = (
+        {tuple(runs[0][f"{i}-{k}"]) for k in range(3)} for i in range(4) if len(texts[i]) > 1
+    )
     assert {len(different) for different in samples} == {3}
 
 
@@ -214,7 +238,9 @@ def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
     for at, token in enumerate(tokens["all"]):
         near = backend.near_draws(request, tokens["all"][:at], 0.9, 1.0)
         assert token in near and len(near) < 20  # of 259
-    firsts = [backend.near_draws(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)]
+    firsts = [
+        backend.near_draws(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)
+    ]
     assert not set.intersection(*firsts)  # other numbers draw others
 
 
@@ -224,4 +250,7 @@ def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(bac
     backend.generate([Request("0", "p", "f")], lambda *_: None)
     monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
     assert finishes(backend, draft) == ("", 0)
-    assert finishes(backend, f"{draft}</think>{draft}") == ("settled", len(f"{draft}</think>{draft}"))
+    assert finishes(backend, f"{draft}</think>{draft}") == (
+        "settled",
+        len(f"{draft}</think>{draft}"),
+    )

@@ -10,18 +10,40 @@ import torch
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.backends import Row, TransformersBackend
-from pkg_lib.generation.batch_size import LAYER_SECONDS, MOST, CacheShape, decoding_seconds, fits, slots_for
+from pkg_lib.generation.batch_size import (
+    LAYER_SECONDS,
+    MOST,
+    CacheShape,
+    decoding_seconds,
+    fits,
+    slots_for,
+)
 
 GB = 10**9
 TOKENS = 1536  # a prompt of 1,024 tokens and 512 new ones
 
 # As the models' configurations on the hub have them; parameters in billions, from the sizes of the weights.
 CONFIGS = {
-    "codellama-7b-instruct": (6.74, {"layers": 32, "attention": 32, "key_value": 32, "hidden": 4096}),
-    "codellama-13b-instruct": (13.02, {"layers": 40, "attention": 40, "key_value": 40, "hidden": 5120}),
-    "llama-3.1-8b-instruct": (8.03, {"layers": 32, "attention": 32, "key_value": 8, "hidden": 4096}),
-    "starcoder2-7b-instruct": (7.17, {"layers": 32, "attention": 36, "key_value": 4, "hidden": 4608}),
-    "deepseek-coder-7b-instruct": (6.91, {"layers": 30, "attention": 32, "key_value": 32, "hidden": 4096}),
+    "codellama-7b-instruct": (
+        6.74,
+        {"layers": 32, "attention": 32, "key_value": 32, "hidden": 4096},
+    ),
+    "codellama-13b-instruct": (
+        13.02,
+        {"layers": 40, "attention": 40, "key_value": 40, "hidden": 5120},
+    ),
+    "llama-3.1-8b-instruct": (
+        8.03,
+        {"layers": 32, "attention": 32, "key_value": 8, "hidden": 4096},
+    ),
+    "starcoder2-7b-instruct": (
+        7.17,
+        {"layers": 32, "attention": 36, "key_value": 4, "hidden": 4608},
+    ),
+    "deepseek-coder-7b-instruct": (
+        6.91,
+        {"layers": 30, "attention": 32, "key_value": 32, "hidden": 4096},
+    ),
 }
 # bytes of the cache per token, worked out by hand: 2 x layers x key-value heads x 128 x 2 bytes
 PER_TOKEN = {
@@ -56,7 +78,9 @@ def test_cache_per_token(model):
 @pytest.mark.parametrize("model", CONFIGS)
 def test_rows_by_memory(model):
     weights = round(CONFIGS[model][0] * 2 * GB)
-    found = tuple(slots_for(shape_of(model), memory * GB, weights, TOKENS) for memory in (24, 40, 80))
+    found = tuple(
+        slots_for(shape_of(model), memory * GB, weights, TOKENS) for memory in (24, 40, 80)
+    )
     assert found == SLOTS[model]
 
 

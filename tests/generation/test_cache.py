@@ -46,7 +46,9 @@ def test_every_ingredient_decides_the_key():
 
 def test_the_key_is_stable():
     """Stored results hold these keys: a change here throws every committed generation away."""
-    assert generation_key(*BASE) == generation_key("model", "rev", "prompt", dict(reversed(PARAMS.items())))
+    assert generation_key(*BASE) == generation_key(
+        "model", "rev", "prompt", dict(reversed(PARAMS.items()))
+    )
     assert generation_key(*BASE) == "f82bc9fc4eae2aed659940fa7ba40533"
 
 
@@ -54,7 +56,11 @@ def test_round_trip(cache):
     cache.append("other/corpus/bm25.jsonl", generation("d"))
     again = GenerationCache(cache.root)
     assert again.rows == cache.rows and again.damaged == []
-    assert again.rows["b"].raw == "raw b\n\u2028é\ud800" and "d" in again.rows and "z" not in again.rows
+    assert (
+        again.rows["b"].raw == "raw b\n\u2028é\ud800"
+        and "d" in again.rows
+        and "z" not in again.rows
+    )
 
 
 def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache):
@@ -110,7 +116,10 @@ def test_damaged_middle_line(cache, damage, caplog):
     [
         ({"key": None}, "field key is null, not text"),
         ({"raw": 5}, "field raw is 5, not text"),
-        ({"tokens": [1, "x"]}, "field tokens is a list of 2 with 'x' in it, not a list of whole numbers"),
+        (
+            {"tokens": [1, "x"]},
+            "field tokens is a list of 2 with 'x' in it, not a list of whole numbers",
+        ),
         ({"tokens": "12"}, "field tokens is '12', not a list of whole numbers"),
         ({"finish": "abort"}, "field finish is 'abort', not one of end, length, settled"),
         ({"prompt_tokens": 1.5}, "field prompt_tokens is 1.5, not a whole number"),

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg_lib.generation.extraction import blocks, continuation_ended, continued, defines, extract, settled
+from pkg_lib.generation.extraction import (
+    blocks,
+    continuation_ended,
+    continued,
+    defines,
+    extract,
+    settled,
+)
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return 1\n"
@@ -64,12 +71,21 @@ def test_defines():
         "def  f (x): pass",
     )
     assert all(defines(code, "f") for code in definitions)
-    assert not any(defines(code, "f") for code in ("def ff(x): pass", "# def f(x)", "f = lambda: 0"))
+    assert not any(
+        defines(code, "f") for code in ("def ff(x): pass", "# def f(x)", "f = lambda: 0")
+    )
 
 
 def test_settled():
     assert all(settled(text, "f") for text in (f"```python\n{F}```\n", f"[PYTHON]\n{F}[/PYTHON]"))
-    going_on = f"```python\n{F}```", f"```python\n{F}", f"```python\n{G}```\n", f"[PYTHON]\n{F}[/PYTHO", F, ""
+    going_on = (
+        f"```python\n{F}```",
+        f"```python\n{F}",
+        f"```python\n{G}```\n",
+        f"[PYTHON]\n{F}[/PYTHO",
+        F,
+        "",
+    )
     assert not any(settled(text, "f") for text in going_on)
 
 
@@ -97,7 +113,10 @@ def test_any_text_has_an_extraction_that_stands_in_it(text):
 def test_future_imports_are_taken_out(names):
     """After the prompt they are a SyntaxError, which would be the extraction's fault and not the model's."""
     line = f"from __future__ import {names}\n"
-    assert extract(f"```python\n{line}\ndef f():\n    return 1\n```", "f") == "\ndef f():\n    return 1\n"
+    assert (
+        extract(f"```python\n{line}\ndef f():\n    return 1\n```", "f")
+        == "\ndef f():\n    return 1\n"
+    )
     assert extract(f"{line}def f(): return 1", "f") == "def f(): return 1"
     kept = "def f():\n    x = 'from __future__ import x'\n"
     assert extract(kept, "f") == kept
@@ -121,7 +140,10 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
         ("    return [\n1,\n]\n", "    return ["),  # what stands at the left edge ends it
         ("    return (1\n)\nx = 2", "    return (1\n)"),
         (F + G, F + G),  # whole functions are no body
-        ("    y = 1\n# now return it\n    return y\n", "    y = 1\n# now return it\n    return y\n"),
+        (
+            "    y = 1\n# now return it\n    return y\n",
+            "    y = 1\n# now return it\n    return y\n",
+        ),
         ('    s = """\nabc\n"""\n    return s\nx = 1\n', '    s = """\nabc\n"""\n    return s'),
         ("", ""),
     ],
@@ -131,7 +153,10 @@ def test_a_continuation_ends_with_the_body(text, body):
 
 
 @given(
-    st.lists(st.sampled_from(["    a\n", "# b\n", "b\n", '"""', "\n", ")\n"]), max_size=8).map("".join), texts
+    st.lists(st.sampled_from(["    a\n", "# b\n", "b\n", '"""', "\n", ")\n"]), max_size=8).map(
+        "".join
+    ),
+    texts,
 )
 def test_nothing_changes_a_continuation_that_has_ended(text, more):
     if continuation_ended("    a\n" + text):

@@ -67,7 +67,10 @@ FORMS = {
     "fence in a nested list": (f"- a\n  - b\n\n{indented(FENCED, '    ')}", F),
     "fence in item 10": (f"10. Solution\n\n{indented(FENCED, '    ')}", F),
     "list item whose code is not indented": (f"1. Solution:\n\n   ```python\n{F}   ```\n", F),
-    "fence that ends with its list item": (f"- ```python\n{indented(WRONG, '  ')}\nNo:\n{FENCED}", F),
+    "fence that ends with its list item": (
+        f"- ```python\n{indented(WRONG, '  ')}\nNo:\n{FENCED}",
+        F,
+    ),
     "block quote": (indented(FENCED, "> "), F),
     "quote in a list": (f"- So:\n{indented(FENCED, '  > ')}", F),
     "fence indented by two, code not": (f"  ```python\n{F}  ```\n", F),
@@ -108,7 +111,10 @@ FORMS = {
     "body, closing fence, prose": (f"{BODY}```\n\nThis returns x.\n", BODY),
     "long body, closing fence": (f"{LONG_BODY}```", LONG_BODY),
     "fence opened in prose": (f"```python\nHere it is:\n\n{FENCED}", F),
-    "fence never closed before the next": (f"```python\n{F}\nFor example:\n```python\nf(1)\n```\n", F),
+    "fence never closed before the next": (
+        f"```python\n{F}\nFor example:\n```python\nf(1)\n```\n",
+        F,
+    ),
     "fences inside a Markdown block": (f"````markdown\n# T\n{FENCED}````\n", F),
     "Markdown block of three marks": (f"```markdown\n# T\n{FENCED}```\n", F),
     "inline code before bare code": (f"Use `f` or ```f(x)``` so:\n{F}", F),
@@ -130,7 +136,10 @@ FORMS = {
     "empty reasoning": (f"<think>\n\n</think>\n\n{FENCED}", F),
     "other tags": (f"<reasoning>{DRAFT}</reasoning>\n{FENCED}", F),
     "Mistral's tags": (f"[THINK]{DRAFT}[/THINK]{FENCED}", F),
-    "channels": (f"<|channel|>analysis<|message|>{DRAFT}<|end|><|channel|>final<|message|>{FENCED}", F),
+    "channels": (
+        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|channel|>final<|message|>{FENCED}",
+        F,
+    ),
     "tag in a string": (f"```python\n{DOC_THINK}```\n", DOC_THINK),
     "tag named in the reasoning": (f"<think>I end with `</think>`.\n{DRAFT}</think>\n{FENCED}", F),
     "nothing after the reasoning": ("<think>a</think>", ""),
@@ -158,11 +167,17 @@ FORMS = {
     "bare code, a note before": (f"Note: this\n{F}", F),
     "bare code with imports": (f"So:\n{IMPORT}\n{ROOT}\nThat is it!\n", f"{IMPORT}\n{ROOT}"),
     "bare decorated": (f"So:\n@cache\n{F}That is all.\n", f"@cache\n{F}"),
-    "bare code twice, the longer": (f"{WRONG}No, better:\ndef f(x):\n    y = x\n    return y\n", None),
+    "bare code twice, the longer": (
+        f"{WRONG}No, better:\ndef f(x):\n    y = x\n    return y\n",
+        None,
+    ),
     "indented bare code": (f"So it is:\n\n{indented(F, '    ')}\nThat is all.\n", F),
     "body, then prose": (f"{LONG_BODY}\nThis returns 1 or 2.\n", LONG_BODY),
     "prose, body, prose": (f"The body is:\n\n{BODY}\nThat is all.\n", BODY),
-    "body with lines of blanks": (f"```python\n\n{BODY}  \n{BODY}    \n```", f"\n{BODY}  \n{BODY}    \n"),
+    "body with lines of blanks": (
+        f"```python\n\n{BODY}  \n{BODY}    \n```",
+        f"\n{BODY}  \n{BODY}    \n",
+    ),
     "bare body with lines of blanks": (f"\n{BODY}  \n{BODY}", f"\n{BODY}  \n{BODY}"),
     "body indented by two": ("```python\n  if x:\n    return x\n```", None),
     "body without its indentation": ("```python\nreturn x\n```\n", BODY),
@@ -174,7 +189,10 @@ FORMS = {
     "cut in the usage": (f"```python\n{F}\nprint(f(1), f(", F),
     "async": ("```python\nasync def f(x):\n    return x\n```", "async def f(x):\n    return x\n"),
     # Imports and signatures
-    "imports in a block of their own": (f"```python\n{IMPORT}```\n```python\n{ROOT}```\n", IMPORT + ROOT),
+    "imports in a block of their own": (
+        f"```python\n{IMPORT}```\n```python\n{ROOT}```\n",
+        IMPORT + ROOT,
+    ),
     "imports under another name": (
         f"```python\nimport numpy as np\n```\n```python\n{FLOOR}```\n",
         f"import numpy as np\n{FLOOR}",
@@ -206,7 +224,10 @@ FORMS = {
     "method first": (f"```python\n{METHOD}```\n{FENCED}", F),
     "inner function first": (f"```python\n{OUTER}```\n{FENCED}", F),
     "method alone": (f"```python\n{METHOD}```\n", METHOD),
-    "function under a condition": (f"```python\nif True:\n{indented(F, '    ')}```\n{DRAFT}", CONDITION),
+    "function under a condition": (
+        f"```python\nif True:\n{indented(F, '    ')}```\n{DRAFT}",
+        CONDITION,
+    ),
     # Assignments
     "lambda": ("```python\nf = lambda x: x\n```\n", "f = lambda x: x\n"),
     "lambda with a type": (f"```python\n{TYPED_LAMBDA}```\n", TYPED_LAMBDA),
@@ -226,7 +247,10 @@ FORMS = {
     "code on the fence's line after the language": (f"```python {F}```\n", F),
     "a tag that is part of the code": (f"<answer>{TAGGED}</answer>", TAGGED),
     # Bodies whose comments, strings or brackets reach the left edge keep their indentation
-    "body, then a comment at the left edge": ("    return x\n# Test cases\n", "    return x\n# Test cases\n"),
+    "body, then a comment at the left edge": (
+        "    return x\n# Test cases\n",
+        "    return x\n# Test cases\n",
+    ),
     "fenced body, then a comment": (f"```python\n{BODY}\n# Example\n```\n", f"{BODY}\n# Example\n"),
     "body with a string at the left edge": (STRING_BODY, STRING_BODY),
     "body with a commented line": (COMMENTED_BODY, COMMENTED_BODY),
@@ -235,12 +259,21 @@ FORMS = {
         '  s = """\n  a\nb"""\n  return s\n',
         '    s = """\n  a\nb"""\n    return s\n',
     ),
-    "statements with a string": ('s = """\na\n"""\nreturn s\n', '    s = """\na\n"""\n    return s\n'),
+    "statements with a string": (
+        's = """\na\n"""\nreturn s\n',
+        '    s = """\na\n"""\n    return s\n',
+    ),
     # Quotation marks that enclose no tag
-    "apostrophes around a closing tag": (f"{DRAFT}I'd take the lists' max.</think>Here's it:\n{FENCED}", F),
+    "apostrophes around a closing tag": (
+        f"{DRAFT}I'd take the lists' max.</think>Here's it:\n{FENCED}",
+        F,
+    ),
     "inches before a closing tag": (f'{DRAFT}size 5" </think> so "f":\n{FENCED}', F),
     # Imports
-    "import in a try statement": (f"```python\n{TRY_IMPORT}```\n```python\n{ROOT}```\n", IMPORT + ROOT),
+    "import in a try statement": (
+        f"```python\n{TRY_IMPORT}```\n```python\n{ROOT}```\n",
+        IMPORT + ROOT,
+    ),
     "import before the fence": (f"{IMPORT}\n```python\n{ROOT}```\n", IMPORT + ROOT),
     "import of several modules": (
         f"```python\nimport nosuch, math\n```\n```python\n{ROOT}```\n",
@@ -261,9 +294,18 @@ FORMS = {
         f"if True: pass\n{F}",
     ),
     "future import": (f"```python\nfrom __future__ import annotations\n{F}```\n", F),
-    "future import, semicolon": (f"from __future__ import annotations; import math\n{ROOT}", IMPORT + ROOT),
-    "semicolon, future import": (f"import math; from __future__ import annotations\n{ROOT}", IMPORT + ROOT),
-    "future import in parentheses": (f"from __future__ import (\n    annotations,\n)  # new\n{F}", F),
+    "future import, semicolon": (
+        f"from __future__ import annotations; import math\n{ROOT}",
+        IMPORT + ROOT,
+    ),
+    "semicolon, future import": (
+        f"import math; from __future__ import annotations\n{ROOT}",
+        IMPORT + ROOT,
+    ),
+    "future import in parentheses": (
+        f"from __future__ import (\n    annotations,\n)  # new\n{F}",
+        F,
+    ),
     "future import, comment": (f"from __future__ import division  # x\n{F}", F),
     "future import in a string": (
         "def f(x):\n    return 'from __future__ import x'\n",
@@ -273,7 +315,10 @@ FORMS = {
         'T = """\nfrom __future__ import x\n"""\n' + F,
         'T = """\nfrom __future__ import x\n"""\n' + F,
     ),
-    "future import in a body": (f"    from __future__ import annotations\n{BODY}", f"    pass\n{BODY}"),
+    "future import in a body": (
+        f"    from __future__ import annotations\n{BODY}",
+        f"    pass\n{BODY}",
+    ),
 }
 EXPECTED = {
     "body indented by two": "    if x:\n      return x\n",
@@ -327,7 +372,15 @@ PIECES = [
     " ",
     "    ",
 ]
-PIECES += ["def f(x):", "    return x", "\ndef f(x): return 1\n", "\n```\n", "prose", "import math\n", "\r\n"]
+PIECES += [
+    "def f(x):",
+    "    return x",
+    "\ndef f(x): return 1\n",
+    "\n```\n",
+    "prose",
+    "import math\n",
+    "\r\n",
+]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 TAGS = [tag for pair in REASONING_TAGS for tag in pair]
 

@@ -105,7 +105,9 @@ print(peak() - before, ended)
 """
 
 
-@pytest.mark.parametrize("scenario", ["giant", "giant_error", "wide", "tokens_huge", "nested", *BOMBS])
+@pytest.mark.parametrize(
+    "scenario", ["giant", "giant_error", "wide", "tokens_huge", "nested", *BOMBS]
+)
 def test_memory_is_bounded(scenario, hostile):
     command = [sys.executable, "-P", "-c", ASK, hostile.url(scenario)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)

@@ -11,7 +11,9 @@ from pkg_lib.core.models import MODELS
 from pkg_lib.generation.prompts import STYLES, TEMPLATES, TURN, delimited, turns
 from pkg_lib.retrieval.columns import COLUMNS
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_prompts.json").read_text("utf8"))["prompts"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_prompts.json").read_text("utf8"))[
+    "prompts"
+]
 PROBLEM = 'def add_one(x_1):\n    """Adds {one} to x_1."""\n'
 CONTEXT = "def plus(a_b):\n    return {1: a_b}"
 
@@ -25,17 +27,29 @@ def test_equals_the_golden_file(golden):
 
 
 def test_the_golden_file_has_every_style_with_and_without_a_context():
-    assert {(g["style"], g["context"]) for g in GOLDEN} == {(s, c) for s in STYLES for c in (True, False)}
+    assert {(g["style"], g["context"]) for g in GOLDEN} == {
+        (s, c) for s in STYLES for c in (True, False)
+    }
 
 
 # The words of the paper's Appendix B, whose white space the two versions print differently.
-MERGE = "integrate their logic directly into the body of the main function, otherwise just ignore them."
+MERGE = (
+    "integrate their logic directly into the body of the main function, otherwise just ignore them."
+)
 TAGS = "You MUST write your solution between [PYTHON] and [/PYTHON]. Your solution MUST be executable.[/INST]"
 PRINTED = [
     ("codellama", True, f"If helper section is useful, {MERGE} {TAGS}"),
-    ("codellama", False, "Please write the python solution inside [PYTHON] and [/PYTHON] tags. [/INST]"),
+    (
+        "codellama",
+        False,
+        "Please write the python solution inside [PYTHON] and [/PYTHON] tags. [/INST]",
+    ),
     ("starcoder2", True, f". If they are useful, {MERGE} ### Response"),
-    ("starcoder2", False, "### Instruction You are a python programmer. Solve the following problem:"),
+    (
+        "starcoder2",
+        False,
+        "### Instruction You are a python programmer. Solve the following problem:",
+    ),
     ("deepseek", True, f".If they are useful, {MERGE} [/INST]"),
     ("deepseek", False, "[INST] You are a python programmer. Solve the following problem:"),
 ]
@@ -74,7 +88,9 @@ def test_a_variant_has_the_same_content_as_the_prompt(style, variant):
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("variant", ["context first", "earlier turn", "no delimiters", "helper section"])
+@pytest.mark.parametrize(
+    "variant", ["context first", "earlier turn", "no delimiters", "helper section"]
+)
 def test_a_variant_without_a_context_is_the_prompt_without_one(style, variant):
     if f"{style}, {variant}" in TEMPLATES:
         assert TEMPLATES[f"{style}, {variant}"](PROBLEM, "") == TEMPLATES[style](PROBLEM, "")
@@ -108,5 +124,7 @@ def test_the_papers_styles_show_a_context_between_delimiters(style):
 
 
 def test_the_stray_quotation_mark_is_all_that_its_variant_leaves_out():
-    prompt, clean = (TEMPLATES[name](PROBLEM, "") for name in ("codellama", "codellama, no stray quote"))
+    prompt, clean = (
+        TEMPLATES[name](PROBLEM, "") for name in ("codellama", "codellama, no stray quote")
+    )
     assert prompt == clean + '"\n        '

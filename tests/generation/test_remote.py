@@ -41,7 +41,12 @@ def describe(tmp_path):
     """Writes the table [stub]."""
 
     def write(url, **fields):
-        about = {"base_url": url, "model": "some-model", "key": "STUB_KEY", "timeout": 60.0} | fields
+        about = {
+            "base_url": url,
+            "model": "some-model",
+            "key": "STUB_KEY",
+            "timeout": 60.0,
+        } | fields
         inner = {name: about.pop(name) for name in ("extra", "budget") if name in about}
         lines = [f"{name} = {json.dumps(value)}" for name, value in about.items()]
         for name, table in inner.items():
@@ -75,7 +80,10 @@ def test_answers_are_kept_with_what_the_server_said(describe, tmp_path):
     for row in lines(tmp_path):
         about = row["meta"]
         assert (about["server_model"], about["fingerprint"]) == ("some-model-served", "fp_1")
-        assert about["usage"] == {"prompt_tokens": row["prompt_tokens"], "new_tokens": len(row["tokens"])}
+        assert about["usage"] == {
+            "prompt_tokens": row["prompt_tokens"],
+            "new_tokens": len(row["tokens"]),
+        }
         assert row["prompt_tokens"] > len(row["tokens"]) > 2 and about["seconds"] < 60
     record = json.loads(next((tmp_path / "results").rglob("revision.json")).read_text())
     assert record["model"] == "some-model" and record["revision"] == row["meta"]["revision"]
@@ -90,8 +98,12 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     run = opened()
     assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
     (row,) = forecast.forecast(Preparer(run), ["None"], set())
-    assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(run, [row], forecast.Rates()).todo == 0
-    with pytest.raises(UserError, match=r"endpoint 'stub': the file .*endpoints.toml does not exist"):
+    assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(
+        run, [row], forecast.Rates()
+    ).todo == 0
+    with pytest.raises(
+        UserError, match=r"endpoint 'stub': the file .*endpoints.toml does not exist"
+    ):
         complete(opened(LIMIT + 1))
 
 
@@ -147,7 +159,9 @@ def test_a_server_that_asks_to_wait_for_a_day_ends_the_run(describe, tmp_path):
     assert len(lines(tmp_path)) == 1 and len(stub.seen) == 2
 
 
-@pytest.mark.parametrize(("header", "least", "most"), [("7", 7, 7), ("soon", 0, 0), ("-3", 0, 0), ("", 0, 0)])
+@pytest.mark.parametrize(
+    ("header", "least", "most"), [("7", 7, 7), ("soon", 0, 0), ("-3", 0, 0), ("", 0, 0)]
+)
 def test_retry_after_in_seconds(header, least, most):
     assert least <= remote._seconds(header) <= most
 
@@ -228,13 +242,21 @@ def test_a_prompt_that_the_server_cannot_take_is_named_when_the_others_are_kept(
     assert len(lines(tmp_path)) == LIMIT - 1 and len(stub.seen) == LIMIT
 
 
-@pytest.mark.parametrize(("fault", "words"), [("401", "401"), ("404", "404"), ("402", "402"), ("422", "422")])
-def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(describe, tmp_path, fault, words):
+@pytest.mark.parametrize(
+    ("fault", "words"), [("401", "401"), ("404", "404"), ("402", "402"), ("422", "422")]
+)
+def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(
+    describe, tmp_path, fault, words
+):
     with Stub(lambda *_: fault) as stub:
         describe(stub.url, concurrency=2)
         with pytest.raises(UserError, match=words) as error:
             complete(opened())
-    assert len(stub.seen) <= 2 + remote.GIVE_UP and KEY not in str(error.value) and "***" in str(error.value)
+    assert (
+        len(stub.seen) <= 2 + remote.GIVE_UP
+        and KEY not in str(error.value)
+        and "***" in str(error.value)
+    )
 
 
 def test_completions_samples_and_seeds(describe, tmp_path):
@@ -246,13 +268,16 @@ def test_completions_samples_and_seeds(describe, tmp_path):
     assert {path for path, *_ in stub.seen} == {"/v1/completions"}
     first = run.tasks[0]
     bodies = sorted(
-        (body["seed"], body["temperature"], body["min_p"], body["max_tokens"]) for *_, body in stub.seen
+        (body["seed"], body["temperature"], body["min_p"], body["max_tokens"])
+        for *_, body in stub.seen
     )
     assert bodies == [(1, 0.8, 0.1, 99)] * 2 + [(2, 0.8, 0.1, 99)] * 2
     assert first.prompt in {body["prompt"] for *_, body in stub.seen}
     assert not any("top_p" in body or "n" in body for *_, body in stub.seen)
     assert run.solutions(names[0])[first.id] == "    return 1\n\n"
-    assert {row["key"] for row in lines(tmp_path)} & {g.key for g in run.completions(names[1]).values()}
+    assert {row["key"] for row in lines(tmp_path)} & {
+        g.key for g in run.completions(names[1]).values()
+    }
     assert run.completions("None") == {} == opened(2).completions(names[0])
 
 
@@ -276,7 +301,9 @@ def test_anthropic_through_its_own_client(describe, tmp_path):
 
     def rule(body):
         refused = "has_close_elements" in body["messages"][0]["content"]
-        return anthropic_answer(body, "" if refused else "text", "refusal" if refused else "max_tokens")
+        return anthropic_answer(
+            body, "" if refused else "text", "refusal" if refused else "max_tokens"
+        )
 
     with Stub(plan, rule) as stub:
         describe(stub.url.removesuffix("/v1"), api="anthropic", concurrency=2)
@@ -376,7 +403,9 @@ def test_a_server_that_is_not_there_or_speaks_no_tls(describe, tmp_path):
             complete(opened())
         describe(stub.url)
     began = time.monotonic()
-    with pytest.raises(UserError, match=r"endpoint stub: http://127.0.0.1.* 20 of 20 prompts have no answer"):
+    with pytest.raises(
+        UserError, match=r"endpoint stub: http://127.0.0.1.* 20 of 20 prompts have no answer"
+    ):
         complete(opened())
     assert lines(tmp_path) == [] and time.monotonic() - began < 20
 
@@ -399,7 +428,9 @@ def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, m
     (line,) = (text for text in out.out.splitlines() if "to complete:" in text)
     assert code == 0 and "10 prompts" in line and "5,120 new tokens" in line and not stub.seen
     dollars = float(line.split(", ")[-1].split()[0])
-    assert 0.512 < dollars < 0.6 and not (tmp_path / "results").exists()  # 5,120 new tokens alone are 0.512
+    assert (
+        0.512 < dollars < 0.6 and not (tmp_path / "results").exists()
+    )  # 5,120 new tokens alone are 0.512
     describe(stub.url)
     assert "price: unknown" in command(monkeypatch, capsys, *words, "--limit", "10")[1].out
 
@@ -409,17 +440,26 @@ def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsy
         describe(stub.url)
         run = opened(8)
         complete(run)
-        same = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "8")
+        same = command(
+            monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "8"
+        )
         assert same[0] == 0 and same[1].out.splitlines()[-1] == "8/8 identical, 0 changed"
-        stub.rule = lambda body: openai_answer(body, "```python\nelse\n```", system_fingerprint="fp_2")
-        code, out = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "5")
+        stub.rule = lambda body: openai_answer(
+            body, "```python\nelse\n```", system_fingerprint="fp_2"
+        )
+        code, out = command(
+            monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "5"
+        )
     *told, last = out.out.splitlines()
     assert code == 0 and last == "0/5 identical, 5 changed" and len(told) == 5
     assert all(
-        "line 2 is 'def f():' in the cache, 'else' live" in line and "fingerprint fp_1 is now fp_2" in line
+        "line 2 is 'def f():' in the cache, 'else' live" in line
+        and "fingerprint fp_1 is now fp_2" in line
         for line in told
     )
-    assert len(opened(8).completions("None")) == 8 and verify.cached_prompts("endpoint:stub", run.results)
+    assert len(opened(8).completions("None")) == 8 and verify.cached_prompts(
+        "endpoint:stub", run.results
+    )
 
 
 def test_a_run_is_judged_and_its_files_bear_the_name(describe, tmp_path):

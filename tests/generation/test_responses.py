@@ -17,7 +17,13 @@ from pkg_lib.core import limits
 from pkg_lib.core.endpoints import Endpoint
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import remote
-from pkg_lib.generation.responses import Fault, answer_bytes, read_answer, read_embeddings, response_bytes
+from pkg_lib.generation.responses import (
+    Fault,
+    answer_bytes,
+    read_answer,
+    read_embeddings,
+    response_bytes,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "responses"
 CODE = "def f():\n    return 1\n"
@@ -80,12 +86,18 @@ ANSWERS = {
     "stop_sequence": (chat(finish="stop_sequence"), CODE),
     "COMPLETE (Cohere)": (chat(finish="COMPLETE"), CODE),
     "tool_calls without text": (chat(None, "tool_calls"), ""),
-    "reasoning_content (vLLM)": (chat(message={"content": CODE, "reasoning_content": "draft"}), CODE),
+    "reasoning_content (vLLM)": (
+        chat(message={"content": CODE, "reasoning_content": "draft"}),
+        CODE,
+    ),
     "reasoning (OpenRouter)": (chat(message={"content": CODE, "reasoning": "draft"}), CODE),
     "reasoning alone": (chat(message={"content": None, "reasoning_content": "draft"}), ""),
     "parts": (parts(text_part("a"), text_part("b")), "ab"),
     "parts with thinking": (parts(THINKING, text_part(CODE)), CODE),
-    "parts with reasoning that has a text": (parts(text_part("draft", "reasoning"), text_part("b")), "b"),
+    "parts with reasoning that has a text": (
+        parts(text_part("draft", "reasoning"), text_part("b")),
+        "b",
+    ),
     "parts that are strings": (parts("a", "b"), "ab"),
     "parts without a type": (parts({"text": "a"}), "a"),
     "output_text": (parts(text_part("a", "output_text")), "a"),
@@ -101,7 +113,10 @@ ANSWERS = {
     "an id that is a number": (chat(id=7), CODE),
     "an id that is a list": (chat(id=[1]), CODE),
     "an id of 100,000 characters": (chat(id="i" * 100_000), CODE),
-    "log probabilities": (chat(choice={"logprobs": {"content": [{"logprob": -9999.0}] * 500}}), CODE),
+    "log probabilities": (
+        chat(choice={"logprobs": {"content": [{"logprob": -9999.0}] * 500}}),
+        CODE,
+    ),
     "two choices": (
         chat(choices=[*json.loads(chat("a"))["choices"], *json.loads(chat("b"))["choices"]]),
         "a",
@@ -111,7 +126,9 @@ ANSWERS = {
     "a second choice that is broken": (chat(choices=[choice("a", 0), {"index": 1}, None]), "a"),
     "an index that is no number": (chat(choices=[choice("a", "x"), choice("b", [])]), "a"),
     "20 log probabilities for each token": (
-        chat(choice={"logprobs": {"content": [{"token": "x", "top_logprobs": [LIKELY] * 20}] * MOST}}),
+        chat(
+            choice={"logprobs": {"content": [{"token": "x", "top_logprobs": [LIKELY] * 20}] * MOST}}
+        ),
         CODE,
     ),
     "a text of brackets alone": (chat("[" * BIG), "[" * BIG),
@@ -152,7 +169,9 @@ FAULTS = {
     "a part whose text is missing": parts({"type": "text"}),
     "a part that is a number": parts(7),
     "more parts than are read": parts(*[{"type": "x"}] * (limits.MAX_PARTS + 1)),
-    "an error in the choice with index 0": chat(choices=[choice("b", 1), choice("a", 0) | {"error": ERROR}]),
+    "an error in the choice with index 0": chat(
+        choices=[choice("b", 1), choice("a", 0) | {"error": ERROR}]
+    ),
     "choices empty": chat(choices=[]),
     "choices missing": without(chat(), "choices"),
     "choices null": chat(choices=None),
@@ -208,7 +227,9 @@ def ask(server: Stub, body: bytes, api="openai", **fields) -> remote.Reply:
     endpoint = Endpoint("stub", url, "m", api=api, **fields)
     replies: list[remote.Reply] = []
     backend = remote.RemoteBackend(endpoint, True, MOST, lambda: (0, 0))
-    backend.generate([Request("HumanEval/0", "write f " * 10, "f")], lambda reply, *_: replies.append(reply))
+    backend.generate(
+        [Request("HumanEval/0", "write f " * 10, "f")], lambda reply, *_: replies.append(reply)
+    )
     return replies[0]
 
 
@@ -265,7 +286,10 @@ def test_how_an_answer_ended_and_what_the_server_calls_itself(server):
     assert ask(server, ANSWERS["plain"][0]).finish == "end"
     for name in ("refused in its own field", "refused in a part"):
         assert ask(server, ANSWERS[name][0]).about["refusal"] == "no"
-    assert ask(server, ANSWERS["content filter with half a text"][0]).about["refusal"] == "content_filter"
+    assert (
+        ask(server, ANSWERS["content filter with half a text"][0]).about["refusal"]
+        == "content_filter"
+    )
     about = ask(server, chat(model="m\x1b[31m\ud800" + "x" * 10**5, id={"a": 1})).about
     assert about["server_model"].isprintable() and len(about["server_model"]) <= limits.MAX_LABEL
     assert "id" not in about
@@ -299,7 +323,9 @@ COUNTS = [
 def test_counts_of_tokens_are_recorded_where_they_are_plausible(prompt, new, recorded, server):
     reply = ask(server, chat(usage={"prompt_tokens": prompt, "completion_tokens": new}))
     assert reply.raw == CODE and ("usage" in reply.about) is recorded
-    assert (reply.prompt_tokens, len(reply.tokens)) == ((int(prompt), int(new)) if recorded else (0, 0))
+    assert (reply.prompt_tokens, len(reply.tokens)) == (
+        (int(prompt), int(new)) if recorded else (0, 0)
+    )
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": -(10**9), "completion_tokens": -5}, None, {}])
@@ -333,7 +359,10 @@ def test_given_inputs_are_stored_as_sent(name, server):
 def test_only_the_key_itself_is_replaced(server, monkeypatch):
     key = "sk-a/b\"c'0123456789"
     monkeypatch.setenv("STUB_KEY", key)
-    assert ask(server, chat(f"<{key}> {key[:-1]} sk-a"), key="STUB_KEY").raw == f"<***> {key[:-1]} sk-a"
+    assert (
+        ask(server, chat(f"<{key}> {key[:-1]} sk-a"), key="STUB_KEY").raw
+        == f"<***> {key[:-1]} sk-a"
+    )
     assert ask(server, chat("a\x00***"), key="STUB_KEY").raw == "a\x00***"
     for told in (key, json.dumps(key).replace("/", "\\/")):
         with pytest.raises(UserError) as fault:
@@ -345,7 +374,9 @@ def test_only_the_key_itself_is_replaced(server, monkeypatch):
 def test_a_key_that_may_stand_in_any_text_is_refused(key, monkeypatch):
     monkeypatch.setattr(remote.os, "environ", {"STUB_KEY": key})
     with pytest.raises(UserError, match="STUB_KEY"):
-        remote.RemoteBackend(Endpoint("stub", "http://h/v1", "m", key="STUB_KEY"), True, 1, lambda: (0, 0))
+        remote.RemoteBackend(
+            Endpoint("stub", "http://h/v1", "m", key="STUB_KEY"), True, 1, lambda: (0, 0)
+        )
 
 
 def message(content, stop="end_turn", **more) -> bytes:
@@ -357,11 +388,20 @@ def message(content, stop="end_turn", **more) -> bytes:
 
 MESSAGES = {
     "text": (message([text_part(CODE)]), CODE),
-    "thinking": (message([{"type": "thinking", "thinking": "hm", "signature": "s"}, text_part(CODE)]), CODE),
-    "redacted thinking": (message([{"type": "redacted_thinking", "data": "x"}, text_part("a")]), "a"),
+    "thinking": (
+        message([{"type": "thinking", "thinking": "hm", "signature": "s"}, text_part(CODE)]),
+        CODE,
+    ),
+    "redacted thinking": (
+        message([{"type": "redacted_thinking", "data": "x"}, text_part("a")]),
+        "a",
+    ),
     "no blocks": (message([]), ""),
     "a refusal": (message([], "refusal"), ""),
-    "a tool": (message([{"type": "tool_use", "id": "t", "name": "n", "input": {}}], "tool_use"), ""),
+    "a tool": (
+        message([{"type": "tool_use", "id": "t", "name": "n", "input": {}}], "tool_use"),
+        "",
+    ),
     "cut": (message([text_part("a")], "max_tokens"), "a"),
     "window": (message([text_part("a")], "model_context_window_exceeded"), "a"),
     "stop sequence": (message([text_part("a")], "stop_sequence"), "a"),
@@ -391,7 +431,12 @@ def test_the_text_of_a_continuation():
         return read_answer(body, "openai", False, "p", MOST).text
 
     assert read({"text": CODE}) == CODE and read({"text": None}) == ""
-    for choice in ({}, {"text": 7}, {"message": {"content": CODE}}, {"text": "a", "finish_reason": "abort"}):
+    for choice in (
+        {},
+        {"text": 7},
+        {"message": {"content": CODE}},
+        {"text": "a", "finish_reason": "abort"},
+    ):
         with pytest.raises(Fault):
             read(choice)
 
@@ -444,7 +489,9 @@ BROKEN_VECTORS = {
     "not base64": vectors("!!!", packed(1, 0)),
     "half a number": vectors(base64.b64encode(b"abc").decode(), packed(1, 0)),
     "NaN in base64": vectors(packed(float("nan"), 0), packed(1, 0)),
-    "too many numbers": vectors([1] * (limits.MAX_DIMENSIONS + 1), [1] * (limits.MAX_DIMENSIONS + 1)),
+    "too many numbers": vectors(
+        [1] * (limits.MAX_DIMENSIONS + 1), [1] * (limits.MAX_DIMENSIONS + 1)
+    ),
     "an error": json.dumps({"error": ERROR}).encode(),
     "no data": b"{}",
 }

@@ -40,7 +40,9 @@ def _bodies(inner: st.SearchStrategy) -> st.SearchStrategy:
     return st.lists(st.one_of(st.sampled_from(SIMPLE), compound), min_size=1, max_size=3)
 
 
-bodies = st.recursive(st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2), _bodies, max_leaves=14)
+bodies = st.recursive(
+    st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2), _bodies, max_leaves=14
+)
 
 
 @dataclass
@@ -55,7 +57,9 @@ class Expected:
     count: int = 0
 
 
-def render(body: list, out: Expected, depth: int = 0, blocks: list | None = None, parent: int = 0) -> int:
+def render(
+    body: list, out: Expected, depth: int = 0, blocks: list | None = None, parent: int = 0
+) -> int:
     """Writes a body and returns its last line; `blocks` are those of the innermost function around it."""
     blocks, last = [] if blocks is None else blocks, 0
     for item in body:

@@ -58,7 +58,9 @@ def load(place):
 
 def contents(place) -> tuple[list, list]:
     """All nodes but for the vectors, and all edges."""
-    nodes = asked(place, "MATCH (n:PKGNode) RETURN n.id, n.type, n.document, n.parent, n.text ORDER BY n.id")
+    nodes = asked(
+        place, "MATCH (n:PKGNode) RETURN n.id, n.type, n.document, n.parent, n.text ORDER BY n.id"
+    )
     return nodes, sorted(
         asked(place, "MATCH (a:PKGNode)-[e]->(b:PKGNode) RETURN a.number, b.number, type(e)")
     )
@@ -129,12 +131,16 @@ def test_names_and_code_are_never_part_of_a_query(place, evil):
     graph = build([Document(evil, code)], {"corpus": evil})
     assert graph.of_type(1).size == 1
     save(place, graph, evil)
-    assert same_graph(load(f"{place}/{evil}"), graph) and same_graph(load(f"{place}/other"), build([B]))
+    assert same_graph(load(f"{place}/{evil}"), graph) and same_graph(
+        load(f"{place}/other"), build([B])
+    )
     assert len(contents(place)[0]) == len(graph) + len(build([B]))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.97])
-def test_a_broken_connection_leaves_half_a_graph_that_the_next_run_completes(place, share, monkeypatch):
+def test_a_broken_connection_leaves_half_a_graph_that_the_next_run_completes(
+    place, share, monkeypatch
+):
     monkeypatch.setitem(bolt.LIMITS, "max_transaction_retry_time", 0.1)
     graph = build([Document(str(n), f"{A.text}    return {n}\n") for n in range(150)])
     with cut_after(place, 10**9) as (whole, left):
@@ -176,7 +182,9 @@ def test_200_queries_find_the_same_as_in_the_folder(place, textbook, tmp_path):
     assert len(queries) == 200
     for unit, index in (("function", "flat"), ("block", "flat"), ("function", "hnsw")):
         here = list(search(str(tmp_path), queries, WordEmbedder(), unit, index))
-        assert len(here) > 1900 and here == list(search(place, queries, WordEmbedder(), unit, index))
+        assert len(here) > 1900 and here == list(
+            search(place, queries, WordEmbedder(), unit, index)
+        )
 
 
 def test_the_queries_of_the_notebook_run(place, textbook):
@@ -213,8 +221,14 @@ def call(monkeypatch, capsys):
 def test_the_command_line(place, call, tmp_path, monkeypatch):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(B.text)
-    code, out, _ = call("graph", f"source:{tmp_path}/src", "--store", place, "--output", tmp_path / "g")
-    assert code == 0 and f"saved: the graph source:{tmp_path}/src in {place}" in out and PASSWORD not in out
+    code, out, _ = call(
+        "graph", f"source:{tmp_path}/src", "--store", place, "--output", tmp_path / "g"
+    )
+    assert (
+        code == 0
+        and f"saved: the graph source:{tmp_path}/src in {place}" in out
+        and PASSWORD not in out
+    )
     ours, embedded = (call("search", where, "print y") for where in (place, tmp_path / "g"))
     assert ours == embedded and ours[0] == 0 and "def g(x):" in ours[1]
     assert call("search", place, "x", "--unit", "leaf")[0] == 2

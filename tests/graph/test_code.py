@@ -50,7 +50,9 @@ def test_textbook_and_standard_library_agree_with_symtable(textbook):
                 around = f.blocks[b.parent] if b.parent >= 0 else f
                 inside = b.parent == 0 or around.first < b.first
                 assert inside and around.first <= b.first <= b.last <= around.last
-            assert {b.parent for b in f.blocks[:1]} <= {-1} and all(b.parent >= 0 for b in f.blocks[1:])
+            assert {b.parent for b in f.blocks[:1]} <= {-1} and all(
+                b.parent >= 0 for b in f.blocks[1:]
+            )
 
 
 CASES = {

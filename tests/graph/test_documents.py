@@ -26,9 +26,27 @@ from pkg_lib.graph.text.documents import (
     tree,
 )
 
-AWKWARD = ["", "a.b", "a/b", "[0]", "0", '"', "'", "~", "~1", "~4", " ; value = ", "true", "null", "[]", "{}"]
+AWKWARD = [
+    "",
+    "a.b",
+    "a/b",
+    "[0]",
+    "0",
+    '"',
+    "'",
+    "~",
+    "~1",
+    "~4",
+    " ; value = ",
+    "true",
+    "null",
+    "[]",
+    "{}",
+]
 AWKWARD += ["-1.5e3", "\n"]
-texts = st.one_of(st.sampled_from(AWKWARD), st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
+texts = st.one_of(
+    st.sampled_from(AWKWARD), st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+)
 primitives = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts
 )
@@ -98,7 +116,15 @@ def test_the_payload_is_the_papers():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("1", '"1"'), (1, "1"), (1.0, "1.0"), ("true", '"true"'), (True, "true"), ("", ""), ([], "[]")],
+    [
+        ("1", '"1"'),
+        (1, "1"),
+        (1.0, "1.0"),
+        ("true", '"true"'),
+        (True, "true"),
+        ("", ""),
+        ([], "[]"),
+    ],
 )
 def test_values_of_other_types_look_different(value, text):
     assert serialize("p", value) == f"path = p ; value = {text}"
@@ -129,7 +155,9 @@ def test_the_deepest_json_goes_through():
     assert len(tree(value)) == MAX_DEPTH and same(rebuild(leaves(value)), value)
 
 
-DOCUMENTS = [Document(name, "", "text") for name in ("one", "bad", "empty", "left out", "deep", "two")]
+DOCUMENTS = [
+    Document(name, "", "text") for name in ("one", "bad", "empty", "left out", "deep", "two")
+]
 STRUCTURED = [
     Structured("two", {"a": {"b": [1, {}]}}),
     Structured("one", {"a": "first", "c": True}),
@@ -152,7 +180,10 @@ def test_the_graph_of_several_documents(tmp_path):
     assert not graph.first.any() and not graph.last.any()
     inside = np.flatnonzero(graph.document == 5)
     assert list(graph.subgraph(int(inside[0]))) == inside.tolist()
-    assert rebuild(graph.payloads(v for v in inside if graph.type[v] == PATHVALUE)) == STRUCTURED[0].value
+    assert (
+        rebuild(graph.payloads(v for v in inside if graph.type[v] == PATHVALUE))
+        == STRUCTURED[0].value
+    )
     names = ("no JSON", "nothing in it", "not structured", "nested too deep")
     assert [d for d, _ in graph.skipped] == ["bad", "empty", "left out", "deep"]
     assert reasons(graph.skipped) == dict.fromkeys(names, 1)

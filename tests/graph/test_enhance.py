@@ -70,7 +70,9 @@ def test_functions_of_the_textbook(textbook):
     assert len(holes) > 100 and set(skipped) == {"has a docstring", "same text as another"}
     for sha, (node, place) in holes.items():
         assert digest(graph.payload(node)) == sha and place.payload == graph.payload(node)
-        new, old = (ast.parse(textwrap.dedent(t)).body[0] for t in (place.fill("Does it."), place.payload))
+        new, old = (
+            ast.parse(textwrap.dedent(t)).body[0] for t in (place.fill("Does it."), place.payload)
+        )
         assert ast.get_docstring(new, clean=False) == "Does it." and ast.get_docstring(old) is None
         del new.body[0]
         assert ast.dump(new) == ast.dump(old)
@@ -100,7 +102,11 @@ DOCTEST = "Gives the 'mean'\n\n    >>> f([1])\n    1.0"
         ("The mean.\n    and\n    and\n    and", "end", "rejected: repeats itself"),
         # A text that ran into its length is cut back.
         ("The mean of all. It is taken over the", "length", "The mean of all."),
-        ("The mean.\n    Parameters are\n    the it", "length", "The mean.\n    Parameters are\n    "),
+        (
+            "The mean.\n    Parameters are\n    the it",
+            "length",
+            "The mean.\n    Parameters are\n    ",
+        ),
         ("The mean of all the", "length", "rejected: no end"),
         ('The mean of all the"""', "length", "The mean of all the"),
     ],
@@ -158,11 +164,20 @@ def rows_of(corpus, results) -> list:
 def test_a_run_and_its_log(corpus, tmp_path):
     backend = table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
-    expected = {"asked": 3, "accepted": 2, "rejected": {"empty": 1}, "functions": 5, "without_docstring": 3}
+    expected = {
+        "asked": 3,
+        "accepted": 2,
+        "rejected": {"empty": 1},
+        "functions": 5,
+        "without_docstring": 3,
+    }
     expected |= {"tokens": 8, "prompt_tokens": 36}
     expected |= {"not_asked": {"has a docstring": 1, "same text as another": 1}}
     assert {name: log[name] for name in expected} == expected
-    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [3, 1]  # the rejected is asked again
+    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [
+        3,
+        1,
+    ]  # the rejected is asked again
     asked = [named(request) for request in backend.asked]
     assert sorted(asked) == ["empty", "empty", "mean", "size"] and asked[-1] == "empty"
     (path,) = tmp_path.glob("enhanced/*/*.log.json")
@@ -179,7 +194,9 @@ def test_a_run_resumes_and_what_is_stored_is_judged_again(corpus, tmp_path):
     backend, again = table(), table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
     whole = path.read_text()
-    assert len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(whole.splitlines()) == 4
+    assert (
+        len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(whole.splitlines()) == 4
+    )
     path.write_text(whole.replace('"reason": "empty"', '"reason": ""'))
     assert enhancer.enhance(corpus, MODEL, 9, tmp_path, again) == log and again.asked == []
     assert path.read_text() == whole
@@ -222,7 +239,9 @@ def test_the_family_of_a_model(model, family):
     assert enhance.fim_of(model, lambda texts: {*texts} & {*codegemma}) == enhance.FAMILIES[family]
 
 
-@pytest.mark.parametrize("model", ["hf:someone/other", "path:/models/starcoder2", "endpoint:starcoder2"])
+@pytest.mark.parametrize(
+    "model", ["hf:someone/other", "path:/models/starcoder2", "endpoint:starcoder2"]
+)
 def test_a_model_without_the_tokens_is_refused(model):
     with pytest.raises(UserError, match="no fill-in-the-middle tokens"):
         enhance.fim_of(model, lambda texts: {*QWEN[:2]})
@@ -258,11 +277,17 @@ def test_enhanced_payloads_lie_beside_the_graph(corpus, tmp_path):
 
 def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder, monkeypatch):
     graph, rows = graph_and_rows(corpus, tmp_path)
-    tasks = [Task("T/0", "x", "many bananas", "size", "", ""), Task("T/1", "x", "told", "told", "", "")]
+    tasks = [
+        Task("T/0", "x", "many bananas", "size", "", ""),
+        Task("T/1", "x", "told", "told", "", ""),
+    ]
     frame = enhancer.retrieval_change(graph, rows, tasks, embedder)
     assert [graph.where(v) for v in frame["after"]] == ["b.py:2-3", "a.py:5-6"]
     assert list(frame["before"] != frame["after"]) == [True, False]
-    assert list(frame["defines_before"]) == [False, True] and list(frame["defines_after"]) == [True, True]
+    assert list(frame["defines_before"]) == [False, True] and list(frame["defines_after"]) == [
+        True,
+        True,
+    ]
     assert list(frame["enhanced"]) == [True, False]
     same = enhancer.retrieval_change(graph, [], tasks, embedder)
     assert not same["enhanced"].any() and (same["before"] == same["after"]).all()
@@ -270,7 +295,13 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder, monkeypatch):
     # Over a benchmark, kept beside the docstrings.
     monkeypatch.setattr(enhancer, "load_benchmark", lambda name: tasks)
     log = enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
-    counts = {"tasks": 2, "top1_changed": 1, "top1_enhanced": 1, "defines_before": 1, "defines_after": 2}
+    counts = {
+        "tasks": 2,
+        "top1_changed": 1,
+        "top1_enhanced": 1,
+        "defines_before": 1,
+        "defines_after": 2,
+    }
     assert {name: log[name] for name in counts} == counts and log["mean_cosine_rise"] > 0
     with pytest.raises(UserError, match="no docstrings of qwen"):
         enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path / "nowhere", embedder)

@@ -53,7 +53,11 @@ BAD = [
     Document("python 2", PYTHON2),
     Document("empty", ""),
     Document("prose", "No code.", kind="answer"),
-    Document("answer", "```python\ndef e(\n```\n\n```python\ndef good():\n    if x: pass\n```\n", "answer"),
+    Document(
+        "answer",
+        "```python\ndef e(\n```\n\n```python\ndef good():\n    if x: pass\n```\n",
+        "answer",
+    ),
 ]
 
 
@@ -63,7 +67,10 @@ def test_what_is_skipped_stands_by_reason():
     assert account.balanced, account
     assert (account.functions, account.implementations, account.blocks) == (10, 3, 4)
     assert (account.documents, account.skipped.total(), account.lost.total()) == (8, 6, 7)
-    assert (account.lost["does not parse: UnicodeEncodeError"], account.lost["no Python code"]) == (1, 0)
+    assert (account.lost["does not parse: UnicodeEncodeError"], account.lost["no Python code"]) == (
+        1,
+        0,
+    )
     assert "1 source does not parse (UnicodeEncodeError)" in str(account)
 
 

@@ -9,7 +9,17 @@ from hypothesis import given
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.code import split_lines
-from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, HAS_BLOCK, HAS_IMPL, IMPL, NAME, PARENT, PKG, build
+from pkg_lib.graph.schema import (
+    BLOCK,
+    EDGE_TYPES,
+    HAS_BLOCK,
+    HAS_IMPL,
+    IMPL,
+    NAME,
+    PARENT,
+    PKG,
+    build,
+)
 
 from .source_trees import Expected, bodies, render, same_graph
 
@@ -40,7 +50,12 @@ def check(graph: PKG, documents: list[Document]) -> None:
     assert len(edges) == graph.edges.num_rows
     expected, impl = set(), -1
     for v, payload in enumerate(graph.payloads(range(len(graph)))):
-        kind, first, last, parent = graph.type[v], graph.first[v], graph.last[v], int(graph.parent[v])
+        kind, first, last, parent = (
+            graph.type[v],
+            graph.first[v],
+            graph.last[v],
+            int(graph.parent[v]),
+        )
         if kind == NAME:
             assert parent == -1 and (graph.type[v + 1], graph.parent[v + 1]) == (IMPL, v)
             assert (graph.first[v + 1], graph.last[v + 1]) == (first, last)
@@ -52,7 +67,9 @@ def check(graph: PKG, documents: list[Document]) -> None:
         else:
             assert kind == BLOCK and impl <= parent < v and (parent == impl) == (v == impl + 1)
             assert graph.first[parent] + (parent != impl + 1) <= first <= last <= graph.last[parent]
-            expected |= {(impl, v, HAS_BLOCK)} | ({(parent, v, PARENT)} if parent != impl else set())
+            expected |= {(impl, v, HAS_BLOCK)} | (
+                {(parent, v, PARENT)} if parent != impl else set()
+            )
     assert edges == expected
     below = nx.DiGraph(zip(graph.parent.tolist(), range(len(graph)), strict=True))
     for v in range(len(graph)):
@@ -134,7 +151,9 @@ def test_what_does_not_parse_is_named(text, kind, why):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_end_as_pythons_do(end):
-    assert build([Document("d", NESTED.replace("\n", end))]).payload(1) == "\n".join(NESTED.split("\n")[3:13])
+    assert build([Document("d", NESTED.replace("\n", end))]).payload(1) == "\n".join(
+        NESTED.split("\n")[3:13]
+    )
     separators = "def f():\n    x = '\x0c\x1c\u2028'\n    if x:\n        pass\n"
     assert build([Document("d", separators)]).payload(3) == "    if x:\n        pass"
 
@@ -143,7 +162,9 @@ def test_lines_end_as_pythons_do(end):
 def test_the_same_graph_with_two_processes(monkeypatch, size):
     monkeypatch.setattr("pkg_lib.graph.nodes.CHUNK_CHARS", size)
     documents = [Document("bad", "def"), Document("a", NESTED), Document("none", "", kind="answer")]
-    documents += [Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)]
+    documents += [
+        Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)
+    ]
     documents.append(Document("b", NESTED))
     assert same_graph(build(documents, {"a": "b"}, processes=2), build(documents, {"a": "b"}))
     with pytest.raises(UserError, match="processes = 0: give 1 or more"):

@@ -18,7 +18,9 @@ from pkg_lib.graph.text.rst import Event
 from pkg_lib.graph.text.structure import cut, events, split_long, structured, title_of
 
 KINDS = {".rst": "rst", ".md": "markdown", ".html": "html", ".docstring": "docstring"}
-GOLDEN = [p for p in sorted((ROOT / "tests" / "data" / "structured").iterdir()) if p.suffix in KINDS]
+GOLDEN = [
+    p for p in sorted((ROOT / "tests" / "data" / "structured").iterdir()) if p.suffix in KINDS
+]
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
@@ -39,7 +41,11 @@ TOO_DEEP = "nested too deep: more than the parser takes"
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
-        ("A title\n\nOne\nline.\n\n  \nTwo.", "text", {"A title": {"explanation": ["One\nline.", "Two."]}}),
+        (
+            "A title\n\nOne\nline.\n\n  \nTwo.",
+            "text",
+            {"A title": {"explanation": ["One\nline.", "Two."]}},
+        ),
         ("Only this.", "text", {"explanation": "Only this."}),
         (".. a comment\n\n.. toctree::\n\n   a\n", "rst", "nothing in it"),
         ("", "markdown", "nothing in it"),
@@ -57,7 +63,9 @@ def test_short_texts_and_what_gives_no_json(text, kind, expected):
 
 
 def test_an_unknown_structurer():
-    with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"):
+    with pytest.raises(
+        UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"
+    ):
         structured([Document("d", "")], "nosuch")
 
 
@@ -86,7 +94,16 @@ Title
 
 def test_broken_restructuredtext_keeps_its_words():
     text = str(outcome(BROKEN, "rst"))
-    for word in ("role", "broken", "argument", "Inside it.", "missing", "PyX", "Title in a quote", "a b"):
+    for word in (
+        "role",
+        "broken",
+        "argument",
+        "Inside it.",
+        "missing",
+        "PyX",
+        "Title in a quote",
+        "a b",
+    ):
         assert word in text
 
 
@@ -99,7 +116,12 @@ def test_no_word_of_a_docstring_is_lost(chosen):
     """Every word of the text is in the JSON or is a section's title, whatever the layout."""
     sections = read("\n".join(chosen))
     text = " ".join(row[-1].lower() for row in tree(sections))
-    words = set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {"param", "rtype", "args", "returns"}
+    words = set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {
+        "param",
+        "rtype",
+        "args",
+        "returns",
+    }
     assert all(word in text for word in words), (chosen, sections)
 
 
@@ -110,7 +132,9 @@ def test_titles_twice_and_reserved():
 
 
 def test_only_the_paragraph_before_the_code_explains_it():
-    stream = [Event(*pair.split()) for pair in ("text p1", "text p2", "code c1", "code c2", "text p3")]
+    stream = [
+        Event(*pair.split()) for pair in ("text p1", "text p2", "code c1", "code c2", "text p3")
+    ]
     stream += [Event("heading", "H", 1), Event("code", "c3"), Event("term", "t")]
     assert compose(stream) == {
         "explanation": ["p1", "p3"],
@@ -121,7 +145,11 @@ def test_only_the_paragraph_before_the_code_explains_it():
 
 pieces = st.one_of(
     st.tuples(st.just("heading"), st.text("AB", max_size=2), st.integers(1, 6)),
-    st.tuples(st.sampled_from(["text", "code", "term"]), st.text("abc", min_size=1, max_size=3), st.just(0)),
+    st.tuples(
+        st.sampled_from(["text", "code", "term"]),
+        st.text("abc", min_size=1, max_size=3),
+        st.just(0),
+    ),
 )
 
 

@@ -39,7 +39,11 @@ def test_the_prompt_names_and_truncates_the_files():
 
 def test_records_by_path_and_by_file_name():
     extraction = after([record("./src/a/../a/Cart.java"), record("Order.java", "Order", [])])
-    assert list(extraction.records) == list(BATCH) and extraction.by_name == 1 and not extraction.faults
+    assert (
+        list(extraction.records) == list(BATCH)
+        and extraction.by_name == 1
+        and not extraction.faults
+    )
     assert extraction.records[BATCH[0]].dependencies == ("Order",)
     assert extraction.skipped == [] and extraction.success_rate == 1.0
 
@@ -90,14 +94,24 @@ def test_files_of_one_name_are_all_processed_when_one_is_named(named, identified
 
 def test_good_records_count_among_faults_and_in_a_fence():
     good = record(BATCH[1], "Order", ["Cart", 3, " Cart "])
-    results = [7, record("X.java"), good, record(BATCH[1]), record(BATCH[0]) | {"dependencies": "Order"}]
+    results = [
+        7,
+        record("X.java"),
+        good,
+        record(BATCH[1]),
+        record(BATCH[0]) | {"dependencies": "Order"},
+    ]
     fenced = f"Here it is:\n```json\n{json.dumps({'results': results})}\n```"
     extraction = after(fenced)
     assert {path: r.dependencies for path, r in extraction.records.items()} == {
         BATCH[1]: ("Cart",),
         BATCH[0]: (),
     }
-    assert extraction.faults == {"no object": 1, "names a file not in the batch": 1, "names a file again": 1}
+    assert extraction.faults == {
+        "no object": 1,
+        "names a file not in the batch": 1,
+        "names a file again": 1,
+    }
 
 
 KEYS = st.sampled_from(["results", "file_path", "class_name", "dependencies"])
@@ -163,5 +177,7 @@ def test_the_graph_holds_extracted_classes_only_and_of_two_the_first(asked):
     assert {n.name: n.path for n in graph.nodes.values()} == {n: f"s/{n}.java" for n in "ABCD"}
     assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")}
     assert graph.edge_counts() == {"depends_on": 3} and len(extraction.dependencies) == 8
-    twice = after([record("a/X.java", "X", []), record("b/X.java", "X", [])], ["a/X.java", "b/X.java"])
+    twice = after(
+        [record("a/X.java", "X", []), record("b/X.java", "X", [])], ["a/X.java", "b/X.java"]
+    )
     assert len(twice.records) == 2 and twice.graph().nodes["X"].path == "a/X.java"

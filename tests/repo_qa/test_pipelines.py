@@ -10,7 +10,14 @@ from pkg_lib.data.questions import Question
 from pkg_lib.graph.types.java import facts_of
 from pkg_lib.graph.types.resolve import graph_of, published
 from pkg_lib.papers.dkb.measurement import reached_types, scores
-from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, Budget, ContextPart, Gathered, Pipeline, RankedText
+from pkg_lib.papers.dkb.pipelines import (
+    CHUNKS_ALONE,
+    Budget,
+    ContextPart,
+    Gathered,
+    Pipeline,
+    RankedText,
+)
 from pkg_lib.papers.dkb.splitter import chunks_of
 
 TEXTS = {
@@ -28,7 +35,9 @@ QUESTION = Question("Q", "who uses Impl?", ("Impl", "Web", "Store", "Job"), "ups
 
 def ranked(*order):
     chunks = {c.id: c for path, text in TEXTS.items() for c in chunks_of(path, text)}
-    return RankedText(TEXTS, chunks, {"Q": [(f"{name}.java#0", 1 - i / 10) for i, name in enumerate(order)]})
+    return RankedText(
+        TEXTS, chunks, {"Q": [(f"{name}.java#0", 1 - i / 10) for i, name in enumerate(order)]}
+    )
 
 
 def dkb(*order, **options):
@@ -57,7 +66,9 @@ def test_no_graph_of_a_size_takes_as_many_chunks_as_fit():
     order = ("Impl", "Web", "Job")
     lengths = [len(no_graph(*order, k=k).text) + 1 for k in (1, 2, 3)]
     for size, count in ((1, 1), (lengths[0], 1), (lengths[1] - 1, 1), (lengths[1], 2), (10_000, 3)):
-        assert ranked(*order).fitting("Q", size) == len(no_graph(*order, counts={"Q": count})) == count
+        assert (
+            ranked(*order).fitting("Q", size) == len(no_graph(*order, counts={"Q": count})) == count
+        )
 
 
 def test_dkb_goes_both_ways_and_through_interfaces():
@@ -65,7 +76,10 @@ def test_dkb_goes_both_ways_and_through_interfaces():
     assert listed(context) == {"Impl", "Api", "Store", "Web"}
     assert paths(context) == ["Impl.java", "Api.java", "Store.java", "Web.java"]
     assert "\n[ONTOLOGY INFO]: Impl implements Api. Checking consumers of Api...\n" in context.text
-    assert " - [INJECTS/USES] -> Api (implements)\n - [INJECTS/USES] -> Store (injects)\n" in context.text
+    assert (
+        " - [INJECTS/USES] -> Api (implements)\n - [INJECTS/USES] -> Store (injects)\n"
+        in context.text
+    )
     assert " - [USED BY] <- Web (uses (via interface))\n" in context.text
     assert listed(dkb("Impl", interfaces=False)) == {"Impl", "Api", "Store"}
 
@@ -104,13 +118,19 @@ def test_excerpts_that_are_chosen_by_the_question(nearest, order):
 def test_evidence_by_hand():
     chunks = no_graph("Impl", "Store", k=2)
     assert reached_types(GRAPH, chunks, "source") == {"Impl", "Store", "Store.Row"}
-    assert scores(GRAPH, QUESTION, chunks, "source") == {"recall": 0.5, "precision": 1.0}  # Row as Store
+    assert scores(GRAPH, QUESTION, chunks, "source") == {
+        "recall": 0.5,
+        "precision": 1.0,
+    }  # Row as Store
     assert reached_types(GRAPH, chunks, "named") == {"Impl", "Api", "Store", "Store.Row"}
     assert scores(GRAPH, QUESTION, chunks, "named")["precision"] == pytest.approx(2 / 3)
     assert pd.isna(scores(GRAPH, QUESTION, Gathered(), "source")["precision"])
     context = dkb("Impl", budget=Budget(total=330))
     assert "// Web.java" not in context.text
-    assert [scores(GRAPH, QUESTION, context, r)["recall"] for r in ("source", "listed")] == [0.25, 0.75]
+    assert [scores(GRAPH, QUESTION, context, r)["recall"] for r in ("source", "listed")] == [
+        0.25,
+        0.75,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +149,9 @@ def difference(a, b):
 
 def test_paired_by_hand():
     d = difference([1.0, 1.0, 1.0, 1.0, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5])
-    assert d.n == 5 and d.value == pytest.approx(0.4) and d.p == 2 / 16  # a difference of 0 says nothing
+    assert (
+        d.n == 5 and d.value == pytest.approx(0.4) and d.p == 2 / 16
+    )  # a difference of 0 says nothing
     assert 0 < d.low < 0.4 < d.high <= 0.5
     assert difference([1.0, 0.0], [0.0, 1.0]).p == 1.0 and difference([1.0], [1.0]).p == 1.0
     assert difference([None, 1.0], [0.0, 0.0]).n == 1 and difference([], []).n == 0

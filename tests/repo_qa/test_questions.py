@@ -28,9 +28,18 @@ def test_the_shop_has_fifteen_questions_whose_types_all_exist():
         ("[]", "questions: Input should be a valid list"),
         ("questions: []", "questions: List should have at least 1 item"),
         ("questions: [{id: a, question: b}]", "questions 1 needs: Field required"),
-        ("questions: [{id: a, question: b, needs: []}]", "questions 1 needs: Tuple should have at least 1"),
-        ("questions: [{id: a, question: ' ', needs: [A]}]", "questions 1 question: String should have"),
-        ("questions: [{id: a, question: b, needs: [A], gold: [B]}]", "questions 1 gold: Unexpected"),
+        (
+            "questions: [{id: a, question: b, needs: []}]",
+            "questions 1 needs: Tuple should have at least 1",
+        ),
+        (
+            "questions: [{id: a, question: ' ', needs: [A]}]",
+            "questions 1 question: String should have",
+        ),
+        (
+            "questions: [{id: a, question: b, needs: [A], gold: [B]}]",
+            "questions 1 gold: Unexpected",
+        ),
         (f"questions: [{A}, {A}]", "two questions have the id a"),
         (None, "give a YAML file of questions"),
     ],
@@ -49,7 +58,10 @@ def test_mistakes(tmp_path, text, says):
     [
         ("Nobody", r"question Q: Nobody is no type of the repository; name one that is$"),
         ("OrderServise", r"\(OrderService"),
-        ("Address", r"means com.example.shop.model.Address, com.example.shop.shipping.Address; give one"),
+        (
+            "Address",
+            r"means com.example.shop.model.Address, com.example.shop.shipping.Address; give one",
+        ),
     ],
 )
 def test_needed_types_that_are_none_or_several(needed, says):

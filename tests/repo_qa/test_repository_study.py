@@ -31,7 +31,9 @@ def answer(request):
     """A record for each file but the third of a batch, and one answer to all questions."""
     files = re.findall(r"^--- FILE: (.*) ---$", request.text, re.M)
     kept = [f for n, f in enumerate(files) if n != 2]
-    records = [{"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]} for f in kept]
+    records = [
+        {"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]} for f in kept
+    ]
     return json.dumps({"results": records}) if files else "CartService and a NoSuchHelperFactory."
 
 
@@ -53,7 +55,11 @@ def study(opened):
 def test_what_is_kept_is_of_this_source_and_these_questions(study, opened, embedder, tmp_path):
     measurement.measure(SHOP, "shop", study.folder)
     graphs, ranking = study.index["graphs"], study.repository.ranking
-    assert (study.index["files"], study.index["chunks"], study.index["characters"]) == (53, 81, 49_246)
+    assert (study.index["files"], study.index["chunks"], study.index["characters"]) == (
+        53,
+        81,
+        49_246,
+    )
     about = [(sum(g["nodes"].values()), g["chunks_of_files_with_a_node"]) for g in graphs.values()]
     assert about == [(60, 80), (61, 81)]  # as-published, resolved
     (best, score), *rest = ranking["Q15"]
@@ -82,8 +88,13 @@ def test_what_is_stored_fits_the_shop():
     """The committed figures are of the committed sources and questions."""
     study = open_study(str(SHOP), str(QUESTIONS), ROOT / "results")
     assert study.folder == ROOT / "results" / "repo_qa" / "shop"
-    assert {study.file(n).name for n in ("ranking", "evidence")} == {"ranking.json", "evidence.json"}
-    assert len(study.extracted.answers) == 14 and {"No-Graph", "DKB", "LLM-KB"} <= set(study.answers)
+    assert {study.file(n).name for n in ("ranking", "evidence")} == {
+        "ranking.json",
+        "evidence.json",
+    }
+    assert len(study.extracted.answers) == 14 and {"No-Graph", "DKB", "LLM-KB"} <= set(
+        study.answers
+    )
 
 
 def test_llm_kb_and_answers_are_asked_once(opened):
@@ -110,7 +121,9 @@ def test_llm_kb_and_answers_are_asked_once(opened):
 def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
     run = Run(MODEL, "shop-questions")
     preparer, columns = Preparer(run), list(run.retrievers)
-    assert columns == ["No-Graph", "No-Graph, same size", "DKB", "LLM-KB"] and not preparer.lacks(columns)
+    assert columns == ["No-Graph", "No-Graph, same size", "DKB", "LLM-KB"] and not preparer.lacks(
+        columns
+    )
     shares = {c: round(100 * run.measures(c)["named"].mean()) for c in columns}
     assert shares == {"No-Graph": 61, "No-Graph, same size": 60, "DKB": 60, "LLM-KB": 49}
     assert named({"Cart", "Order"}, "The Cart, and OrderService.") == 0.5
@@ -152,7 +165,9 @@ def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(
 
 def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
     embedder._compute = embedder.encode
-    embedder._model = SimpleNamespace(tokenizer=lambda texts, **k: {"input_ids": [t.split() for t in texts]})
+    embedder._model = SimpleNamespace(
+        tokenizer=lambda texts, **k: {"input_ids": [t.split() for t in texts]}
+    )
     monkeypatch.setattr(measurement, "Embedder", lambda cache: embedder)
     monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
     lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, again=True))
@@ -160,7 +175,10 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     assert sum(line.startswith("DKB") for line in lines) == 3
     assert any(re.match(r"Q\d+: No-Graph misses com\.example\.", line) for line in lines)
     ranked = opened().ranked
-    assert {p: len(seconds) for p, seconds in ranked["query_seconds"].items()} == {"No-Graph": 15, "DKB": 15}
+    assert {p: len(seconds) for p, seconds in ranked["query_seconds"].items()} == {
+        "No-Graph": 15,
+        "DKB": 15,
+    }
     assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
     assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
     stored, evidence = read_json(study.file("evidence")), measurement.evidence_of(study)
@@ -176,7 +194,9 @@ def test_a_module_of_the_jdk_is_unpacked(own_cache, tmp_path, monkeypatch):
     monkeypatch.setenv(module.JDK, str(archive))
     root = place("openjdk-17/java.sql")
     assert root.name == "java.sql" and own_cache in root.parents and place("openjdk-17") == archive
-    assert [p.name for p in root.rglob("*.java")] == ["Driver.java"] and place("openjdk-17/java.sql") == root
+    assert [p.name for p in root.rglob("*.java")] == ["Driver.java"] and place(
+        "openjdk-17/java.sql"
+    ) == root
     with pytest.raises(UserError, match=r"has no module java\.nosuch"):
         place("openjdk-17/java.nosuch")
     monkeypatch.setenv(module.JDK, str(tmp_path / "no"))

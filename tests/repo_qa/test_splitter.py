@@ -26,7 +26,9 @@ def test_the_chunks_of_langchain():
         assert [hashlib.sha256(c.text.encode()).hexdigest()[:12] for c in chunks] == digests
 
 
-texts = st.lists(st.sampled_from(["a", "word", " ", "\n", "\n\n", "  ", "x" * 30]), max_size=60).map("".join)
+texts = st.lists(
+    st.sampled_from(["a", "word", " ", "\n", "\n\n", "  ", "x" * 30]), max_size=60
+).map("".join)
 
 
 @given(texts, st.integers(1, 40), st.integers(0, 39))

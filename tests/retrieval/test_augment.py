@@ -19,7 +19,9 @@ def graph_of(*sources: str):
 
 
 def impl(graph, name: str, document: int = 0) -> int:
-    (found,) = (n for n in graph.of_type(NAME) if graph.payload(n) == name and graph.document[n] == document)
+    (found,) = (
+        n for n in graph.of_type(NAME) if graph.payload(n) == name and graph.document[n] == document
+    )
     return int(graph.children(found)[0])
 
 
@@ -46,7 +48,11 @@ def test_what_is_called_comes_first_and_the_text_runs():
 
 MEANT = [  # sources: functions of a document a line, documents apart by ---; names put before a; what is left out
     # Recursion and cycles end.
-    ("def a(n): return b(n) + a(n)|def b(n): return a(n) + b(n) + c(n)|def c(n): return b(n)", "cb", {}),
+    (
+        "def a(n): return b(n) + a(n)|def b(n): return a(n) + b(n) + c(n)|def c(n): return b(n)",
+        "cb",
+        {},
+    ),
     # The same document goes before the others.
     ("def a(): return b()|def b(): return c()|def c(): 1---def b(): return 'there'", "cb", {}),
     # A name of several functions is left out, but equal texts are one function.

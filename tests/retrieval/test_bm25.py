@@ -11,7 +11,12 @@ from pkg_lib.graph.schema import IMPL
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.words import unicode_tokens
 
-CORPUS = ["def is_prime(n): ...", "", "def merge_sort(items): ...", "def binary_search(items, key): ..."]
+CORPUS = [
+    "def is_prime(n): ...",
+    "",
+    "def merge_sort(items): ...",
+    "def binary_search(items, key): ...",
+]
 
 
 def test_best_first_with_positions_and_scores():
@@ -23,7 +28,10 @@ def test_best_first_with_positions_and_scores():
 
 
 def test_nothing_matches():
-    for corpus in (CORPUS, [t for t in CORPUS if t]):  # an empty document must not match the empty query
+    for corpus in (
+        CORPUS,
+        [t for t in CORPUS if t],
+    ):  # an empty document must not match the empty query
         positions, scores = BM25(corpus).search(["quaternion", "prime", ""])
         assert scores[[0, 2]].tolist() == [[0.0], [0.0]]
         assert (positions[1], scores[1] > 0) == (0, True)

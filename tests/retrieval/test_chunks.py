@@ -25,7 +25,9 @@ QUERY = "sum the numbers of a list"
 
 @pytest.mark.parametrize("name", ["BM25", "words"])
 def test_rankers_score_every_chunk(name, embedder):
-    ranker = retrieval.BM25Ranker() if name == "BM25" else retrieval.EmbeddingRanker("words", embedder)
+    ranker = (
+        retrieval.BM25Ranker() if name == "BM25" else retrieval.EmbeddingRanker("words", embedder)
+    )
     scores = ranker.scores([QUERY, "reverse words", "zebra"], CHUNKS)
     assert scores.shape == (3, 3) and [int(retrieval.order(row)[0]) for row in scores[:2]] == [1, 0]
     assert name != "BM25" or not scores[2].any()
@@ -39,7 +41,9 @@ def test_equal_scores_keep_the_order_of_the_corpus():
 def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
     a, b = CHUNKS[0], CHUNKS[1]
     assert retrieval.fill([a, b], 1000, len) == (f"{a.text}\n{b.text}", [a, b])
-    text, used = retrieval.fill([a, b], len(a.text) + 1 + len("def sum_numbers(numbers):\n") + 3, len)
+    text, used = retrieval.fill(
+        [a, b], len(a.text) + 1 + len("def sum_numbers(numbers):\n") + 3, len
+    )
     assert (text, used) == (f"{a.text}\ndef sum_numbers(numbers):\n", [a, b])
     assert retrieval.fill([a, b], len(a.text) + 3, len) == (a.text, [a])
     assert retrieval.fill([a], 3, len) == ("", [])
@@ -55,7 +59,9 @@ def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatc
     monkeypatch.setattr(hub, "reachable", lambda: False)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: None)
     for name in (n for n, spec in EMBEDDERS.items() if spec.repo):
-        with pytest.raises(UserError, match=f"embedder {name} comes from .* does not answer; choose all-"):
+        with pytest.raises(
+            UserError, match=f"embedder {name} comes from .* does not answer; choose all-"
+        ):
             retrieval.make_ranker(name).scores(["a query"], CHUNKS)
 
 
@@ -79,7 +85,10 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
     for name in ("BGE-base", "Jina-v2-code"):
         assert retrieval.make_ranker(name).scores(["a query"], CHUNKS).shape == (1, 3)
-    assert seen == [("BAAI/bge-base-en", "abc", False), ("jinaai/jina-embeddings-v2-base-code", "abc", True)]
+    assert seen == [
+        ("BAAI/bge-base-en", "abc", False),
+        ("jinaai/jina-embeddings-v2-base-code", "abc", True),
+    ]
 
 
 @dataclass
@@ -100,7 +109,9 @@ def test_a_shared_line_has_the_higher_score_and_a_lost_line_none():
     assert found[:3].tolist() == [-0.2, -0.1, -0.1] and np.isnan(found[3]) and found[4] == 0.3
 
 
-@pytest.mark.parametrize(("aggregate", "expected"), [("mean", [0.7, 0.4, 0.1]), ("max", [0.8, 0.4, 0.1])])
+@pytest.mark.parametrize(
+    ("aggregate", "expected"), [("mean", [0.7, 0.4, 0.1]), ("max", [0.8, 0.4, 0.1])]
+)
 def test_scores_are_aggregated_over_the_lines_of_a_baseline_chunk(aggregate, expected):
     found = ranking.map_scores(OURS, SCORES, THEIRS, aggregate)
     assert found[0, :3] == pytest.approx(expected) and np.isnan(found[0, 3])
@@ -114,10 +125,15 @@ def test_measures_by_hand():
     scores = np.array([[9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5, 0.1], [1.0] * 11, np.arange(11.0)])
     found = ranking.evaluate(scores, [{1, 6}, {10}, set()])
     ideal = 1 + 1 / np.log2(3)
-    gains = {"nDCG@5": (1 / np.log2(3)) / ideal, "nDCG@10": (1 / np.log2(3) + 1 / np.log2(8)) / ideal}
+    gains = {
+        "nDCG@5": (1 / np.log2(3)) / ideal,
+        "nDCG@10": (1 / np.log2(3) + 1 / np.log2(8)) / ideal,
+    }
     shares = {"P@5": 0.2, "P@10": 0.2, "R@5": 0.5, "R@10": 1.0}
     assert found.loc[0].to_dict() == pytest.approx(gains | shares)
-    assert (found.loc[1] == 0).all()  # equal scores keep their order, so the eleventh is not among ten
+    assert (
+        found.loc[1] == 0
+    ).all()  # equal scores keep their order, so the eleventh is not among ten
     assert found.loc[2].isna().all()  # nothing to find: not measured
 
 

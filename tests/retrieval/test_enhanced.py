@@ -71,7 +71,12 @@ def retrieve(corpus, *prompts) -> list[Context]:
 
 def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path):
     enhance(corpus, tmp_path)
-    prompts = "kiwis there are on average sum items", "bananas by weight", "orange peels", "refused self"
+    prompts = (
+        "kiwis there are on average sum items",
+        "bananas by weight",
+        "orange peels",
+        "refused self",
+    )
     kiwi, banana, orange, refused = retrieve(corpus, *prompts)
     assert [c.source for c in (kiwi, banana, orange, refused)] == [
         f"source/fruit.py:{lines}" for lines in ("10-14", "1-6", "20-20", "16-17")
@@ -88,10 +93,15 @@ def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path)
 def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
     """Functions that have docstrings, and those that got none, are retrieved and pruned as by Func-PKG."""
     enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(lambda request: ""))
-    tasks = [Task(f"T/{i}", "", p, "f", "", "") for i, p in enumerate(("mean items sum", "bananas", "x one"))]
+    tasks = [
+        Task(f"T/{i}", "", p, "f", "", "")
+        for i, p in enumerate(("mean items sum", "bananas", "x one"))
+    ]
     plain = columns_of(corpus)["Func-PKG"](knowledge(corpus)).retrieve(tasks)
     enhanced = COLUMNS[METHOD].retriever(knowledge(corpus)).retrieve(tasks)
-    assert [(c.source, c.text, c.pruned) for c in enhanced] == [(c.source, c.text, c.pruned) for c in plain]
+    assert [(c.source, c.text, c.pruned) for c in enhanced] == [
+        (c.source, c.text, c.pruned) for c in plain
+    ]
     assert [c.score for c in enhanced] == pytest.approx([c.score for c in plain], abs=1e-6)
 
 
@@ -99,7 +109,12 @@ def test_functions_that_were_not_asked_about_are_left_out(corpus, tmp_path, capl
     log = enhance(corpus, tmp_path, 1)
     retriever = COLUMNS[METHOD].retriever(knowledge(corpus))
     counts = retriever.about["docstrings"]
-    assert (log["asked"], counts["not asked"], counts["own docstring"], counts["model"]) == (1, 2, 1, MODEL)
+    assert (log["asked"], counts["not asked"], counts["own docstring"], counts["model"]) == (
+        1,
+        2,
+        1,
+        MODEL,
+    )
     assert "2 of 4 functions" in caplog.text
     assert len(retriever.functions) == 2
     enhance(corpus, tmp_path)
@@ -113,7 +128,9 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(answer, stop=3))
     counts = COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]
-    assert counts["own docstring"] == 1 and counts["not asked"] >= 1 and "none accepted" not in counts
+    assert (
+        counts["own docstring"] == 1 and counts["not asked"] >= 1 and "none accepted" not in counts
+    )
 
 
 def test_users_mistakes(corpus, tmp_path, monkeypatch):
@@ -125,7 +142,9 @@ def test_users_mistakes(corpus, tmp_path, monkeypatch):
         COLUMNS[METHOD].retriever(knowledge(corpus))
     assert MODEL in str(error.value) and "starcoder2-7b" in str(error.value)
     monkeypatch.setenv("PKG_ENHANCER", "starcoder2-7b")
-    assert COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]["model"] == "starcoder2-7b"
+    assert (
+        COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]["model"] == "starcoder2-7b"
+    )
     monkeypatch.setenv("PKG_ENHANCER", "nosuch")
     with pytest.raises(NotAtHand, match="by nosuch"):
         COLUMNS[METHOD].retriever(knowledge(corpus))
@@ -146,7 +165,9 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
 
     def completed(limit: int = 2) -> list[str]:
         backend = FakeBackend(lambda request: "```python\nx = 1\n```")
-        Preparer(Run(MODEL, corpus=corpus, limit=limit, results=results), backend=backend).generate([METHOD])
+        Preparer(Run(MODEL, corpus=corpus, limit=limit, results=results), backend=backend).generate(
+            [METHOD]
+        )
         return [request.text for request in backend.asked]
 
     first = completed(3)

@@ -27,7 +27,9 @@ QUERY = "count boring sentence: boring sentence starts"
 
 @pytest.fixture
 def knowledge(embedder):
-    return Knowledge([Document("d", SOURCE), Document("e", "def other(x):\n    return x\n")], embedder)
+    return Knowledge(
+        [Document("d", SOURCE), Document("e", "def other(x):\n    return x\n")], embedder
+    )
 
 
 @pytest.mark.parametrize(("unit", "column"), [("function", FuncPKG), ("block", BlockPKG)])
@@ -35,10 +37,17 @@ def knowledge(embedder):
 def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
     explained, graph = explain(knowledge, QUERY, unit, pruning, calls), knowledge.graph
     context = explained.context
-    assert [context] == column(knowledge, pruning, calls).retrieve([Task("query", "", QUERY, "", "", "")])
-    assert context.source.startswith(graph.where(explained.nodes[0])) and len(context.text) <= CONTEXT_CHARS
+    assert [context] == column(knowledge, pruning, calls).retrieve(
+        [Task("query", "", QUERY, "", "", "")]
+    )
+    assert (
+        context.source.startswith(graph.where(explained.nodes[0]))
+        and len(context.text) <= CONTEXT_CHARS
+    )
     removed = explained.removed
-    assert context.pruned == ("" if removed < 0 else f"{graph.first[removed]}-{graph.last[removed]}")
+    assert context.pruned == (
+        "" if removed < 0 else f"{graph.first[removed]}-{graph.last[removed]}"
+    )
 
 
 def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
@@ -60,7 +69,9 @@ def test_called_functions_are_named(knowledge):
     explained = explain(knowledge, QUERY, "block", calls=500)
     assert [knowledge.graph.where(v) for v in explained.called.added] == ["d:1-2"]
     assert "def helper" in explained.context.text
-    assert explain(knowledge, QUERY, "block", calls=5).called.left_out == {"helper": "over the budget"}
+    assert explain(knowledge, QUERY, "block", calls=5).called.left_out == {
+        "helper": "over the budget"
+    }
 
 
 def test_mistakes_are_named(knowledge):

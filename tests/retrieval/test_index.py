@@ -36,7 +36,9 @@ def test_flat_is_exact():
 @pytest.mark.skipif(not faiss.get_num_gpus(), reason="FAISS sees no GPU here")
 def test_the_same_on_a_gpu_as_on_the_cpu():
     on_gpu, on_cpu = FlatIndex(VECTORS), FlatIndex(VECTORS, gpu=False)
-    assert not isinstance(on_gpu.index, faiss.IndexFlatIP) and isinstance(on_cpu.index, faiss.IndexFlatIP)
+    assert not isinstance(on_gpu.index, faiss.IndexFlatIP) and isinstance(
+        on_cpu.index, faiss.IndexFlatIP
+    )
     (found, cosines), (positions, truth) = on_gpu.search(QUERIES, 5), on_cpu.search(QUERIES, 5)
     np.testing.assert_array_equal(found, positions)
     np.testing.assert_allclose(cosines, truth, rtol=1e-5)

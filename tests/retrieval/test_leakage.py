@@ -49,7 +49,11 @@ CASES = {
     "renamed, recursion too": (RECURSIVE, True, True),
     "the second of two": ("def other(n):\n    return n\n\n" + RECURSIVE, True, True),
     "an import is missing": ("def product(n):\n    return math.factorial(n)\n", True, True),
-    "fenced": (f"Sure:\n\n```python\n{RECURSIVE}\nprint(product(int(input())))\n```\nIt works.", True, True),
+    "fenced": (
+        f"Sure:\n\n```python\n{RECURSIVE}\nprint(product(int(input())))\n```\nIt works.",
+        True,
+        True,
+    ),
     "cut in the middle": (RECURSIVE + "\ndef unfinished(a,\n", True, True),
     "the body of one": (
         "    result = 1\n    while k:\n        result *= k\n        k -= 1\n    return result",
@@ -79,7 +83,9 @@ def test_the_reference_renamed_passes_and_is_its_own_duplicate(made):
 
 
 def test_likeness_sees_through_names_and_leaks_without_passing(made):
-    copied = REFERENCE.replace("total", "value").replace("fact", "g").replace("value = 1", "value = 2")
+    copied = (
+        REFERENCE.replace("total", "value").replace("fact", "g").replace("value = 1", "value = 2")
+    )
     near, far = judge([(made[0], copied), (made[0], RECURSIVE)])
     assert not near.passes and near.edit > 0.9 and near.leaks
     assert far.passes and far.edit < 0.6 and far.leaks
@@ -87,7 +93,9 @@ def test_likeness_sees_through_names_and_leaks_without_passing(made):
 
 def test_statements_are_compared_with_their_names():
     text = "def f(x):\n    '''Doc.'''\n    if x>1:\n        return  x\n    y = 2\n"
-    assert statements(text) == statements("if x > 1:\n    return x\ny=2")[:1] + statements("y = 2\nreturn x")
+    assert statements(text) == statements("if x > 1:\n    return x\ny=2")[:1] + statements(
+        "y = 2\nreturn x"
+    )
     assert not {*statements("return x")} & {*statements("return z")}
 
 
@@ -98,15 +106,19 @@ def retriever(column, documents):
 
 
 def test_leak_free_takes_the_next_best_and_nothing_where_all_leak(made):
-    best = "def first_numbers(product):\n    '''the product of the first numbers'''\n    return 24\n"
+    best = (
+        "def first_numbers(product):\n    '''the product of the first numbers'''\n    return 24\n"
+    )
     documents = {"a": best, "b": "def numbers(n):\n    '''the numbers'''\n    return n\n"}
     task = made[0]
-    (before,) = FuncPKG(Knowledge([Document(n, t) for n, t in documents.items()], WordEmbedder())).retrieve(
-        [task]
-    )
+    (before,) = FuncPKG(
+        Knowledge([Document(n, t) for n, t in documents.items()], WordEmbedder())
+    ).retrieve([task])
     (after,) = retriever("Func-PKG, leak-free", documents).retrieve([task])
     assert (
-        "24" in before.text and after.text.startswith("def numbers") and after.column == "Func-PKG, leak-free"
+        "24" in before.text
+        and after.text.startswith("def numbers")
+        and after.column == "Func-PKG, leak-free"
     )
     (none,) = retriever("Func-PKG, leak-free", {"a": best}).retrieve([task])
     assert (none.task_id, none.text) == ("Made/0", "")
@@ -118,7 +130,8 @@ def test_swapped_gives_each_task_the_text_of_another(made, monkeypatch):
     class Stored:
         def retrieve(self, tasks):
             return [
-                Context(t.id, "Func-PKG", x, defines_task=True) for t, x in zip(tasks, texts, strict=True)
+                Context(t.id, "Func-PKG", x, defines_task=True)
+                for t, x in zip(tasks, texts, strict=True)
             ]
 
     monkeypatch.setattr("pkg_lib.retrieval.leakage.base", lambda *_: Stored())

@@ -32,7 +32,9 @@ FIGURE_3 = """def count_sentences(text):
 
 def check_removals(graph) -> int:
     """Every removal parses where the node did, and leaves every line outside the branch as it was."""
-    removals = [(v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.branches(v))]
+    removals = [
+        (v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.branches(v))
+    ]
     for v, branch in removals:
         rest, lines = without(graph, v, branch), graph.payload(v).split("\n")
         assert parses(rest) or not parses("\n".join(lines))
@@ -60,7 +62,10 @@ def test_every_removal_of_generated_source_keeps_parsing(body):
     ("source", "rest"),
     [
         ("def f():\n    for a in b:\n        c\n", "def f():\n    pass"),
-        ("def f():\n    x = 1\n    if a:\n        c\n    return x\n", "def f():\n    x = 1\n    return x"),
+        (
+            "def f():\n    x = 1\n    if a:\n        c\n    return x\n",
+            "def f():\n    x = 1\n    return x",
+        ),
         ("def f():\n    '''doc'''\n    if a:\n        c\n", "def f():\n    '''doc'''"),
         ("def f():\n    # why\n    if a:\n        c\n", "def f():\n    # why\n    pass"),
         ("def f():\n    @deco\n    def g(): pass\n", "def f():\n    pass"),
@@ -75,7 +80,9 @@ def test_a_suite_left_empty_gets_a_pass(source, rest):
 def test_figure_3_keeps_what_counts_boring_sentences(embedder):
     graph = build([Document("d", FIGURE_3)])
     loop = int(graph.of_type(BLOCK)[1])
-    (query,) = embedder.encode(["Count boredoms: a boring sentence starts with the word I. Sentence boring."])
+    (query,) = embedder.encode(
+        ["Count boredoms: a boring sentence starts with the word I. Sentence boring."]
+    )
     pruned = prune(graph, loop, query, embedder, LITERAL)
     assert "boring += 1" in pruned.text and "exciting" not in pruned.text
     assert pruned.text.startswith("for sentence in")  # dedented
@@ -84,7 +91,9 @@ def test_figure_3_keeps_what_counts_boring_sentences(embedder):
 
 def test_equation_7_takes_the_highest_cosine(embedder):
     graph = build([Document("d", FIGURE_3)])
-    nodes = [v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.branches(v))]
+    nodes = [
+        v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.branches(v))
+    ]
     for question in ("exciting sentence ends", "boring sentence starts", "text split"):
         (query,) = embedder.encode([question])
         for v in nodes:
@@ -114,7 +123,9 @@ def test_guarded_pruning_is_equation_7_where_that_raises_the_cosine(embedder, te
             assert prune(graph, v, query, embedder, UNPRUNED).score == pytest.approx(whole)
             assert guarded.score == pytest.approx(max(paper.score, whole))
             assert guarded.branch in (paper.branch, -1)
-            assert guarded.text == (paper.text if guarded.branch >= 0 else textwrap.dedent(graph.payload(v)))
+            assert guarded.text == (
+                paper.text if guarded.branch >= 0 else textwrap.dedent(graph.payload(v))
+            )
             kept, removed = kept + (guarded.branch < 0), removed + (guarded.branch >= 0)
     assert kept and removed
 
@@ -162,13 +173,20 @@ def minilm(tmp_path_factory):
 )
 def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, pruning):
     """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
-    graph, prompts = build([Document("d", source)]), {t.id: t.prompt for t in load_benchmark("humaneval")}
+    graph, prompts = (
+        build([Document("d", source)]),
+        {t.id: t.prompt for t in load_benchmark("humaneval")},
+    )
     (query,) = minilm.encode([prompts.get(question, question)])
     pruned = prune(graph, int(graph.of_type(node)[int(node == BLOCK)]), query, minilm, pruning)
     if pruning == GUARDED and kept_by_guard:
-        assert pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text
+        assert (
+            pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text
+        )
     else:
-        assert f"{paper} += 1" in graph.payload(pruned.branch) and f"{paper} += 1" not in pruned.text
+        assert (
+            f"{paper} += 1" in graph.payload(pruned.branch) and f"{paper} += 1" not in pruned.text
+        )
         assert ("exciting" if paper == "boring" else "boring") + " += 1" in pruned.text
 
 

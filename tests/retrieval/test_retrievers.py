@@ -77,7 +77,10 @@ BEST = {
     "Func-PKG, paper-literal": (FUNCTIONS, ["2-4", "5-6", "5-6"]),
     "Func-PKG, unpruned": (FUNCTIONS, ["", "", ""]),
     "Block-PKG": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["", "", ""]),
-    "Block-PKG, paper-literal": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["3-4", "", ""]),
+    "Block-PKG, paper-literal": (
+        ["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"],
+        ["3-4", "", ""],
+    ),
 }
 TEXTS = {
     "BM25": PRIMES,
@@ -101,10 +104,14 @@ def test_the_best_unit_is_found_and_pruned(knowledge, column):
 
 @pytest.mark.parametrize("column", ["BM25", "Dense"])
 @pytest.mark.parametrize("top", [1, 2])
-def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(embedder, column, top):
+def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(
+    embedder, column, top
+):
     asked = "How does one fly a quaternion kite?"
     documents = [
-        Document("alpaca/0", "```python\ndef kites(): pass\n```", kind="answer", question="Bake bread."),
+        Document(
+            "alpaca/0", "```python\ndef kites(): pass\n```", kind="answer", question="Bake bread."
+        ),
         Document("alpaca/1", ANSWER, kind="answer", question=asked),
     ]
     by_question, by_answer = tasks("quaternion kite", "read lines of a file at a path")
@@ -112,10 +119,12 @@ def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(e
     for context in RETRIEVERS[column](knowledge).retrieve([by_question, by_answer]):
         assert context.source.split("; ")[0] == "alpaca/1" and ANSWER in context.text
         assert "quaternion" not in context.text and "Bake" not in context.text
-    (alone,) = RETRIEVERS[column](Knowledge([replace(documents[1], question="")], embedder)).retrieve(
-        [by_question]
-    )
-    assert alone.score == 0 if column == "BM25" else alone.score < 0.1  # the answer says nothing of it
+    (alone,) = RETRIEVERS[column](
+        Knowledge([replace(documents[1], question="")], embedder)
+    ).retrieve([by_question])
+    assert (
+        alone.score == 0 if column == "BM25" else alone.score < 0.1
+    )  # the answer says nothing of it
 
 
 @pytest.mark.parametrize("column", ["BM25", "Func-BM25"])
@@ -141,10 +150,14 @@ def test_a_corpus_without_such_units_is_a_users_error(embedder, document, column
 
 def test_long_contexts_are_cut_and_say_so(embedder):
     body = "".join(f"    prime_{i} = {i}\n" for i in range(400))
-    knowledge = Knowledge([Document("long", f"def primes():\n    if number: pass\n{body}")], embedder)
+    knowledge = Knowledge(
+        [Document("long", f"def primes():\n    if number: pass\n{body}")], embedder
+    )
     for column in ("BM25", "Dense", "Func-BM25", "Func-PKG"):
         (found,) = RETRIEVERS[column](knowledge).retrieve(TASKS[:1])
-        assert found.truncated == (column not in ("BM25", "Dense"))  # whose rows are cut between statements
+        assert found.truncated == (
+            column not in ("BM25", "Dense")
+        )  # whose rows are cut between statements
         assert len(found.text) <= CONTEXT_CHARS
         assert found.text.split("\n")[-1].strip().startswith("prime_")
 
@@ -167,7 +180,9 @@ TEXT_PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"
     "Trial division::\n\n    for divisor in range(2, number): pass\n\nSieves are faster.\n"
 )
-TEXT_LISTS = "Lists\n=====\n\nItems keep their order.\n\nMore\n----\n\n- append puts an item at the end\n"
+TEXT_LISTS = (
+    "Lists\n=====\n\nItems keep their order.\n\nMore\n----\n\n- append puts an item at the end\n"
+)
 DOCSTRING = "read_lines(path)\n\nRead a file.\n\nParameters\n----------\npath : str\n    Where the file is.\n"
 PAGES = [
     Document("t/primes", TEXT_PRIMES, "rst"),
@@ -175,7 +190,9 @@ PAGES = [
     Document("t/m.read_lines", DOCSTRING, "docstring"),
     Document("t/nothing", "", "text"),
 ]
-QUESTIONS = tasks("for divisor in range of number", "append an item at the end", "where the file is: path")
+QUESTIONS = tasks(
+    "for divisor in range of number", "append an item at the end", "where the file is: path"
+)
 LEAVES = ["t/primes#Primes/examples[0]/code", "t/lists#Lists/More/explanation"]
 LEAVES += ["t/m.read_lines#m.read_lines/parameters[0]/description"]
 
@@ -188,7 +205,9 @@ def pages(embedder):
 def test_json_pkg_returns_the_payload_of_the_nearest_leaf(pages, embedder):
     contexts = JsonPKG(pages).retrieve(QUESTIONS)
     assert [c.source for c in contexts] == LEAVES
-    assert contexts[1].text == "path = Lists/More/explanation ; value = append puts an item at the end"
+    assert (
+        contexts[1].text == "path = Lists/More/explanation ; value = append puts an item at the end"
+    )
     assert not any(c.pruned or c.truncated for c in contexts)
     for context, task in zip(contexts, QUESTIONS, strict=True):
         leaf, query = embedder.encode([context.text, task.prompt])
@@ -201,7 +220,11 @@ def test_every_column_of_a_text_corpus(pages, column):
     assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in QUESTIONS]
     assert found == columns_of("python-docs")[column](pages).retrieve(QUESTIONS)
     if column != "None":  # all columns see the same documents
-        assert [c.source.partition("#")[0] for c in found] == ["t/primes", "t/lists", "t/m.read_lines"]
+        assert [c.source.partition("#")[0] for c in found] == [
+            "t/primes",
+            "t/lists",
+            "t/m.read_lines",
+        ]
 
 
 def test_a_given_structure_is_used_as_it_is(embedder):
@@ -220,4 +243,8 @@ def test_no_leaves_is_a_users_error(embedder):
 def test_long_leaves_are_cut_and_say_so(embedder):
     document = Document("long", "T\n=\n\n::\n\n" + "    divisor = number\n" * 300, "rst")
     (found,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(QUESTIONS[:1])
-    assert found.truncated and len(found.text) <= CONTEXT_CHARS and found.text.endswith("divisor = number")
+    assert (
+        found.truncated
+        and len(found.text) <= CONTEXT_CHARS
+        and found.text.endswith("divisor = number")
+    )

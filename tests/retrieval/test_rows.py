@@ -11,14 +11,18 @@ from pkg_lib.core.types import Document
 from pkg_lib.retrieval.rows import rows
 
 TWO = "import os\n\n\n@deco\ndef f():\n    return 1\n\n\n# why\ndef g():\n    return 2"
-METHODS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\nx = 1"
+METHODS = (
+    "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\nx = 1"
+)
 DEEP = "def f(x):\n    if x == 0:\n        y\n"
 DEEP += "".join(f"    elif x == {i}:\n        y\n" for i in range(900))
 
 
 def spans(source: str, limit: int) -> list[tuple[int, int]]:
     """First and last lines of the windows of a source over the limit."""
-    places = (place.rpartition(":")[2].split("-") for place, _ in rows(Document("d", source), limit))
+    places = (
+        place.rpartition(":")[2].split("-") for place, _ in rows(Document("d", source), limit)
+    )
     return [(int(first), int(last)) for first, last in places]
 
 

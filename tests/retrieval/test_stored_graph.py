@@ -12,7 +12,14 @@ from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib import cli
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.data.corpora import check_name, corpus_digest, kind_of, load_corpus, retrieved_by, tokenizer_of
+from pkg_lib.data.corpora import (
+    check_name,
+    corpus_digest,
+    kind_of,
+    load_corpus,
+    retrieved_by,
+    tokenizer_of,
+)
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.graph import bolt
@@ -30,7 +37,9 @@ B = Document("b.py", "def g(x):\n    for y in x:\n        print(y)\n\n" + A.text
 PAGES = [
     Document("p/a.md", "# Lists\n\nA list holds items in their order, and grows.\n", "markdown"),
     Document(
-        "p/b.md", "# Prime numbers\n\nA prime number has two divisors.\n\n```\nis_prime(n)\n```\n", "markdown"
+        "p/b.md",
+        "# Prime numbers\n\nA prime number has two divisors.\n\n```\nis_prime(n)\n```\n",
+        "markdown",
     ),
 ]
 
@@ -84,17 +93,25 @@ def contexts(knowledge, method, tasks) -> list:
 def same_neighbours(knowledge, stored, kind, queries, k):
     """The nodes agree but for those of equal cosines, whose order is nobody's."""
     vectors = WordEmbedder().encode([t.prompt for t in queries])
-    (ours, exact), (theirs, found) = knowledge.nearest(kind, vectors, k), stored.nearest(kind, vectors, k)
+    (ours, exact), (theirs, found) = (
+        knowledge.nearest(kind, vectors, k),
+        stored.nearest(kind, vectors, k),
+    )
     assert found.shape == exact.shape == (len(queries), k)
     assert np.abs(exact - found).max() < 1e-6
     if k == 1:
         assert (ours == theirs).all()
 
 
-def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machine(stored, textbook, queries):
+def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machine(
+    stored, textbook, queries
+):
     assert kind_of(stored) == "code" and tokenizer_of(stored) == "ascii"
     assert set(columns_of(stored)) == CODE_METHODS
-    knowledge, read = Knowledge(textbook[0], WordEmbedder(), tokenizer="ascii"), knowledge_of(stored)
+    knowledge, read = (
+        Knowledge(textbook[0], WordEmbedder(), tokenizer="ascii"),
+        knowledge_of(stored),
+    )
     assert isinstance(read, StoredKnowledge) and read.documents == textbook[0]
     for method in CODE_METHODS:
         assert contexts(read, method, queries) == contexts(knowledge, method, queries), method
@@ -104,11 +121,16 @@ def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machi
     assert len(read.embedder.seen) == encoded  # the vectors of the nodes come from the database
 
 
-def test_200_queries_give_the_same_contexts_by_the_servers_own_index(stored, textbook, queries, monkeypatch):
+def test_200_queries_give_the_same_contexts_by_the_servers_own_index(
+    stored, textbook, queries, monkeypatch
+):
     for label in ("IMPL", "BLOCK"):
         create_vector_index(stored.rpartition("/")[0], label, 256)
     monkeypatch.setattr(bolt.Database, "vectors", lambda *_: pytest.fail("ranked on this machine"))
-    knowledge, read = Knowledge(textbook[0], WordEmbedder(), tokenizer="ascii"), knowledge_of(stored)
+    knowledge, read = (
+        Knowledge(textbook[0], WordEmbedder(), tokenizer="ascii"),
+        knowledge_of(stored),
+    )
     for method in ("Func-PKG", "Block-PKG"):
         ours, theirs = contexts(knowledge, method, queries), contexts(read, method, queries)
         assert [(c.text, c.source) for c in ours] == [(c.text, c.source) for c in theirs]
@@ -131,9 +153,15 @@ def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):
     knowledge, read = Knowledge([A, B], WordEmbedder()), knowledge_of(f"{running}/few")
     vectors = WordEmbedder().encode(["print y", "return"])
     monkeypatch.setattr(bolt, "MOST_CANDIDATES", 10**6)  # however many nodes the other graphs have
-    assert read.nearest(IMPL, vectors, 10)[0].tolist() == knowledge.nearest(IMPL, vectors, 10)[0].tolist()
+    assert (
+        read.nearest(IMPL, vectors, 10)[0].tolist()
+        == knowledge.nearest(IMPL, vectors, 10)[0].tolist()
+    )
     monkeypatch.setattr(bolt, "ASK_INDEX", bolt.ASK_INDEX.replace("queryNodes", "queryNothing"))
-    assert read.nearest(IMPL, vectors, 1)[0].tolist() == knowledge.nearest(IMPL, vectors, 1)[0].tolist()
+    assert (
+        read.nearest(IMPL, vectors, 1)[0].tolist()
+        == knowledge.nearest(IMPL, vectors, 1)[0].tolist()
+    )
     assert "ranking on this machine" in caplog.text
 
 
@@ -141,10 +169,18 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
     graph = build_text(PAGES, structured(PAGES))
     write(f"{running}/pages", PAGES, graph, "text")
     place = f"{running}/pages"
-    assert kind_of(place) == "text" and set(columns_of(place)) == {"None", "BM25", "Dense", "JSON-PKG"}
+    assert kind_of(place) == "text" and set(columns_of(place)) == {
+        "None",
+        "BM25",
+        "Dense",
+        "JSON-PKG",
+    }
     tasks = [Task("q/0", "humaneval", "prime divisors", "f", "", "")]
     for method, retriever in columns_of("python-docs").items():
-        ours, theirs = retriever(TextKnowledge(PAGES, WordEmbedder())), retriever(knowledge_of(place))
+        ours, theirs = (
+            retriever(TextKnowledge(PAGES, WordEmbedder())),
+            retriever(knowledge_of(place)),
+        )
         assert ours.retrieve(tasks) == theirs.retrieve(tasks), method
 
 
@@ -207,13 +243,18 @@ def test_vectors_that_were_changed_are_refused(running, vector):
 def test_more_than_a_graph_may_hold_is_not_read(running, monkeypatch):
     write(f"{running}/large", [A, B])
     for limit in ("MAX_DATABASE_ROWS", "MAX_DATABASE_BYTES"):
-        with monkeypatch.context() as patched, pytest.raises(UserError, match="more than a graph may hold"):
+        with (
+            monkeypatch.context() as patched,
+            pytest.raises(UserError, match="more than a graph may hold"),
+        ):
             patched.setattr(f"pkg_lib.core.limits.{limit}", 1)
             load_corpus(f"{running}/large")
 
 
 def test_mistakes_get_one_line(running, monkeypatch):
-    with bolt.opened(f"{running}/bare") as database:  # as `graph --store` wrote before it kept the documents
+    with bolt.opened(
+        f"{running}/bare"
+    ) as database:  # as `graph --store` wrote before it kept the documents
         database.save(build([A]), "bare", WordEmbedder())
     write(f"{running}/others", [A])
     with pytest.raises(UserError, match="does not say what corpus it is; write it again with"):
@@ -229,8 +270,14 @@ def test_mistakes_get_one_line(running, monkeypatch):
         load_corpus("bolt+s://user:secret@127.0.0.1/x")
     assert "secret" not in str(told.value)
     monkeypatch.setattr(WordEmbedder, "name", "another")
-    with pytest.raises(UserError, match="are words's, not another's; write the graph again with --embedder"):
-        contexts(knowledge_of(f"{running}/others"), "Func-PKG", [Task("q", "humaneval", "x", "f", "", "")])
+    with pytest.raises(
+        UserError, match="are words's, not another's; write the graph again with --embedder"
+    ):
+        contexts(
+            knowledge_of(f"{running}/others"),
+            "Func-PKG",
+            [Task("q", "humaneval", "x", "f", "", "")],
+        )
 
 
 def test_options_of_retrieval_follow_the_address(running):

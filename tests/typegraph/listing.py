@@ -7,7 +7,9 @@ from tree_sitter import Language, Parser, Query, QueryCursor
 
 JAVA = Language(tree_sitter_java.language())
 KINDS = ("class", "interface", "enum", "record", "annotation_type")
-TYPES = Query(JAVA, "".join(f"({kind}_declaration name: (identifier) @class_name)\n" for kind in KINDS))
+TYPES = Query(
+    JAVA, "".join(f"({kind}_declaration name: (identifier) @class_name)\n" for kind in KINDS)
+)
 FIELDS = Query(JAVA, "(field_declaration type: (type_identifier) @type_name)")
 _LIST = "(formal_parameters (formal_parameter type: (type_identifier) @type_name))"
 PARAMETERS = Query(JAVA, f"(constructor_declaration parameters: {_LIST})")

@@ -58,13 +58,20 @@ def test_bad_files_are_named_and_the_rest_goes_on(tree):
 
 def test_links_are_named_and_not_followed(tree):
     """A loop of links ends; a type belongs to its file, not to a link that comes first."""
-    links = {"A.java": tree / "a" / "Good.java", "Dangling.java": "nowhere", "a/up": tree, "self": "self"}
+    links = {
+        "A.java": tree / "a" / "Good.java",
+        "Dangling.java": "nowhere",
+        "a/up": tree,
+        "self": "self",
+    }
     for name, target in links.items():
         (tree / name).symlink_to(target)
     for mode in MODES:
         built = build(tree, mode)
         assert dict(built.skipped) == dict.fromkeys(["A.java", "Dangling.java", "a/up/"], LINK)
-        assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"} and not built.resolution.again
+        assert {n.path for n in built.graph.nodes.values()} == {
+            "a/Good.java"
+        } and not built.resolution.again
 
 
 def test_what_may_not_be_read_is_named(tree, monkeypatch):
@@ -82,13 +89,17 @@ def test_what_may_not_be_read_is_named(tree, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", unless_locked(os.scandir))
     opened = os.open
-    monkeypatch.setattr(os, "open", lambda path, *how: unless_locked(lambda p: opened(p, *how))(path))
+    monkeypatch.setattr(
+        os, "open", lambda path, *how: unless_locked(lambda p: opened(p, *how))(path)
+    )
     built, why = build(tree), "cannot be read: Permission denied"
     assert dict(built.skipped) == {"locked": f"directory {why}", "Locked.java": why}
     assert len(built.graph.nodes) == 2
 
 
-def test_a_file_beyond_all_measure_is_skipped_and_names_that_are_no_text_are_read(tree, monkeypatch):
+def test_a_file_beyond_all_measure_is_skipped_and_names_that_are_no_text_are_read(
+    tree, monkeypatch
+):
     with (tree / "Huge.java").open("wb") as file:
         file.truncate(source_tree.MAX_FILE_BYTES + 1)
     Path(os.fsdecode(os.fsencode(tree) + b"/\xff.java")).write_text("class Odd {}")
@@ -124,7 +135,9 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
         z.writestr("A.java", "class A {}" * 20)
         z.writestr("B.java", "class B {}")
     data = bytearray(archive.read_bytes())
-    data[45 if damage == "member" else data.find(b"PK\1\2") + 8] ^= 0xFF if damage == "member" else 1
+    data[45 if damage == "member" else data.find(b"PK\1\2") + 8] ^= (
+        0xFF if damage == "member" else 1
+    )
     archive.write_bytes(data)
     built = build(archive)
     assert list(built.graph.nodes) == ["B"] and built.skipped[0][1].startswith(
@@ -141,7 +154,11 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
         ("", {"mode": "x"}, "unknown mode 'x'; choose from: resolved, as-published"),
         ("", {"processes": 0}, "processes = 0"),
         ("", {"extra": ["x"]}, "unknown edges 'x'; choose from: arguments, beans"),
-        ("", {"mode": "as-published", "extra": ["beans"]}, "mode as-published has the paper's edges alone"),
+        (
+            "",
+            {"mode": "as-published", "extra": ["beans"]},
+            "mode as-published has the paper's edges alone",
+        ),
     ],
 )
 def test_mistakes(tmp_path, root, options, says):

@@ -66,7 +66,9 @@ def test_references_with_generics_arrays_and_scoped_names(place, owners):
 
 
 def test_bare_argument_and_variable_are_told_apart():
-    kinds = {(r.place, r.name): (r.bare, r.argument, r.variable) for r in facts_of(EVERYTHING).references}
+    kinds = {
+        (r.place, r.name): (r.bare, r.argument, r.variable) for r in facts_of(EVERYTHING).references
+    }
     assert kinds["parameter", "Foo"] == (True, False, False)
     assert kinds["parameter", "U"] == kinds["implements", "T"] == (False, True, True)
     assert kinds["extends", "c.Base"] == kinds["field", "Late"] == (False, False, False)
@@ -96,7 +98,9 @@ def test_files_without_types_say_why(data, reason):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
 def test_encodings(encoding):
     facts = facts_of("class Größe { Maß maß; }".encode(encoding))
-    assert [t.name for t in facts.types] == ["Größe"] and references(facts, "field") == [("Größe", "Maß")]
+    assert [t.name for t in facts.types] == ["Größe"] and references(facts, "field") == [
+        ("Größe", "Maß")
+    ]
     expected = {"utf-16": ("UTF-16",), "latin-1": ("not UTF-8, read as Latin-1",)}.get(encoding, ())
     assert facts.remarks == expected
 
@@ -124,7 +128,11 @@ def test_a_type_that_one_place_declares_twice_is_remarked():
     twice = b"class A {} class A {}", b"class A { class B {} interface B {} }"
     local = b"class A { void f() { class B {} } void g() { class B {} new A() { class C {} }; "
     local += b"new A() { class C {} }; } }"
-    assert [java.TWICE in facts_of(source).remarks for source in (*twice, local)] == [True, True, False]
+    assert [java.TWICE in facts_of(source).remarks for source in (*twice, local)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_what_beans_return_and_take():
@@ -154,7 +162,9 @@ VARARGS = {
 def test_annotated_varargs_lose_no_references(member, end):
     """JLS 8.4.1: annotations may stand before the ellipsis, which tree-sitter's grammar does not know."""
     source = (
-        b"class A {\n Store store;\n " + member + b'\n String s = "@X ...";\n Other other; Third third; }'
+        b"class A {\n Store store;\n "
+        + member
+        + b'\n String s = "@X ...";\n Other other; Third third; }'
     )
     facts = facts_of(source.replace(b"\n", end))
     found = [(facts.types[r.owner].name, r.place, r.name) for r in facts.references]

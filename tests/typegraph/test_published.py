@@ -39,7 +39,13 @@ def graph(*sources, **files):
             dict.fromkeys(["AA", "AB", "BA", "BB"], "injects"),
         ),
         # Only what is written as one name is seen.
-        (["class A extends L<B> implements x.C { B[] b; Set<B> c; x.B d; A(B... e) {} }", "class B {}"], {}),
+        (
+            [
+                "class A extends L<B> implements x.C { B[] b; Set<B> c; x.B d; A(B... e) {} }",
+                "class B {}",
+            ],
+            {},
+        ),
         # Inheritance replaces injects, and an interface extends nothing.
         (["interface I {}", "class B implements I { I delegate; }"], {"BI": "implements"}),
         (["interface I {}", "interface J extends I {}"], {}),
@@ -52,7 +58,10 @@ def test_edges(sources, edges):
 
 @pytest.mark.parametrize(
     ("first", "last"),
-    [("a.java", "b.java"), ("z.java", "a/Item.java")],  # files of a directory come before its directories
+    [
+        ("a.java", "b.java"),
+        ("z.java", "a/Item.java"),
+    ],  # files of a directory come before its directories
 )
 def test_the_last_file_of_a_name_in_the_order_of_a_walk_gives_its_path_and_edges(first, last):
     both = {last: "class Item { Y y; }", first: "class Item { X x; } class X {} class Y {}"}
@@ -69,4 +78,8 @@ def test_the_papers_own_repositories_give_its_numbers(archive, files, nodes, edg
     if not path.exists():
         pytest.skip("the paper's repositories are not at hand; PKG_DKB_DIR names their directory")
     built = build(path, "as-published", processes=1)
-    assert (len(built.files), len(built.graph.nodes), len(built.graph.edges)) == (files, nodes, edges)
+    assert (len(built.files), len(built.graph.nodes), len(built.graph.edges)) == (
+        files,
+        nodes,
+        edges,
+    )

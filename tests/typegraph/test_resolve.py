@@ -13,12 +13,16 @@ from pkg_lib.graph.types.resolve import graph_of, published
 def resolved(*sources, extra=(), **files):
     """The resolution of sources, in files by name or by number."""
     files |= {f"file{n}": source for n, source in enumerate(sources)}
-    return graph_of({f"{name}.java": facts_of(source.encode()) for name, source in files.items()}, extra)
+    return graph_of(
+        {f"{name}.java": facts_of(source.encode()) for name, source in files.items()}, extra
+    )
 
 
 def edges(resolution):
     """ "A injects B" for every label of every pair."""
-    return {f"{a} {label} {b}" for (a, b), labels in resolution.graph.edges.items() for label in labels}
+    return {
+        f"{a} {label} {b}" for (a, b), labels in resolution.graph.edges.items() for label in labels
+    }
 
 
 CLIENT = "package a; {imports} class Client {{ Item item; }}"
@@ -123,7 +127,11 @@ def test_type_variables_are_no_types_and_arguments_of_supertypes_are_not_inherit
     )
     targets = {"extends a.Repo", "injects a.Repo", "injects a.T", "injects a.Item"}
     assert edges(resolution) == {f"a.ItemRepo {target}" for target in targets}
-    assert resolution.references["type variable"] == resolution.references["argument of a supertype"] == 1
+    assert (
+        resolution.references["type variable"]
+        == resolution.references["argument of a supertype"]
+        == 1
+    )
 
 
 def test_extra_edges_of_arguments_of_supertypes_and_of_beans():
@@ -131,7 +139,12 @@ def test_extra_edges_of_arguments_of_supertypes_and_of_beans():
         "class Repo<T> {} class Item {} class Items extends Repo<Item> implements Comparable<Items> {} "
         "class Config { @Bean Repo<Item> repo(Items items) { } }"
     )
-    wide = {"Items arguments Item", "Config provides Repo", "Config provides Item", "Config injects Items"}
+    wide = {
+        "Items arguments Item",
+        "Config provides Repo",
+        "Config provides Item",
+        "Config injects Items",
+    }
     assert edges(resolved(source)) == {"Items extends Repo"}
     assert edges(resolved(source, extra=("arguments", "beans"))) == {"Items extends Repo"} | wide
 
@@ -146,13 +159,19 @@ def test_a_type_declared_in_two_files_counts_once():
     main, test = (f"package a; class C {{ {x} x; }} class {x} {{}}" for x in "XY")
     resolution = resolved(main=main, test=test)
     assert resolution.again == [("test.java", "a.C")]
-    assert edges(resolution) == {"a.C injects a.X"} and resolution.graph.nodes["a.C"].path == "main.java"
+    assert (
+        edges(resolution) == {"a.C injects a.X"}
+        and resolution.graph.nodes["a.C"].path == "main.java"
+    )
 
 
 def test_within_goes_so_many_edges():
     graph = resolved("class A { B b; } class B { C c; } class C { A a; D d; } class D {}").graph
     steps = [graph.within("A", depth, "successors") for depth in (0, 1, 10**12)]
-    assert steps == [[], ["B"], ["B", "C", "D"]] and graph.within("D", 2, "predecessors") == ["C", "B"]
+    assert steps == [[], ["B"], ["B", "C", "D"]] and graph.within("D", 2, "predecessors") == [
+        "C",
+        "B",
+    ]
 
 
 names = st.sampled_from(["Item", "Order", "Node"])
@@ -168,12 +187,18 @@ def projects(draw):
     for number, (package, name) in enumerate(sorted(types)):
         way = draw(st.sampled_from(["full", "import", "demand", "same"]))
         user_package = package if way == "same" else "users"
-        imports = {"import": f"import {package}.{name};", "demand": f"import {package}.*;"}.get(way, "")
-        shape = draw(st.sampled_from(["{}", "{}[]", "java.util.List<{}>", "Map<String, ? super {}>"]))
+        imports = {"import": f"import {package}.{name};", "demand": f"import {package}.*;"}.get(
+            way, ""
+        )
+        shape = draw(
+            st.sampled_from(["{}", "{}[]", "java.util.List<{}>", "Map<String, ? super {}>"])
+        )
         written = shape.format(f"{package}.{name}" if way == "full" else name)
         user = f"User{number}"
         body = draw(
-            st.sampled_from([f"{written} f;", f"{user}({written} x) {{}}", f"{user}({written}... x) {{}}"])
+            st.sampled_from(
+                [f"{written} f;", f"{user}({written} x) {{}}", f"{user}({written}... x) {{}}"]
+            )
         )
         files[user] = f"package {user_package};\n{imports}\nclass {user} {{ {body} }}\n"
         expected.add(f"{user_package}.{user} injects {package}.{name}")

@@ -27,7 +27,9 @@ def compose(stream: Iterable[Event]) -> dict[str, Any]:
             while stack[-1][0] >= event.level:
                 stack.pop()
             parent, title = stack[-1][1], event.text
-            key = next(k for k in chain([title], (f"{title} ({n})" for n in count(2))) if k not in parent)
+            key = next(
+                k for k in chain([title], (f"{title} ({n})" for n in count(2))) if k not in parent
+            )
             parent[key] = {"explanation": [], "examples": []}
             stack.append((event.level, parent[key]))
         elif event.kind == "term":

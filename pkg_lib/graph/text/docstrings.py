@@ -26,15 +26,23 @@ _FIELD = re.compile(
     r"([^:\n]*):"
 )
 # The title of a section, in small letters, or a field of Sphinx style -> the section that it is.
-_SECTION = dict.fromkeys(("args", "arguments", "params", "param", "parameter", "arg", "key"), "parameters")
-_SECTION |= {"keyword": "parameters", "type": "parameters", "rtype": "returns", "ivar": "attributes"}
+_SECTION = dict.fromkeys(
+    ("args", "arguments", "params", "param", "parameter", "arg", "key"), "parameters"
+)
+_SECTION |= {
+    "keyword": "parameters",
+    "type": "parameters",
+    "rtype": "returns",
+    "ivar": "attributes",
+}
 _SECTION |= {"var": "attributes", "except": "raises", "exception": "raises", "raise": "raises"}
 _SECTION |= {"keyword args": "other parameters", "keyword arguments": "other parameters"}
 _SECTION |= {word: f"{word}s" for word in ("return", "yield", "example", "note", "warning")}
 _NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(
-    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)", re.S
+    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
+    re.S,
 )
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
@@ -140,7 +148,10 @@ def _entries(text: str, kind: str, google: bool) -> list[dict[str, str]]:
             groups[-1].append(line)
         elif line.strip():
             groups.append([line])
-    return [_entry(head, textwrap.dedent("\n".join(rest)).strip(), kind, google) for head, *rest in groups]
+    return [
+        _entry(head, textwrap.dedent("\n".join(rest)).strip(), kind, google)
+        for head, *rest in groups
+    ]
 
 
 def _entry(head: str, body: str, kind: str, google: bool) -> dict[str, str]:

@@ -21,10 +21,19 @@ from docutils.parsers.rst.languages import en
 _ROLE = re.compile(r":([A-Za-z](?:[\w.+-]*[A-Za-z0-9])?(?::[A-Za-z][\w.+-]*)?):`")
 _DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)", re.M)
 _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
-_WITH_LANGUAGE = {*"code-block sourcecode code prompt".split()}  # their argument is no part of the code
-_CODE = {*_WITH_LANGUAGE, *"testcode testoutput doctest ipython productionlist parsed-literal".split()}
-_STEERS = {*"index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight".split()}
-_STEERS |= {*"testsetup testcleanup tabularcolumns contents include literalinclude raw image".split()}
+_WITH_LANGUAGE = {
+    *"code-block sourcecode code prompt".split()
+}  # their argument is no part of the code
+_CODE = {
+    *_WITH_LANGUAGE,
+    *"testcode testoutput doctest ipython productionlist parsed-literal".split(),
+}
+_STEERS = {
+    *"index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight".split()
+}
+_STEERS |= {
+    *"testsetup testcleanup tabularcolumns contents include literalinclude raw image".split()
+}
 _STEERS |= {"figure", "plot"}
 _VERSIONS = {"versionadded": "New in version", "versionchanged": "Changed in version"}
 _VERSIONS |= {"deprecated": "Deprecated since version"}
@@ -70,12 +79,16 @@ class _Generic(Directive):
         self.state.nested_parse(self.content, self.content_offset, body, match_titles=True)
         before = f"{_VERSIONS[name]} " if name in _VERSIONS else ""
         heads = [before + plain(a) for a in self.arguments]
-        if not body.children:  # a term needs a definition, else it would take the next paragraph for it
+        if (
+            not body.children
+        ):  # a term needs a definition, else it would take the next paragraph for it
             return [nodes.paragraph(h, h) for h in heads]
         return [nodes.definition_list_item("", *(nodes.term(h, h) for h in heads), body)]
 
 
-def _role(name: str, raw: str, text: str, *_: Any, **__: Any) -> tuple[list[nodes.Node], list[nodes.Node]]:
+def _role(
+    name: str, raw: str, text: str, *_: Any, **__: Any
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
     """Any role as its text."""
     text = text.replace("\x00", "\\")  # docutils' own mark for a backslash
     match = _TITLE_TARGET.fullmatch(text)
@@ -130,7 +143,9 @@ def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
             case nodes.TextElement():
                 yield Event("text", _words(child))
             case nodes.system_message():
-                yield from (Event("text", _words(block)) for block in child.findall(nodes.literal_block))
+                yield from (
+                    Event("text", _words(block)) for block in child.findall(nodes.literal_block)
+                )
             case _:
                 yield from _walk(child, level)
 

@@ -27,12 +27,18 @@ from pkg_lib.graph.text.rst import Event, plain
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
 _LEFT_OUT = {*"script style head nav footer form button svg img template noscript".split()}
-_BLOCK = "address article aside blockquote body caption center dd details div dl dt fieldset".split()
-_BLOCK += "figcaption figure header hr html li main ol p pre section summary table td th tr ul".split()
+_BLOCK = (
+    "address article aside blockquote body caption center dd details div dl dt fieldset".split()
+)
+_BLOCK += (
+    "figcaption figure header hr html li main ol p pre section summary table td th tr ul".split()
+)
 _BLOCK += [f"h{level}" for level in range(1, 7)]
 
 
-Head = tuple[int, int, str]  # where its section starts (characters), its level (1 is the page's), its title
+Head = tuple[
+    int, int, str
+]  # where its section starts (characters), its level (1 is the page's), its title
 
 
 def events(document: Document) -> list[Event]:
@@ -78,7 +84,9 @@ def _walk(tag: Tag) -> Iterator[Event]:
 def _is_inline(element: PageElement) -> bool:
     if isinstance(element, Tag):
         return element.name not in {*_BLOCK, *_LEFT_OUT} and element.find(_BLOCK) is None
-    return type(element) is NavigableString  # its subclasses are comments, declarations and the like
+    return (
+        type(element) is NavigableString
+    )  # its subclasses are comments, declarations and the like
 
 
 def _block(tag: Tag) -> Iterator[Event]:
@@ -87,7 +95,9 @@ def _block(tag: Tag) -> Iterator[Event]:
     elif tag.name == "pre":
         yield Event("code", tag.get_text().strip("\n"))
     elif tag.name == "table" and not tag.find("pre"):
-        rows = ([plain(c.get_text()) for c in row.find_all(["td", "th"])] for row in tag.find_all("tr"))
+        rows = (
+            [plain(c.get_text()) for c in row.find_all(["td", "th"])] for row in tag.find_all("tr")
+        )
         yield Event("text", "\n".join(map(" | ".join, rows)))
     else:
         yield from _walk(tag)
@@ -122,7 +132,9 @@ STRUCTURERS: Registry[Callable[[Document], dict[str, Any]]] = Registry(
 
 def structured(documents: list[Document], name: str = "") -> list[Structured]:
     """Every document by a structurer, that of its kind if none is named. UserError for an unknown one."""
-    return [_one(d, name or ("docstrings" if d.kind == "docstring" else "headings")) for d in documents]
+    return [
+        _one(d, name or ("docstrings" if d.kind == "docstring" else "headings")) for d in documents
+    ]
 
 
 def _one(document: Document, name: str) -> Structured:

@@ -27,7 +27,9 @@ from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 FACTS = TypeAdapter(Facts)
 PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
-Known = dict[str, tuple[str, Facts]]  # path -> SHA-256 of the file ("": it cannot be read), what it says
+Known = dict[
+    str, tuple[str, Facts]
+]  # path -> SHA-256 of the file ("": it cannot be read), what it says
 
 
 @dataclass
@@ -51,7 +53,9 @@ class BuiltGraph:
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """(path, reason) of what gave no type."""
-        return sorted([*self.tree.skipped, *((p, f.reason) for p, f in self.facts.items() if f.reason)])
+        return sorted(
+            [*self.tree.skipped, *((p, f.reason) for p, f in self.facts.items() if f.reason)]
+        )
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -77,7 +81,9 @@ def build(
     if others := sorted(set(extra) - set(resolve.EXTRA)):
         raise unknown("edges", others[0], resolve.EXTRA)
     if extra and mode != "resolved":
-        raise UserError(f"mode {mode} has the paper's edges alone; give extra ones with mode resolved")
+        raise UserError(
+            f"mode {mode} has the paper's edges alone; give extra ones with mode resolved"
+        )
     with workers.paused_collector():  # facts are many small tuples without a cycle
         start = time.perf_counter()
         tree = scan(root)
@@ -117,12 +123,16 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
         resolution = resolve.graph_of(built.facts, extra)
     else:
         resolution = resolve.Resolution(resolve.published(built.facts))
-    steps = {s: built.seconds[s] for s in ("scan", "parse")} | {"resolve": time.perf_counter() - start}
+    steps = {s: built.seconds[s] for s in ("scan", "parse")} | {
+        "resolve": time.perf_counter() - start
+    }
     return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
 
 
 def _read(tree: JavaTree, known: Known, processes: int) -> Known:
-    files = [(place, known[path][0] if path in known else "") for path, place in tree.places.items()]
+    files = [
+        (place, known[path][0] if path in known else "") for path, place in tree.places.items()
+    ]
     size = max(PART, len(files) // (8 * processes))
     parts = [files[i : i + size] for i in range(0, len(files), size)]
     work = [(tree.root, part) for part in parts]
@@ -162,7 +172,9 @@ def parse_part(work: tuple[Path, list[tuple[str, str]]]) -> list[tuple[str, Fact
 def _save(store: Path, entries: Known) -> None:
     rows: list[object] = [{"version": VERSION}]
     for path, (sha, facts) in entries.items():
-        rows += [[path, sha, {name: getattr(facts, name) for name in Facts.__slots__}]] if sha else []
+        rows += (
+            [[path, sha, {name: getattr(facts, name) for name in Facts.__slots__}]] if sha else []
+        )
     write_text(store, "".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -206,7 +218,9 @@ def lines(built: BuiltGraph) -> list[str]:
         names = ", ".join(f"{name} {n:,}" for name, n in part.items()) or "none"
         text.append(f"{sum(part.values()):,} {word}: {names}")
     odd = {
-        "ambiguous": [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous],
+        "ambiguous": [
+            f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous
+        ],
         "cyclic inheritance": [", ".join(group) for group in graph.cycles()],
         "declared in another file too": [f"{name} in {path}" for path, name in about.again],
     }
@@ -215,6 +229,10 @@ def lines(built: BuiltGraph) -> list[str]:
             text.append("skipped: none")
         for path, reason in rows:
             odd.setdefault(f"{word}, {reason}", []).append(path)
-    text += [f"{word}: {len(names):,} ({first_few(names, NAMED)})" for word, names in odd.items() if names]
+    text += [
+        f"{word}: {len(names):,} ({first_few(names, NAMED)})"
+        for word, names in odd.items()
+        if names
+    ]
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
     return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]

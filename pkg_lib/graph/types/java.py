@@ -56,7 +56,9 @@ BODIES = ("class_body", "interface_body", "enum_body_declarations", "annotation_
 _DECLARES = re.compile(r"\b(?:class|interface|enum|record)\b")
 _NAME = re.compile(r"[^\W\d][\w$]*")
 # A long row of literals says nothing of types, and tree-sitter's queries take quadratic time over one.
-_ROW = re.compile(rb"""(?<=\{)(?:\s*[-+]?(?:\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,){256,}+""")
+_ROW = re.compile(
+    rb"""(?<=\{)(?:\s*[-+]?(?:\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,){256,}+"""
+)
 # What matters to an annotation: comments, literals, annotations' names, parentheses, and anything else.
 _TOKEN = re.compile(
     rb"//[^\n]*"
@@ -94,7 +96,9 @@ class Reference(NamedTuple):
     """A type's name, as written without arguments."""
 
     owner: int  # the referring type's place in `Facts.types`
-    place: str  # one of PLACES, or bean, bean_parameter (what a method with @Bean returns and takes)
+    place: (
+        str  # one of PLACES, or bean, bean_parameter (what a method with @Bean returns and takes)
+    )
     name: str
     bare: bool  # the written type is one simple name
     argument: bool  # between angle brackets
@@ -144,7 +148,9 @@ def facts_of(data: bytes) -> Facts:
     package = next(map(source.plain, captures.get("package", ())), "")
     # A query's captures come in no order.
     imports = map(source.imported, sorted(captures.get("import", ()), key=lambda n: n.start_byte))
-    return Facts(package, tuple(imports), types, tuple(source.references(captures, spans)), "", remarks)
+    return Facts(
+        package, tuple(imports), types, tuple(source.references(captures, spans)), "", remarks
+    )
 
 
 def without_vararg_annotations(data: bytes) -> bytes:
@@ -161,7 +167,9 @@ def without_vararg_annotations(data: bytes) -> bytes:
         The source, as long as before.
     """
     blanked = bytearray(data)
-    around: list[int | None] = []  # for each open parenthesis: where the annotations that it belongs to start
+    around: list[
+        int | None
+    ] = []  # for each open parenthesis: where the annotations that it belongs to start
     start: int | None = None  # where the annotations directly before this token start
     named = False  # the token before was an annotation's name
     for match in _TOKEN.finditer(data):
@@ -179,7 +187,9 @@ def without_vararg_annotations(data: bytes) -> bytes:
             start = around.pop() if around else None
         else:
             if token == b"..." and start is not None:
-                blanked[start : match.start()] = re.sub(rb"[^\n]", b" ", data[start : match.start()])
+                blanked[start : match.start()] = re.sub(
+                    rb"[^\n]", b" ", data[start : match.start()]
+                )
             start = None
         named = False
     return bytes(blanked)
@@ -193,7 +203,11 @@ class _Source:
 
     def parse(self) -> Node | None:
         """The root of the syntax tree, None where the limit is reached."""
-        parser, steps, most = _grammar()[0], count(), STEPS + STEPS_A_KILOBYTE * len(self.data) // 1024
+        parser, steps, most = (
+            _grammar()[0],
+            count(),
+            STEPS + STEPS_A_KILOBYTE * len(self.data) // 1024,
+        )
 
         def piece(at: int, _: object) -> bytes:
             return self.data[at : at + PIECE]
@@ -225,7 +239,9 @@ class _Source:
         around: list[int] = []  # the types that are open, outermost first
         times: Counter[str] = Counter()
         twice = False
-        nodes = ((n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in captures.get(kind, ()))
+        nodes = (
+            (n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in captures.get(kind, ())
+        )
         for start, end, kind, node in sorted(nodes, key=lambda x: x[:2]):
             while around and spans[around[-1]][1] <= start:
                 around.pop()
@@ -254,7 +270,9 @@ class _Source:
     def references(self, captures: Captures, spans: list[Span]) -> Iterator[Reference]:
         """Every type name of PLACES and of beans, each once a place and owner."""
         nodes = [(n.start_byte, place, n) for place in PLACES for n in captures.get(place, ())]
-        nodes += [(n.start_byte, place, n) for place, n in self.beans(captures.get("annotated", ()))]
+        nodes += [
+            (n.start_byte, place, n) for place, n in self.beans(captures.get("annotated", ()))
+        ]
         owners = _Open(spans)
         generics = sorted(captures.get("generic", ()), key=lambda n: n.start_byte)
         scopes = _Open([(n.start_byte, n.end_byte) for n in generics])
@@ -338,5 +356,9 @@ def _left(node: Node) -> Iterator[Node]:
     current: Node | None = node
     while current is not None:
         yield current
-        scopes = (c for c in current.named_children if c.type in ("scoped_type_identifier", "generic_type"))
+        scopes = (
+            c
+            for c in current.named_children
+            if c.type in ("scoped_type_identifier", "generic_type")
+        )
         current = next(scopes, None)

@@ -14,7 +14,9 @@ from functools import reduce
 from pkg_lib.graph.types.java import Facts, Import, Reference
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered, simple_name
 
-LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component", "bean_parameter"), "injects")
+LABEL = dict.fromkeys(
+    ("field", "constant", "parameter", "rest", "component", "bean_parameter"), "injects"
+)
 LABEL |= {"extends": "extends", "implements": "implements", "bean": "provides"}
 EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph_of`
 # Names that java.lang brings into every file; they matter where a project's import on demand has them too.
@@ -37,8 +39,12 @@ class Resolution:
 
     graph: TypeGraph = field(default_factory=lambda: TypeGraph("resolved"))
     references: Counter[str] = field(default_factory=Counter)
-    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)  # path, name, candidates
-    again: list[tuple[str, str]] = field(default_factory=list)  # path, type that an earlier file has declared
+    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(
+        default_factory=list
+    )  # path, name, candidates
+    again: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # path, type that an earlier file has declared
 
 
 class Project:
@@ -52,7 +58,9 @@ class Project:
         self.hidden: set[str] = set()  # top-level types that other packages do not see
         self.members: dict[str, dict[str, str]] = defaultdict(dict)
         self.supertypes: dict[str, list[Reference]] = defaultdict(list)
-        self.singles: dict[tuple[str, str], list[Import]] = defaultdict(list)  # by path and simple name
+        self.singles: dict[tuple[str, str], list[Import]] = defaultdict(
+            list
+        )  # by path and simple name
         self._inherited: dict[str, dict[str, str]] = {}
         for path, file in facts.items():
             self._declare(path, file)
@@ -70,12 +78,18 @@ class Project:
             declared.add(name)
             self.nodes[name] = TypeNode(name, t.kind, path, t.first, t.last)
             outer, _, simple = t.name.rpartition(".")
-            place = self.members[full(facts.package, outer)] if outer else self.packages[facts.package]
+            place = (
+                self.members[full(facts.package, outer)] if outer else self.packages[facts.package]
+            )
             place.setdefault(simple.partition("#")[0], name)
             if not outer and not t.public:
                 self.hidden.add(name)
         for r in facts.references:
-            if r.place in ("extends", "implements") and not r.argument and names[r.owner] in declared:
+            if (
+                r.place in ("extends", "implements")
+                and not r.argument
+                and names[r.owner] in declared
+            ):
                 self.supertypes[names[r.owner]].append(r)
 
     def find(self, reference: Reference, path: str, inside: bool = True) -> str | None:
@@ -104,7 +118,10 @@ class Project:
         if neighbour := self.packages.get(facts.package, {}).get(name):
             return neighbour
         types = {self._in(i.name, name, i.static) for i in facts.imports if i.on_demand}
-        types |= {self._in("java.lang", name, False) or (f"java.lang.{name}" if name in JAVA_LANG else None)}
+        types |= {
+            self._in("java.lang", name, False)
+            or (f"java.lang.{name}" if name in JAVA_LANG else None)
+        }
         if len(types - {None}) > 1:
             raise Ambiguous(*sorted(types - {None}))
         return next(iter(types & self.nodes.keys()), None)
@@ -159,7 +176,9 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
     for path, file in facts.items():
         for r in file.references:
             owner = full(file.package, file.types[r.owner].name)
-            if project.nodes[owner].path != path or (r.place.startswith("bean") and "beans" not in extra):
+            if project.nodes[owner].path != path or (
+                r.place.startswith("bean") and "beans" not in extra
+            ):
                 continue
             inherits, target = r.place in ("extends", "implements"), None
             label = "arguments" if inherits and r.argument else LABEL[r.place]
@@ -195,11 +214,15 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
     """
     nodes: dict[str, TypeNode] = {}
     injected: dict[str, dict[str, str]] = {}  # path -> target -> label
-    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)  # path, simple name -> the same
+    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(
+        dict
+    )  # path, simple name -> the same
     for path in sorted(facts, key=_walked):
         types, references = facts[path].types, [r for r in facts[path].references if r.bare]
         for t in types:
-            nodes[simple_name(t.name)] = TypeNode(simple_name(t.name), t.kind, path, t.first, t.last)
+            nodes[simple_name(t.name)] = TypeNode(
+                simple_name(t.name), t.kind, path, t.first, t.last
+            )
         for r in references:
             owner = types[r.owner]
             if r.place == "implements" or (r.place == "extends" and owner.kind == "class"):

@@ -8,7 +8,14 @@ from itertools import groupby
 import networkx as nx
 
 MODES = ("resolved", "as-published")
-LABELS = ("injects", "extends", "implements", "arguments", "provides", "depends_on")  # the last is LLM-KB's
+LABELS = (
+    "injects",
+    "extends",
+    "implements",
+    "arguments",
+    "provides",
+    "depends_on",
+)  # the last is LLM-KB's
 
 
 def simple_name(name: str) -> str:
@@ -45,14 +52,20 @@ class TypeGraph:
 
     def edge_counts(self) -> dict[str, int]:
         """Label -> how many edges; a pair with two labels is two edges."""
-        return dict(sorted(Counter(label for labels in self.edges.values() for label in labels).items()))
+        return dict(
+            sorted(Counter(label for labels in self.edges.values() for label in labels).items())
+        )
 
     @cached_property
     def digraph(self) -> nx.DiGraph:
         """For networkx, as in the paper: `type` and `path` of nodes, `relation` of edges."""
         graph = nx.DiGraph()
-        graph.add_nodes_from((n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values())
-        graph.add_edges_from((*pair, {"relation": " and ".join(of)}) for pair, of in self.edges.items())
+        graph.add_nodes_from(
+            (n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values()
+        )
+        graph.add_edges_from(
+            (*pair, {"relation": " and ".join(of)}) for pair, of in self.edges.items()
+        )
         return graph
 
     @cached_property
@@ -85,7 +98,11 @@ class TypeGraph:
         return sorted(sorted(g) for g in groups if len(g) > 1 or part.has_edge(*g, *g))
 
 
-def ordered(mode: str, nodes: dict[str, TypeNode], edges: dict[tuple[str, str], set[str]]) -> TypeGraph:
+def ordered(
+    mode: str, nodes: dict[str, TypeNode], edges: dict[tuple[str, str], set[str]]
+) -> TypeGraph:
     """A graph in sorted order."""
-    labelled = {pair: tuple(label for label in LABELS if label in edges[pair]) for pair in sorted(edges)}
+    labelled = {
+        pair: tuple(label for label in LABELS if label in edges[pair]) for pair in sorted(edges)
+    }
     return TypeGraph(mode, dict(sorted(nodes.items())), labelled)

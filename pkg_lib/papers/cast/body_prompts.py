@@ -88,7 +88,9 @@ def extract_body(text: str, task: RepoTask) -> str:
     What else the block defines or imports is left out: only a body was asked for.
     """
     code = code_block(text, task.entry_point).code.replace("\t", "    ")
-    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", code, re.M)
+    head = re.search(
+        rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", code, re.M
+    )
     lines = _body_of_definition(code, task.entry_point, head) if head else _block(code.split("\n"))
     body = textwrap.dedent("\n".join(lines)).strip("\n")
     return textwrap.indent(body, task.indent) if body.strip() else ""
@@ -99,10 +101,16 @@ def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
     lines = definition.split("\n")
     try:
         nodes = ast.walk(ast.parse(definition))
-    except SyntaxError:  # cut off: take what follows the signature, up to the first colon at a line's end
+    except (
+        SyntaxError
+    ):  # cut off: take what follows the signature, up to the first colon at a line's end
         ends = (i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":"))
         return _block(lines[next(ends, len(lines)) + 1 :])
-    node = next(n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name)
+    node = next(
+        n
+        for n in nodes
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name
+    )
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not statements:
         return []
@@ -115,7 +123,10 @@ def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
 def _dedented(code: str, indent: str) -> str:
     """The lines of a definition that starts the text, up to the first one left of it, dedented."""
     first, *rest = code.split("\n")
-    end = next((i for i, line in enumerate(rest) if line.strip() and not line.startswith(indent)), len(rest))
+    end = next(
+        (i for i, line in enumerate(rest) if line.strip() and not line.startswith(indent)),
+        len(rest),
+    )
     return "\n".join(line[len(indent) :] for line in [first, *rest[:end]])
 
 

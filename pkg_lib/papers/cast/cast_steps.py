@@ -28,7 +28,14 @@ from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data import swebench
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII
-from pkg_lib.data.functions import MaskableFunction, RepoTask, as_task, below, candidates, load_repoeval
+from pkg_lib.data.functions import (
+    MaskableFunction,
+    RepoTask,
+    as_task,
+    below,
+    candidates,
+    load_repoeval,
+)
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
@@ -53,7 +60,9 @@ VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in S
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
 Say, Names = Callable[[str], None], Sequence[str]
 Query = tuple[str, str, Sequence[Span]]  # its id, its text, the lines that answer it
-Repository = tuple[str, Mapping[str, str], Sequence[Query]]  # name, path -> text, what is asked of it
+Repository = tuple[
+    str, Mapping[str, str], Sequence[Query]
+]  # name, path -> text, what is asked of it
 
 
 def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Names = ()) -> None:
@@ -99,7 +108,9 @@ class Coverage:
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
         """At most MOST tests that call it: first those that call the fewest functions, then by name."""
-        calling = [test for test, calls in self.calls.items() if (function.path, function.first) in calls]
+        calling = [
+            test for test, calls in self.calls.items() if (function.path, function.first) in calls
+        ]
         return tuple(sorted(calling, key=lambda t: (len(self.calls[t]), t))[:MOST])
 
 
@@ -157,7 +168,9 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]
 
 
 def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
-    return all(outcomes[c].status == ("passed" if passes else "failed") for c, passes in CONTROLS.items())
+    return all(
+        outcomes[c].status == ("passed" if passes else "failed") for c, passes in CONTROLS.items()
+    )
 
 
 def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
@@ -201,7 +214,9 @@ def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
 def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
     """(language, what it is, its files) of the packages and of three npm archives, less declarations."""
     trees = [(p.label, walk(p.tree, Accounts(), {"python"})) for p in PACKAGES.values()]
-    python = [(f"{label}/{n}", data) for label, files in trees for n, data in files if n.endswith(".py")]
+    python = [
+        (f"{label}/{n}", data) for label, files in trees for n, data in files if n.endswith(".py")
+    ]
     yield "python", ", ".join(label for label, _ in trees), python
     for about in PINNED["npm"]:
         path, language = about["path"], about["language"]
@@ -215,14 +230,18 @@ def _of_functions(name: str, tasks: Sequence[Any]) -> Iterator[Repository]:
     queries: dict[str, list[Query]] = {}
     for task in tasks:
         queries.setdefault(task.repository, []).append((task.id, task.query, [task.span]))
-    return ((repository, BENCHMARKS[name].files(repository), of) for repository, of in queries.items())
+    return (
+        (repository, BENCHMARKS[name].files(repository), of) for repository, of in queries.items()
+    )
 
 
 REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
     "packages": lambda: _of_functions("packages", BENCHMARKS["packages"].tasks()),
     "repoeval": lambda: _of_functions("repoeval", load_repoeval()),
     # Each problem's repository is of a commit of its own.
-    "swebench-lite": lambda: ((i.id, swebench.DATA.repository(i.id), [i]) for i in swebench.load_swebench()),
+    "swebench-lite": lambda: (
+        (i.id, swebench.DATA.repository(i.id), [i]) for i in swebench.load_swebench()
+    ),
 }
 
 
@@ -233,7 +252,9 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
     frames = []
     for repository, files, queries in REPOSITORIES[benchmark]():
         pools = {name: chunked(chunker, files) for name, chunker in variants.items()}
-        say(f"{repository}: {', '.join(f'{name} {len(pool)}' for name, pool in pools.items())} chunks")
+        say(
+            f"{repository}: {', '.join(f'{name} {len(pool)}' for name, pool in pools.items())} chunks"
+        )
         ids, texts, spans = zip(*queries, strict=True)
         for (name, pool), (ranker, scorer) in product(pools.items(), scorers.items()):
             scores = scorer.scores(list(texts), pool)
@@ -241,14 +262,29 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
                 aggregate, _, lines = mapping.partition(", ")
                 target = pool if mapping == OWN else pools[f"{BASELINE} {lines}".strip()]
                 golds = [relevant(target, span) for span in spans]
-                on_target = scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
-                about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping}
+                on_target = (
+                    scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
+                )
+                about = {
+                    "package": repository,
+                    "ranker": ranker,
+                    "chunking": name,
+                    "mapping": mapping,
+                }
                 about |= {"chunks": len(pool), "gold": list(map(len, golds))}
-                frames.append(pd.DataFrame({"task_id": ids} | about).join(evaluate(on_target, golds)))
+                frames.append(
+                    pd.DataFrame({"task_id": ids} | about).join(evaluate(on_target, golds))
+                )
     place = folder if benchmark == "packages" else folder / benchmark
-    about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
+    about = {
+        "max_size": MAX_SIZE,
+        "baseline_lines": CHUNKERS[BASELINE].lines,
+        "mode": CHUNKERS["cast"].mode,
+    }
     rows = _write_table(place / "retrieval.csv", frames, "%.6f", **about)
-    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[[c for c in rows if "@" in c]].mean()
+    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[
+        [c for c in rows if "@" in c]
+    ].mean()
     say((100 * means).round(1).to_string())
     return rows
 
@@ -257,5 +293,7 @@ def mappings(chunking: str, benchmark: str = "packages") -> tuple[str, ...]:
     """How a chunking's scores are measured; the first is the one that the tables show."""
     if chunking.startswith(BASELINE):
         return (OWN,)
-    others = [f"{MEAN}, {n}" for n in LINES] if benchmark == "repoeval" and chunking == "cast" else []
+    others = (
+        [f"{MEAN}, {n}" for n in LINES] if benchmark == "repoeval" and chunking == "cast" else []
+    )
     return (MEAN, "max", OWN, *others) if chunking in CHUNKERS else (MEAN,)

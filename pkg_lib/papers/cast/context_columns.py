@@ -28,7 +28,12 @@ Measure = Callable[[str], int]
 
 
 def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
-    return [c for path, text in files.items() for c in chunker.chunk(encode(text), path).chunks if c.size]
+    return [
+        c
+        for path, text in files.items()
+        for c in chunker.chunk(encode(text), path).chunks
+        if c.size
+    ]
 
 
 def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -48,7 +53,9 @@ def context_text(
 ) -> tuple[str, list[Chunk]]:
     """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
     intro = "the below code fragment can be found in:"
-    shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
+    shown = [
+        replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks
+    ]
     text, used = fill(shown, limit, lambda t: measure(commented(t)))
     return (commented(text) if used else ""), used
 
@@ -56,7 +63,9 @@ def context_text(
 def commented(text: str) -> str:
     """Every line behind "# ", under CodeRAG-Bench's first line."""
     title = "Here are some relevant code fragments from other files of the repo:"
-    return "".join(f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")])
+    return "".join(
+        f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")]
+    )
 
 
 class Repositories:
@@ -89,7 +98,10 @@ class ChunkRetriever:
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
         ranker = make_ranker(self.ranker, self.repositories.tokenizer)
-        return [self._context(t, ranker) for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")]
+        return [
+            self._context(t, ranker)
+            for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")
+        ]
 
     def _context(self, task: RepoTask, ranker: Ranker) -> Context:
         chunks = self.repositories.chunks(task.repository, self.chunking)

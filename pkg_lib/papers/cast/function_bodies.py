@@ -19,7 +19,16 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.code_match import match
-from pkg_lib.data.functions import DATA, NAME, RepoTask, as_task, below, functions, load_repoeval, replaced
+from pkg_lib.data.functions import (
+    DATA,
+    NAME,
+    RepoTask,
+    as_task,
+    below,
+    functions,
+    load_repoeval,
+    replaced,
+)
 from pkg_lib.data.packages import PACKAGES, Package
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.generator import Decoding, Generator
@@ -64,11 +73,15 @@ class FunctionBodies(Benchmark):
 
     def decoding(self, style: str) -> Decoding:
         if self.chat and style != "chat":
-            raise UserError(f"benchmark {self.name} is for chat models, and this one is prompted as {style}")
+            raise UserError(
+                f"benchmark {self.name} is for chat models, and this one is prompted as {style}"
+            )
         how, ended = CHAT if self.chat else PLAIN
         return Decoding(DECODING | how, ended, 16, chat=self.chat)
 
-    def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
+    def prompt(
+        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+    ) -> str:
         left = body_prompts.left_context(task, measure)
         return body_prompts.prompt(task, left, context, self.chat)
 
@@ -152,7 +165,9 @@ def limits_of(package: Package) -> Limits:
 
 def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
     """The solution imports the package from memory, with `body` in the task's place; then its tests run."""
-    code = {p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)}
+    code = {
+        p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)
+    }
     code[task.path] = replaced(task, files[task.path], body)
     modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
     parents = {f"{parent}/__init__.py" for m in modules for parent in Path(m).parents} - code.keys()
@@ -184,10 +199,14 @@ class RepoEval(FunctionBodies):
         return Outcome("not_measured", detail="RepoEval names no tests")
 
 
-OF_RANKER = (f"{chunking}, {ranker}" for ranker in ("BM25", "MiniLM") for chunking in ("fixed-size", "cast"))
+OF_RANKER = (
+    f"{chunking}, {ranker}" for ranker in ("BM25", "MiniLM") for chunking in ("fixed-size", "cast")
+)
 MEASURED = ("None", *OF_RANKER)
 BENCHMARKS.register(PackageFunctions("packages", "Functions of packages", False, MEASURED))
-BENCHMARKS.register(PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("None",)))
+BENCHMARKS.register(
+    PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("None",))
+)
 BENCHMARKS.register(RepoEval())
 
 PAIRS = product(("BM25", "MiniLM", "MiniLM, body in corpus"), ("fixed-size", "cast"))

@@ -32,7 +32,9 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(self, fullname: str, *place: object) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self.texts:
             return None
-        spec = importlib.util.spec_from_loader(fullname, self, origin=ROOT + self.texts[fullname][0])
+        spec = importlib.util.spec_from_loader(
+            fullname, self, origin=ROOT + self.texts[fullname][0]
+        )
         spec.has_location = True
         return spec
 
@@ -62,7 +64,9 @@ def names(module: types.ModuleType) -> Iterator[str]:
             if issubclass(value, unittest.TestCase) or name.startswith("Test"):
                 yield from (f"{top}:{name}.{method}" for method in loader.getTestCaseNames(value))
         elif (
-            name.startswith("test") and inspect.isfunction(value) and not inspect.signature(value).parameters
+            name.startswith("test")
+            and inspect.isfunction(value)
+            and not inspect.signature(value).parameters
         ):
             yield f"{top}:{name}"
 

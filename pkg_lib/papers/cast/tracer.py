@@ -45,14 +45,20 @@ def traced(test: str) -> dict[str, Any]:
         error = e
     finally:
         sys.setprofile(None)
-    suspects = sorted(_suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__)))
+    suspects = sorted(
+        _suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__))
+    )
     about = {"events": calls.total(), "calls": sorted(calls), "suspects": suspects}
     return {"test": test, "passed": error is None, **about}
 
 
 def _place(code: types.CodeType) -> Place | None:
     file = code.co_filename
-    return (file.removeprefix(inside.ROOT), code.co_firstlineno) if file.startswith(inside.ROOT) else None
+    return (
+        (file.removeprefix(inside.ROOT), code.co_firstlineno)
+        if file.startswith(inside.ROOT)
+        else None
+    )
 
 
 def _suspects(error: Exception | None, calls: set[Place], test_file: str) -> set[Place]:

@@ -17,7 +17,16 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED, Retrieval, is_text, retrieval
 from pkg_lib.experiment.run import Run
-from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, RUNS, Claim, Evidence, table
+from pkg_lib.papers.claims.claims import (
+    BUILT,
+    DIRECTED,
+    PRINTED,
+    REPLAYED,
+    RUNS,
+    Claim,
+    Evidence,
+    table,
+)
 from pkg_lib.papers.pkg.cost import build_seconds, stored
 from pkg_lib.papers.pkg.replay import agreement, verdict_frame
 from pkg_lib.papers.pkg.replay import replayed as replayed_outcomes
@@ -72,7 +81,9 @@ class Measured:
         measured = verdicts.loc[:, verdicts.notna().any()]
         return replace(self, verdicts=self.verdicts.join(measured))
 
-    def evidence(self, claim: Claim, claimed: Evidence, n: int, effect: float, **more: Any) -> Evidence:
+    def evidence(
+        self, claim: Claim, claimed: Evidence, n: int, effect: float, **more: Any
+    ) -> Evidence:
         """Return a measurement on this run.
 
         Args:
@@ -184,7 +195,9 @@ def published_effects(claim: Claim) -> pd.Series:
     if test == "error_shift":
         counts = table("7")[args["error"]]
         parts = [s.partition(" + ") for s in counts.index]
-        gaps = {model: counts[f"{model}{plus}{c}"] - counts[model] for model, plus, c in parts if plus}
+        gaps = {
+            model: counts[f"{model}{plus}{c}"] - counts[model] for model, plus, c in parts if plus
+        }
         return pd.Series(gaps) / 500  # tasks of MBPP
     if test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return pd.Series(dtype=float)
@@ -203,7 +216,13 @@ def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
     args, unit = claim.args, UNITS.get(claim.test, "")
     effects = published_effects(claim) if effects is None else effects
     target = args.get("target", math.nan) / (100 if unit in ("points", "percent") else 1)
-    target = args["count"] / args["of"] if "count" in args else target if "target" in args else effects.mean()
+    target = (
+        args["count"] / args["of"]
+        if "count" in args
+        else target
+        if "target" in args
+        else effects.mean()
+    )
     spread = (float(effects.min()), float(effects.max()))
     return Evidence(unit=unit, target=float(target), spread=spread, ours=args.get("ours", False))
 
@@ -214,7 +233,11 @@ def _difference(
     """`a` minus `b`: bootstrap interval; score interval for a part of the run or a rare event (`pair`)."""
     found = (paired_score if "pair" in more else paired_bootstrap)(a, b)
     if found is not None:
-        numbers = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
+        numbers = {
+            "low": found.low,
+            "high": found.high,
+            "discordant": (found.helped + found.hurt) / found.n,
+        }
         numbers |= {"p": found.p} if claim.relation in DIRECTED else {}
         names = {"pair": " and ".join(sorted(claim.columns)), "family": measured.family}
         yield measured.evidence(claim, claimed, found.n, found.value, **numbers, **names | more)
@@ -223,7 +246,9 @@ def _difference(
 def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """pass@1 of `column` minus that of `against`, on each run that has both (Tables 1 to 4)."""
     for measured in runs.of(claim, claim.columns):
-        yield from _difference(claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns))
+        yield from _difference(
+            claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns)
+        )
 
 
 def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
@@ -232,7 +257,9 @@ def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
     for measured in runs.replays.get(claim.args["benchmark"], []):
         if measured.subject in claim.args.get("models", [measured.subject]):
             claimed = claimed_by(claim, effects[effects.index == measured.subject])
-            yield from _difference(claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns))
+            yield from _difference(
+                claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns)
+            )
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -267,12 +294,17 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
     """Mean difference in prompt tokens, which is the contexts', with a paired t test (Table 9)."""
     for measured in runs.of(claim, claim.columns):
         stored = [measured.run.completions(c) for c in claim.columns]
-        lengths = pd.DataFrame([{t: g.prompt_tokens for t, g in s.items()} for s in stored]).dropna(axis=1)
+        lengths = pd.DataFrame([{t: g.prompt_tokens for t, g in s.items()} for s in stored]).dropna(
+            axis=1
+        )
         gaps = -lengths.diff().iloc[1].to_numpy(float)
         if len(gaps) > 1 and gaps.std():
             test = ttest_1samp(gaps, 0)
             low, high = test.confidence_interval(CONFIDENCE)
-            more = {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(claim.columns))}
+            more = {
+                "family": f"tokens, {measured.family}",
+                "pair": " and ".join(sorted(claim.columns)),
+            }
             more |= {"low": low, "high": high, "p": float(test.pvalue)}
             yield measured.evidence(claim, claimed, len(gaps), gaps.mean(), **more)
 
@@ -318,7 +350,9 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
         for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
             same = model in printed_models
-            yield replace(claimed, subject=str(model), n=len(equal), effect=off, repeats_paper=same, **about)
+            yield replace(
+                claimed, subject=str(model), n=len(equal), effect=off, repeats_paper=same, **about
+            )
 
 
 def context_validity(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -354,7 +388,12 @@ def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
     for name, value in graph_figures(run).items():
         if name in claim.args["what"]:
             where = f"{run['functions']:,} functions of installed source, {name}"
-            about = {"subject": "this implementation", "where": where, "source": BUILT, "exact": True}
+            about = {
+                "subject": "this implementation",
+                "where": where,
+                "source": BUILT,
+                "exact": True,
+            }
             yield replace(claimed, n=run["functions"], effect=value, **about)
 
 
@@ -370,8 +409,10 @@ def graph_figures(run: Mapping[str, Any]) -> dict[str, float]:
     figures = {
         "nodes a function": run["nodes"] / run["functions"],
         "edges a node": run["edges"] / run["nodes"],
-        "minutes to build without encoding and without a database": run["build"]["one"]["wall_s"] / 60,
-        "seconds to search all vectors without encoding the query": run["search"]["exact_ms"] / 1000,
+        "minutes to build without encoding and without a database": run["build"]["one"]["wall_s"]
+        / 60,
+        "seconds to search all vectors without encoding the query": run["search"]["exact_ms"]
+        / 1000,
     }
     if built := build_seconds(run):
         extra = built["PKG"] - built["Dense"]
@@ -385,7 +426,9 @@ TESTS |= {f.__name__: f for f in (topic_share, replayed_cells, graph, context_va
 TESTS |= {"unavailable": lambda *_: iter(())}
 
 
-def measure(runs: StoredRuns, claims: Iterable[Claim], checks: Checks) -> list[tuple[Claim, list[Evidence]]]:
+def measure(
+    runs: StoredRuns, claims: Iterable[Claim], checks: Checks
+) -> list[tuple[Claim, list[Evidence]]]:
     """What each claim's test or check gives on these runs; empty where nothing was measured."""
 
     def evidence(claim: Claim) -> Iterator[Evidence]:
@@ -395,6 +438,8 @@ def measure(runs: StoredRuns, claims: Iterable[Claim], checks: Checks) -> list[t
         about = {"subject": "the paper's tables", "n": 1, "exact": True, "source": PRINTED}
         about["repeats_paper"] = True
         readings = checks[claim.test](claim.args | {"cells": claim.cells})
-        return (replace(claimed, where=where, effect=float(v), **about) for where, v in readings.items())
+        return (
+            replace(claimed, where=where, effect=float(v), **about) for where, v in readings.items()
+        )
 
     return [(claim, list(evidence(claim))) for claim in claims]

@@ -38,7 +38,12 @@ OVERALL = (
     NOT_ATTEMPTED,
 )
 DIRECTED = ("above", "below")
-RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
+RUNS, REPLAYED, BUILT, PRINTED = (
+    "runs",
+    "replayed",
+    "built",
+    "printed",
+)  # where a measurement is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +88,23 @@ class Evidence:
     family: str = ""  # the p values of one family are corrected together,
     pair: str = ""  # a pair once
     discordant: float = math.nan  # the share of tasks in which the two differ
-    target: float = math.nan  # what the claim names, or what its word (few, most) is taken for here (`ours`)
-    spread: tuple[float, float] = (math.nan, math.nan)  # smallest and largest effect over the paper's models
+    target: float = (
+        math.nan
+    )  # what the claim names, or what its word (few, most) is taken for here (`ours`)
+    spread: tuple[float, float] = (
+        math.nan,
+        math.nan,
+    )  # smallest and largest effect over the paper's models
     p_holm: float = math.nan
-    smallest: float = math.nan  # what this n could have shown: `detectable`, or half of the interval
+    smallest: float = (
+        math.nan
+    )  # what this n could have shown: `detectable`, or half of the interval
     verdict: str = ""
     source: str = RUNS
     ours: bool = False
-    repeats_paper: bool = False  # one of the paper's models and the paper's own work, or its printed numbers
+    repeats_paper: bool = (
+        False  # one of the paper's models and the paper's own work, or its printed numbers
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +146,19 @@ def table(number: str, version: str = "second") -> pd.DataFrame:
 
 def first_version(number: str) -> list[tuple[str, str, float]]:
     """(row, column, value) of the cells of a table that stand only so in the first version."""
-    cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float})
-    return list(cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None))
+    cells = pd.read_csv(
+        HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float}
+    )
+    return list(
+        cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None)
+    )
 
 
 def allowed(relation: str, target: float) -> tuple[float, float]:
     """The numbers that bear a claim out, the same for every claim."""
-    half_digit = 0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9  # 0.5 for 14, 0.05 for 14.2
+    half_digit = (
+        0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9
+    )  # 0.5 for 14, 0.05 for 14.2
     return {
         "above": (0.0, math.inf),
         "below": (-math.inf, 0.0),
@@ -228,7 +248,11 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
     a, b = norm.ppf(1 - alpha / 2), norm.ppf(POWER)
 
     def shown(d: float) -> float:
-        return d * math.sqrt(n) - a * math.sqrt(discordant) - b * math.sqrt(max(discordant - d * d, 0.0))
+        return (
+            d * math.sqrt(n)
+            - a * math.sqrt(discordant)
+            - b * math.sqrt(max(discordant - d * d, 0.0))
+        )
 
     possible = n and discordant > 0 and shown(discordant) >= 0
     return float(brentq(shown, 0.0, discordant)) if possible else math.nan
@@ -240,9 +264,13 @@ def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed
     families: dict[str, dict[str, float]] = {}
     for e in (e for _, evidence in rows for e in evidence if not math.isnan(e.p)):
         families.setdefault(e.family, {})[e.pair] = e.p
-    corrected = {f: dict(zip(ps, holm(list(ps.values())), strict=True)) for f, ps in families.items()}
+    corrected = {
+        f: dict(zip(ps, holm(list(ps.values())), strict=True)) for f, ps in families.items()
+    }
     return [
-        Assessed(claim, tuple(_decided(claim.relation, e, corrected.get(e.family, {})) for e in evidence))
+        Assessed(
+            claim, tuple(_decided(claim.relation, e, corrected.get(e.family, {})) for e in evidence)
+        )
         for claim, evidence in rows
     ]
 

@@ -44,7 +44,9 @@ class Extraction:
     files: list[str]
     records: dict[str, FileRecord] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)  # files
-    identified: set[str] = field(default_factory=set)  # of them those where no other of the batch is meant
+    identified: set[str] = field(
+        default_factory=set
+    )  # of them those where no other of the batch is meant
     faults: Counter[str] = field(default_factory=Counter)
     answers: list[Generation] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)  # first file -> prompt without an answer
@@ -112,7 +114,9 @@ class Extraction:
 def _path(result: Any) -> str:
     """The path that one of the results gives, "" for none."""
     path = result.get("file_path") if isinstance(result, dict) else None
-    return normpath(path.strip().replace("\\", "/")) if isinstance(path, str) and path.strip() else ""
+    return (
+        normpath(path.strip().replace("\\", "/")) if isinstance(path, str) and path.strip() else ""
+    )
 
 
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:

@@ -49,14 +49,18 @@ def reached_types(graph: TypeGraph, context: Gathered, reading: str) -> set[str]
     if reading == "named":
         words = set(re.findall(r"[^\W\d][\w$]*", context.text))
         return {node.name for node in graph.nodes.values() if node.simple in words}
-    types = {n.name for part in context for n in graph.within_lines(part.path, part.first, part.last)}
+    types = {
+        n.name for part in context for n in graph.within_lines(part.path, part.first, part.last)
+    }
     for name in chain.from_iterable(part.names for part in context if reading == "listed"):
         # In a graph that is keyed by simple names, a listed name means all types that have it.
         types.update([name] if name in graph.nodes else graph.by_simple.get(name, []))
     return types
 
 
-def scores(graph: TypeGraph, question: Question, context: Gathered, reading: str) -> dict[str, float]:
+def scores(
+    graph: TypeGraph, question: Question, context: Gathered, reading: str
+) -> dict[str, float]:
     """Recall: the share of the needed types that are reached. Precision: of the reached types those needed, a
     nested type as the type around it; NaN where nothing is reached."""
     reached, needed = reached_types(graph, context, reading), gold(question, graph)
@@ -70,9 +74,14 @@ def table(study: RepositoryStudy, pipelines: Sequence[Pipeline]) -> pd.DataFrame
     rows = []
     for pipeline, q in product(pipelines, study.questions):
         context = pipeline.gather(q.id)
-        sizes = {"characters": len(context.text), "excerpts": sum(bool(part.path) for part in context)}
+        sizes = {
+            "characters": len(context.text),
+            "excerpts": sum(bool(part.path) for part in context),
+        }
         about = {"pipeline": pipeline.column, "question": q.id, "kind": q.kind}
-        rows += [about | {"reading": r} | scores(study.graph, q, context, r) | sizes for r in READINGS]
+        rows += [
+            about | {"reading": r} | scores(study.graph, q, context, r) | sizes for r in READINGS
+        ]
     return pd.DataFrame(rows)
 
 
@@ -86,7 +95,9 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
     """Reads, splits and graphs a repository, writes index.json into the folder. No model is needed."""
     load, tree = os.getloadavg()[0], scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
-    splitting, count = _timed(lambda: {path: len(chunks_of(path, text)) for path, text in files.items()})
+    splitting, count = _timed(
+        lambda: {path: len(chunks_of(path, text)) for path, text in files.items()}
+    )
     built = build(root, MODES[0], processes)
     index = {
         "repository": name,
@@ -95,7 +106,9 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
         "characters": sum(map(len, files.values())),
         "chunks": sum(count.values()),
         "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
-        "graphs": {m: _figures(built if m == MODES[0] else in_mode(built, m), count) for m in MODES},
+        "graphs": {
+            m: _figures(built if m == MODES[0] else in_mode(built, m), count) for m in MODES
+        },
         "processes": processes,
     }
     write_json(folder / "index.json", index | _circumstances(load))
@@ -125,7 +138,9 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         embedder.encode(["warm"])  # loads the model
         embedding, vectors = _timed(lambda: embedder.encode(parts))
         study.embedder = study.embedder or embedder
-        chosen = [p for p in study.pipelines if p.column != SAME_SIZE]  # made from these vectors, if need be
+        chosen = [
+            p for p in study.pipelines if p.column != SAME_SIZE
+        ]  # made from these vectors, if need be
     seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
     for q in study.questions:
         search = _median(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0]))
@@ -149,7 +164,12 @@ def record(study: RepositoryStudy) -> None:
 
 
 def run(
-    repository: str, questions: str, results: Path, model: str = "", retries: int = 0, again: bool = False
+    repository: str,
+    questions: str,
+    results: Path,
+    model: str = "",
+    retries: int = 0,
+    again: bool = False,
 ) -> Iterator[str]:
     """What `repo-qa` prints; asks `model` for what is not stored, measures and records if `again`."""
     study = open_study(repository, questions, results, model=model or MODEL, retries=retries)

@@ -83,12 +83,18 @@ class Pipeline:
     paths: frozenset[str] | None = None  # the only files that are embedded (coupled, Observation 4)
     interfaces: bool = True  # consumers of the interfaces that a seed implements
     summary: bool = True  # [ONTOLOGY INFO]
-    by_file: bool = False  # a chunk's class is its file's name (Listing 2), not the types on its lines
-    nearest: Literal["", "first", "lines"] = ""  # neighbours nearest to the question first, or their lines
+    by_file: bool = (
+        False  # a chunk's class is its file's name (Listing 2), not the types on its lines
+    )
+    nearest: Literal["", "first", "lines"] = (
+        ""  # neighbours nearest to the question first, or their lines
+    )
 
     def __post_init__(self) -> None:
         if self.k < 1 or self.depth < 0:
-            raise UserError(f"k = {self.k}, depth = {self.depth}: give 1 or more chunks, 0 or more edges")
+            raise UserError(
+                f"k = {self.k}, depth = {self.depth}: give 1 or more chunks, 0 or more edges"
+            )
 
     def gather(self, question: str) -> Gathered:
         """The parts that the budget has room for; after one that is too long smaller ones may still fit."""
@@ -100,7 +106,9 @@ class Pipeline:
         return context
 
     def _parts(self, question: str) -> Iterator[ContextPart]:
-        embedded = [c for c in self.repository.best(question) if self.paths is None or c.path in self.paths]
+        embedded = [
+            c for c in self.repository.best(question) if self.paths is None or c.path in self.paths
+        ]
         best = embedded[: self.counts.get(question, self.k)]
         yield from (ContextPart.of_code(c.path, c.first, c.text[: self.budget.chunk]) for c in best)
         around = {name: self._around(name) for chunk in best for name in self._seeds(chunk)}
@@ -114,12 +122,17 @@ class Pipeline:
         if self.by_file:
             return [name] if (name := PurePosixPath(chunk.path).stem) in self.graph.nodes else []
         first_of_file = self.graph.by_path.get(chunk.path, [])[:1]
-        return [n.name for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last) or first_of_file]
+        return [
+            n.name
+            for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last) or first_of_file
+        ]
 
     def _around(self, name: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
         """(what a type uses, what uses it, interface -> what uses the type through it)."""
         most, through = self.budget.neighbours, {}
-        below, above = (self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors"))
+        below, above = (
+            self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors")
+        )
         for target in self.graph.digraph.succ[name] if self.interfaces else ():
             if "implements" in self.graph.edges[name, target]:
                 through[target] = [u for u in self.graph.digraph.pred[target] if u != name][:most]
@@ -132,7 +145,9 @@ class Pipeline:
         """Listing 2 about one type; what is more than a step away is indirect."""
         graph, title = self.graph, "\n[ONTOLOGY INFO]:"
         shown = {n: graph.nodes[n].simple for n in (name, *below, *above, *through)}
-        shown = {n: simple if len(graph.by_simple[simple]) == 1 else n for n, simple in shown.items()}
+        shown = {
+            n: simple if len(graph.by_simple[simple]) == 1 else n for n, simple in shown.items()
+        }
         checks = (f"implements {shown[i]}. Checking consumers of {shown[i]}..." for i in through)
         lines = [f"{title} {shown[name]} {check}" for check in checks]
         lines.append(f"{title} Relationships for {shown[name]}:")
@@ -154,7 +169,9 @@ class Pipeline:
                 nearest.setdefault(n.name, rank)
         for name in sorted(names, key=lambda n: nearest.get(n, len(chunks))):
             node, first = self.graph.nodes[name], self.graph.nodes[name].first or 1
-            text = "\n".join(self.repository.texts[node.path].split("\n")[first - 1 : node.last or None])
+            text = "\n".join(
+                self.repository.texts[node.path].split("\n")[first - 1 : node.last or None]
+            )
             if self.nearest == "lines" and name in nearest:
                 first, text = chunks[nearest[name]].first, chunks[nearest[name]].text
             yield ContextPart.of_code(node.path, first, text[: self.budget.neighbour])

@@ -63,7 +63,9 @@ class JavaQuestions(Benchmark):
         from pkg_lib.papers.dkb.repository_study import open_study
 
         about = {"model": generator.model, "backend": generator.backend}
-        return self.opened or open_study(self.repository, self.questions, generator.results, **about)
+        return self.opened or open_study(
+            self.repository, self.questions, generator.results, **about
+        )
 
     def decoding(self, style: str) -> Decoding:
         return decoding("questions", ANSWER_TOKENS, style)
@@ -101,9 +103,13 @@ class PipelineRetriever:
         pipeline = next(p for p in self.study.pipelines if p.column == self.column)
         prompts, parts = self.study.prompts(pipeline), {t.id: pipeline.gather(t.id) for t in tasks}
         sources = {
-            i: "; ".join(f"{p.path}:{p.first}-{p.last}" for p in of if p.path) for i, of in parts.items()
+            i: "; ".join(f"{p.path}:{p.first}-{p.last}" for p in of if p.path)
+            for i, of in parts.items()
         }
-        return [Context(t.id, self.column, prompts[t.id], sources[t.id], defines_task=False) for t in tasks]
+        return [
+            Context(t.id, self.column, prompts[t.id], sources[t.id], defines_task=False)
+            for t in tasks
+        ]
 
 
 def ask(study: RepositoryStudy) -> int:
@@ -121,7 +127,10 @@ def ask(study: RepositoryStudy) -> int:
 
 BENCHMARKS.register(
     JavaQuestions(
-        "shop-questions", "Questions about a shop", "tests/data/shop", "tests/data/shop/questions.yaml"
+        "shop-questions",
+        "Questions about a shop",
+        "tests/data/shop",
+        "tests/data/shop/questions.yaml",
     )
 )
 for _name in (BASE, SAME_SIZE, OURS, LLM_KB):

@@ -27,7 +27,15 @@ from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
-from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, MODEL, OURS, SAME_SIZE, decoding
+from pkg_lib.papers.dkb.settings import (
+    ANSWER_TOKENS,
+    BASE,
+    LLM_KB,
+    MODEL,
+    OURS,
+    SAME_SIZE,
+    decoding,
+)
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
@@ -46,7 +54,9 @@ def place(repository: str) -> Path:
         return ROOT / repository
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
-        raise UserError(f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder")
+        raise UserError(
+            f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder"
+        )
     if source.is_dir() or not module:
         return source / module
     folder = cache_dir() / "java-source" / digest(str(absolute(source)))[:8]
@@ -95,7 +105,9 @@ class RepositoryStudy:
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
-            raise UserError(f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored")
+            raise UserError(
+                f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored"
+            )
         for question in self.questions:
             gold(question, self.graph)
 
@@ -113,12 +125,18 @@ class RepositoryStudy:
     def folder(self) -> Path:
         """Where what is stored of this very source lies."""
         home, source = folder_of(self.results, self.name), source_digest(self.texts)
-        return home if _fits(home / "index.json", "source", source) else Path(f"{home}-{source[:8]}")
+        return (
+            home if _fits(home / "index.json", "source", source) else Path(f"{home}-{source[:8]}")
+        )
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
         path = self.folder / f"{stem}.json"
-        return path if _fits(path, "digest", self.digest) else path.with_stem(f"{stem}-{self.digest[:8]}")
+        return (
+            path
+            if _fits(path, "digest", self.digest)
+            else path.with_stem(f"{stem}-{self.digest[:8]}")
+        )
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
@@ -148,15 +166,22 @@ class RepositoryStudy:
     def pipelines_of(self, columns: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
         """DKB by other names, with what differs from it."""
         usual = {"graph": self.graph, "k": self.k, "depth": self.depth}
-        return [Pipeline(column, self.repository, **usual | options) for column, options in columns.items()]
+        return [
+            Pipeline(column, self.repository, **usual | options)
+            for column, options in columns.items()
+        ]
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
         """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
         (dkb,) = self.pipelines_of({OURS: {}})
-        counts = {q.id: self.repository.fitting(q.id, len(dkb.gather(q.id).text)) for q in self.questions}
+        counts = {
+            q.id: self.repository.fitting(q.id, len(dkb.gather(q.id).text)) for q in self.questions
+        }
         columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
-        return self.pipelines_of(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
+        return self.pipelines_of(
+            columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {})
+        )
 
     @property
     def variants(self) -> list[Pipeline]:
@@ -169,7 +194,11 @@ class RepositoryStudy:
             "depth 3": {"depth": 3},
             "without interface consumers": {"interfaces": False},
             "coupled": {"paths": frozenset(self.graph.by_path)},
-            "as published": {"graph": published, "paths": frozenset(published.by_path), "by_file": True},
+            "as published": {
+                "graph": published,
+                "paths": frozenset(published.by_path),
+                "by_file": True,
+            },
             "neighbours nearest to the question first": {"nearest": "first"},
             "their lines nearest to the question": {"nearest": "lines"},
         }
@@ -199,7 +228,9 @@ class RepositoryStudy:
         """question -> published prompt."""
         template = llm_kb.PROMPTS[pipeline.column.partition(",")[0]]
         contexts = {q: pipeline.gather(q.id).text for q in self.questions}
-        return {q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()}
+        return {
+            q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()
+        }
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
@@ -207,7 +238,10 @@ class RepositoryStudy:
         how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
         cache = GenerationCache(self.results / "generations" / slug(self.model))
         stored = Generator(self.model, how, cache, self.results).stored
-        answers = {p.column: {q: stored(text) for q, text in self.prompts(p).items()} for p in self.pipelines}
+        answers = {
+            p.column: {q: stored(text) for q, text in self.prompts(p).items()}
+            for p in self.pipelines
+        }
         return {column: rows for column, rows in answers.items() if None not in rows.values()}
 
     def extract(self) -> None:
@@ -234,4 +268,6 @@ def open_study(
     chunks = {c.id: c for path, text in files.items() for c in chunks_of(path, text)}
     if not chunks:
         raise UserError(f"{root} has no {SUFFIX} file that can be read")
-    return RepositoryStudy(root.name, results or results_dir(), asked, build(root), files, chunks, **options)
+    return RepositoryStudy(
+        root.name, results or results_dir(), asked, build(root), files, chunks, **options
+    )

@@ -41,7 +41,9 @@ def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> Iterator[Span]
             yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def _recurse(text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int) -> Iterator[Span]:
+def _recurse(
+    text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int
+) -> Iterator[Span]:
     at = next(i for i, s in enumerate(separators) if not s or text.find(s, *span) >= 0)
     finer, small = separators[at + 1 :], []
     # The text is cut before each separator, which stays at the start of what follows.

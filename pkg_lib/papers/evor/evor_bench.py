@@ -48,7 +48,11 @@ class EvorBench(Unfamiliar):
 
                 hub.require(self.title, advice)
                 commit = data_revision(DATA.source, self.title)
-                wanted = {"repo_type": "dataset", "allow_patterns": f"{self.folder}/*", "revision": commit}
+                wanted = {
+                    "repo_type": "dataset",
+                    "allow_patterns": f"{self.folder}/*",
+                    "revision": commit,
+                }
                 root = snapshot_download(DATA.source, **wanted)
         except (ImportError, UserError, OSError, ValueError) as e:
             raise BenchmarkMissing(f"{self.title} is not at hand ({e}): {advice}") from e
@@ -69,8 +73,12 @@ class EvorBench(Unfamiliar):
             read = lambda kind, n: contents(folder / kind / f"{kind}{n}.pkl", "").hex()  # noqa: E731
             cases = [(n, read("input", n), read("ans", n)) for n in numbers]
             if context.count("[insert]") != 1 or not cases:
-                raise ValueError("one [insert] in code_context.txt and an input/input1.pkl are needed")
-            hidden = json.dumps([context, read_text(judge, "") if judge.is_file() else EQUAL, cases])
+                raise ValueError(
+                    "one [insert] in code_context.txt and an input/input1.pkl are needed"
+                )
+            hidden = json.dumps(
+                [context, read_text(judge, "") if judge.is_file() else EQUAL, cases]
+            )
             return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden, "")
         except (UserError, ValueError) as e:
             raise UserError(f"{folder} is no example of {self.title}: {e}") from e
@@ -78,7 +86,12 @@ class EvorBench(Unfamiliar):
     def documents(self) -> Mapping[str, str]:
         pages = sorted((self.place() / "docs").glob("*.md"))
         cut = {p.name: re.split(r"^(?=##)", read_text(p), flags=re.M) for p in pages}
-        return {f"{n}#{i}": t.strip() for n, texts in cut.items() for i, t in enumerate(texts) if t.strip()}
+        return {
+            f"{n}#{i}": t.strip()
+            for n, texts in cut.items()
+            for i, t in enumerate(texts)
+            if t.strip()
+        }
 
     def needed(self, task: Task) -> frozenset[str]:
         return frozenset()
@@ -94,7 +107,9 @@ class EvorBench(Unfamiliar):
         return tuple(PROGRAMS["case"].format(*case, context=context, judge=judge) for case in cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")
+        return replace(
+            super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n"
+        )
 
     def asked(self, task: Task) -> str:
         return f"{task.prompt}\nAnswer with the missing code alone, in one code block."

@@ -47,7 +47,9 @@ class LibraryTasks(Unfamiliar):
         self.subject = self.package.sources[0] if self.public else self.spec["module"]
         self.alias = next(iter(self.spec["alias"].items()))[0 if self.public else 1]
         self.of = "" if self.public else "made_"  # begins the fields of tasks under new names
-        self.controls = dict(self.controls) if self.public else {**self.controls, "public API": False}
+        self.controls = (
+            dict(self.controls) if self.public else {**self.controls, "public API": False}
+        )
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
@@ -58,7 +60,9 @@ class LibraryTasks(Unfamiliar):
         """The library with documents.json; made once. BenchmarkMissing where it cannot be had."""
         sources = ("make_library.py", "renaming.py", "libraries.toml", "programs.toml")
         texts = [(HERE / file).read_text("utf8") for file in sources]
-        folder = cache_dir() / "libraries" / f"{self.subject}-{digest(self.package.sha256, *texts)[:12]}"
+        folder = (
+            cache_dir() / "libraries" / f"{self.subject}-{digest(self.package.sha256, *texts)[:12]}"
+        )
         if folder.exists():
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -115,11 +119,15 @@ class LibraryTasks(Unfamiliar):
         return (task.test,)
 
     def limits(self, task: Task) -> Limits:
-        return Limits(self.seconds, 2048, "stdlib", (self.subject,), (self.subject,), str(self.folder))
+        return Limits(
+            self.seconds, 2048, "stdlib", (self.subject,), (self.subject,), str(self.folder)
+        )
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         apis = self.rows()[task.id][self.of + "apis"]
-        program = PROGRAMS["watch"].format(module=self.subject, apis=apis) + self.program(task, solution)
+        program = PROGRAMS["watch"].format(module=self.subject, apis=apis) + self.program(
+            task, solution
+        )
         return Job(task.id, program, self.tests(task, protocol), task.entry_point, self.seconds)
 
     def control(self, task: Task, name: str) -> str:

@@ -30,7 +30,9 @@ from pkg_lib.papers.evor.renaming import PROGRAMS, renamed
 HERE = Path(__file__).parent
 SPECS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "libraries.toml").read_text("utf8"))
 _NETWORKX = {k: tuple(v) if isinstance(v, list) else v for k, v in PINNED["library"][0].items()}
-LIBRARIES: Registry[Package] = Registry("library", (Package(**_NETWORKX), PACKAGES["more-itertools"]))
+LIBRARIES: Registry[Package] = Registry(
+    "library", (Package(**_NETWORKX), PACKAGES["more-itertools"])
+)
 KEPT = 5  # one of so many functions keeps its name
 WORD = re.compile(r"NetworkX|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 TEST = re.compile(r"(^|/)(tests/|conftest\.py$)")  # of a path
@@ -40,7 +42,9 @@ TOKEN = re.compile(r"""(?sx) [#][^\n]*
     | (?P<prefix>\b[A-Za-z]{1,2})? (?P<quote>"{3}|'{3}|"|') (?P<text>(?:\\.|[^\\])*?) (?P=quote)
     | (?P<before>\bdef\ |\.)? \b(?P<name>[A-Za-z_]\w*) (?P<call>\()?""")
 # Strings that are names.
-LISTED = re.compile(r"(?m)^ *(?:__all__|__slots__)[^\[(]*[\[(][^\])]*|\bparametrize\(\s*\"[\w, ]+\"")
+LISTED = re.compile(
+    r"(?m)^ *(?:__all__|__slots__)[^\[(]*[\[(][^\])]*|\bparametrize\(\s*\"[\w, ]+\""
+)
 FIELD = re.compile(r"(\{\{|\}\}|\{(?:[^{}]|\{[^{}]*\})+\})")  # of an f-string: code
 IMPORTED = re.compile(r"(?m)^ *(?:import|from(?= +\S+ import)) +([\w.]+)")
 
@@ -66,7 +70,9 @@ class Library:
         for tree in self.trees.values():
             classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
             inner = [n for c in classes if c.name[0] != "_" for n in c.body]
-            kinds |= {n.name: "function" for n in (*tree.body, *inner) if isinstance(n, ast.FunctionDef)}
+            kinds |= {
+                n.name: "function" for n in (*tree.body, *inner) if isinstance(n, ast.FunctionDef)
+            }
             kinds |= {n.name: "class" for n in (*classes, *inner) if isinstance(n, ast.ClassDef)}
         return {name: kinds[name] for name in sorted(kinds) if name[0] != "_"}
 
@@ -74,7 +80,9 @@ class Library:
     def foreign(self) -> set[str]:
         """Attributes of Python's own objects, of the modules that the files import, and of numpy."""
         imported = {name for text in self.files.values() for name in IMPORTED.findall(text)}
-        known = {name for name in imported if name.split(".")[0] in {*sys.stdlib_module_names, "numpy"}}
+        known = {
+            name for name in imported if name.split(".")[0] in {*sys.stdlib_module_names, "numpy"}
+        }
         known |= {"numpy", "numpy.linalg", "numpy.random"}
         modules = [builtins, *map(importlib.import_module, sorted(known))]
         types = [value for m in modules for value in vars(m).values() if isinstance(value, type)]
@@ -84,8 +92,12 @@ class Library:
     def moved(self) -> dict[str, tuple[str, str]]:
         """Function that is private now -> (what is called in its place, the first argument of the call)."""
         merged, gathered = self.spec.get("merged", ()), self.spec.get("gathered", ())
-        cases = {old: (row["name"], f'"{case}", ') for row in merged for case, old in row["apis"].items()}
-        return cases | {o: (f"{row['name']}.{m}", "") for row in gathered for m, o in row["apis"].items()}
+        cases = {
+            old: (row["name"], f'"{case}", ') for row in merged for case, old in row["apis"].items()
+        }
+        return cases | {
+            o: (f"{row['name']}.{m}", "") for row in gathered for m, o in row["apis"].items()
+        }
 
     @cached_property
     def given(self) -> dict[str, str]:
@@ -97,17 +109,32 @@ class Library:
         """Old identifier -> new one. UserError where names that are given, not found by words, collide."""
         names = self.given | {old: f"{old}_" for old in self.moved}
         new = [*names.values(), *{name.partition(".")[0] for name, _ in self.moved.values()}]
-        used = {m["name"] for text in (*self.files.values(), *self.files) for m in TOKEN.finditer(text)}
+        used = {
+            m["name"] for text in (*self.files.values(), *self.files) for m in TOKEN.finditer(text)
+        }
         if twice := sorted({n for n in new if n in used or new.count(n) > 1}):
-            raise UserError(f"{self.name}: names that collide: {', '.join(twice)}; mend libraries.toml")
+            raise UserError(
+                f"{self.name}: names that collide: {', '.join(twice)}; mend libraries.toml"
+            )
         if lost := sorted(self.moved.keys() - self.public.keys()):
             raise UserError(f"{self.name} has no {', '.join(lost)}; mend libraries.toml")
         kept = {*self.spec["keep"], *self.spec["skip"], *names, *self.foreign}
-        kept |= {n for n, k in self.public.items() if k == "function" and int(digest(n)[:8], 16) % KEPT == 0}
-        words = {k.capitalize(): v.capitalize() for k, v in self.spec["words"].items()} | self.spec["words"]
+        kept |= {
+            n
+            for n, k in self.public.items()
+            if k == "function" and int(digest(n)[:8], 16) % KEPT == 0
+        }
+        words = {k.capitalize(): v.capitalize() for k, v in self.spec["words"].items()} | self.spec[
+            "words"
+        ]
         for old in self.public:
             word = WORD.sub(lambda m: words.get(m[0], m[0]), old)
-            if old not in kept and word not in used and word not in names.values() and word not in new:
+            if (
+                old not in kept
+                and word not in used
+                and word not in names.values()
+                and word not in new
+            ):
                 names[old] = word
         return names
 
@@ -157,7 +184,9 @@ class Library:
     def rewritten(self) -> dict[str, str]:
         """New path -> new text. UserError for a library without doctests."""
         if not any(">>> " in self.files[path] for path in self.trees):
-            raise UserError(f"{self.name} has no doctests: nothing would show that its new names work")
+            raise UserError(
+                f"{self.name} has no doctests: nothing would show that its new names work"
+            )
         return {self.path(path): self.code(t + self._added(path)) for path, t in self.files.items()}
 
     def _added(self, path: str) -> str:
@@ -166,20 +195,35 @@ class Library:
         functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
         added = ""
         for row in self.spec.get("merged", ()):
-            if cases := {case: functions[old] for case, old in row["apis"].items() if old in functions}:
+            if cases := {
+                case: functions[old] for case, old in row["apis"].items() if old in functions
+            }:
                 added += _merged(row, cases)
         for row in self.spec.get("gathered", ()):
-            methods = [f"{method} = staticmethod({o})" for method, o in row["apis"].items() if o in functions]
-            added += PROGRAMS["gathered"].format(**row, methods="\n    ".join(methods)) if methods else ""
+            methods = [
+                f"{method} = staticmethod({o})"
+                for method, o in row["apis"].items()
+                if o in functions
+            ]
+            added += (
+                PROGRAMS["gathered"].format(**row, methods="\n    ".join(methods))
+                if methods
+                else ""
+            )
         return added
 
 
 def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str:
     """A function with the parameters of its first case, the summary of each, and the first's description."""
     docs = [(ast.get_docstring(node) or "").partition("\n\n") for node in cases.values()]
-    about = [f'With ``{row["argument"]}="{case}"``: {doc[0]}' for case, doc in zip(cases, docs, strict=True)]
+    about = [
+        f'With ``{row["argument"]}="{case}"``: {doc[0]}'
+        for case, doc in zip(cases, docs, strict=True)
+    ]
     args = next(iter(cases.values())).args
-    call = [a.arg for a in (*args.posonlyargs, *args.args)] + ([f"*{args.vararg.arg}"] if args.vararg else [])
+    call = [a.arg for a in (*args.posonlyargs, *args.args)] + (
+        [f"*{args.vararg.arg}"] if args.vararg else []
+    )
     call += [f"{a.arg}={a.arg}" for a in args.kwonlyargs]
     return PROGRAMS["merged"].format(
         **row,
@@ -194,7 +238,9 @@ def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str
 def library_of(name: str) -> Library:
     """A library of libraries.toml, with its tests. UserError where it is unknown or cannot be had."""
     package = LIBRARIES.get_or_fail(name)
-    files = {p: t for p, t in package.files().items() if p.split("/")[0] in (package.sources[0], "tests")}
+    files = {
+        p: t for p, t in package.files().items() if p.split("/")[0] in (package.sources[0], "tests")
+    }
     return Library(name, SPECS[name], files, package.sources[0])
 
 

@@ -46,7 +46,9 @@ class Method:
 
 
 _TEXT = Path(__file__).with_name("methods.toml").read_text("utf8")
-METHODS: Registry[Method] = Registry("method", (Method(n, **m) for n, m in tomllib.loads(_TEXT).items()))
+METHODS: Registry[Method] = Registry(
+    "method", (Method(n, **m) for n, m in tomllib.loads(_TEXT).items())
+)
 
 
 def _made(name: str, module: str = "rounds", **about: Any) -> Make:
@@ -63,7 +65,9 @@ for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
     _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if 0 < _method.drawn <= _n else {}
-    COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))
+    COLUMNS.register(
+        Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw)
+    )
 # MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task. The latter have
 # numbers that no round has: a round that was drawn from that prompt would be one of the five.
 DRAWS = {
@@ -72,6 +76,10 @@ DRAWS = {
 }
 _last = METHODS["EVOR"].column(METHODS["EVOR"].rounds)
 _about = {"of": _last, "needs": (_last,)}
-COLUMNS.register(Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document", **_about))
+COLUMNS.register(
+    Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document", **_about)
+)
 for _name, _drawn in DRAWS.items():
-    COLUMNS.register(Column(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn))
+    COLUMNS.register(
+        Column(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn)
+    )

@@ -43,7 +43,12 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
 def checks(raw: str) -> list[str]:
     """The functions of an answer that are called check_1, check_2, check_3; "" for one that is not there."""
     trees = filter(None, (parsed(block.code) for block in blocks(raw)))
-    found = {n.name: ast.unparse(n) for tree in trees for n in tree.body if isinstance(n, ast.FunctionDef)}
+    found = {
+        n.name: ast.unparse(n)
+        for tree in trees
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef)
+    }
     return [found.get(f"check_{i + 1}", "") for i in range(CHECKS)]
 
 
@@ -52,7 +57,9 @@ def pairs(tests: list[tuple[str, str]], name: str) -> list[str]:
     rows = [f"{call} == ({value})" for call, value in tests]
     given = [call.removeprefix(name)[1:-1] for call, _ in tests]
     for i in range(1, CHECKS + 1):
-        results = [f"check_{i}({call}, {args})" for (call, _), args in zip(tests, given, strict=True)]
+        results = [
+            f"check_{i}({call}, {args})" for (call, _), args in zip(tests, given, strict=True)
+        ]
         rows.append(" and ".join(results) or "False")
     known = [(value, args) for (_, value), args in zip(tests, given, strict=True)]
     return rows + [f"check_{i}({v}, {args})" for i in range(1, CHECKS + 1) for v, args in known]
@@ -61,7 +68,9 @@ def pairs(tests: list[tuple[str, str]], name: str) -> list[str]:
 def confidence(bits: list[str], tests: int) -> np.ndarray:
     """Centrality [solutions]; `bits`: for each solution what `pairs` holds, "" where it did not run."""
     size = len(bits), tests, CHECKS
-    rows = np.array([[*map(int, b)] or [0] * (tests + CHECKS + tests * CHECKS) for b in bits], float)
+    rows = np.array(
+        [[*map(int, b)] or [0] * (tests + CHECKS + tests * CHECKS) for b in bits], float
+    )
     edges, (s, t, _) = np.zeros((sum(size),) * 2), size
     edges[:s, s:] = rows[:, : t + CHECKS]
     edges[s + t :, s : s + t] = rows[:, t + CHECKS :].max(0).reshape(CHECKS, t)
@@ -84,7 +93,9 @@ class LastPrompts:
         evor, last = METHODS["EVOR"], dict[str, Context]()
         for n in range(evor.rounds + 1):
             if n and len(self.evolution.run.completions(evor.column(n - 1))) < len(tasks):
-                raise NotAtHand(f"{self.column} needs all of EVOR: complete {evor.column(n - 1)} first")
+                raise NotAtHand(
+                    f"{self.column} needs all of EVOR: complete {evor.column(n - 1)} first"
+                )
             found = RoundRetriever(self.evolution, evor, n).retrieve(tasks)
             last |= {c.task_id: c for c in found if c.column == evor.column(n)}
         return [replace(last[t.id], column=self.column, spent=None) for t in tasks]
@@ -107,7 +118,8 @@ class MpscRetriever:
         functions = [t for t in tasks if t.entry_point and e.rules.language == "python"]
         about = {t.id: {"task": t.prompt, "name": t.entry_point} for t in functions}
         asked = [
-            e.ask(f"MPSC.{k}", {i: text.format(**a) for i, a in about.items()}) for k, text in ASKED.items()
+            e.ask(f"MPSC.{k}", {i: text.format(**a) for i, a in about.items()})
+            for k, text in ASKED.items()
         ]
         chosen = self._chosen(functions, {i: [of[i].raw for of in asked] for i in about})
         spent = {i: sum(len(of[i].tokens) + of[i].prompt_tokens for of in asked) for i in about}
@@ -123,7 +135,9 @@ class MpscRetriever:
         for task in tasks:
             wanted = pairs(tests[task.id], task.entry_point)
             holding = ", ".join(f"lambda: {pair}" for pair in wanted)
-            probe = PROGRAMS["probe"].format(checks="\n".join(checks(answers[task.id][1])), pairs=holding)
+            probe = PROGRAMS["probe"].format(
+                checks="\n".join(checks(answers[task.id][1])), pairs=holding
+            )
             jobs += [e.rules.look(task, of[task.id], (probe,)) for of in drawn]
         said = [f.error if f else "" for f in e.executed(jobs, "MPSC's solutions")]
         bits = [(re.findall(r"^RuntimeError: ([01]*)$", text) or [""])[0] for text in said]

@@ -56,7 +56,9 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
     """A section's id -> its text with code as it stands, and the functions that it documents."""
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for name, html in re.findall(r'<a name="([^"]+)"></a>(.*?)(?=<a name="|\Z)', manual, re.S):
-        parts = re.split(r"<pre>(.*?)</pre>", re.sub(r"<!--.*?-->", "", html, flags=re.S), flags=re.S)
+        parts = re.split(
+            r"<pre>(.*?)</pre>", re.sub(r"<!--.*?-->", "", html, flags=re.S), flags=re.S
+        )
         ends = re.compile(r" ?<(?:br|p|/h\d|/tr|/li)\b[^>]*> ?")
         parts[::2] = [ends.sub("\n", " ".join(p.replace("</td>", " ").split())) for p in parts[::2]]
         plain = unescape(re.sub(r"</?[a-zA-Z][^>]*>", "", "\n".join(parts))).replace("\xa0", " ")
@@ -75,7 +77,9 @@ def judged(solution: str, calls: tuple[str, ...], expected: list[str], printed: 
     if [number for number, _ in found] != [str(i) for i in range(len(calls))]:
         message, line = "the program ended, or printed marks, before its calls", ""
         if error := ERROR.search(printed):
-            message = re.sub(r"(?<=invalid function) in function \S+", "", error[0])  # the judge's own call
+            message = re.sub(
+                r"(?<=invalid function) in function \S+", "", error[0]
+            )  # the judge's own call
             line = calling_line(solution, error, printed)
         return Outcome("failed", "Others", SAID + json.dumps([message[:LONGEST], line]))
     for call, (_, text), want in zip(calls, found, expected, strict=False):
@@ -114,7 +118,9 @@ def fetched() -> Path:
         with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
             done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
         if not program.is_file():
-            raise BenchmarkMissing(f"newLISP is not at hand ({done.stderr.strip()[-LONGEST:]}); {ADVICE}")
+            raise BenchmarkMissing(
+                f"newLISP is not at hand ({done.stderr.strip()[-LONGEST:]}); {ADVICE}"
+            )
     return program
 
 
@@ -166,16 +172,22 @@ class NewLisp(Unfamiliar):
     def calls(self, raw: str, task: Task) -> tuple[str, ...]:
         lines = dict.fromkeys(line.strip() for line in raw.splitlines())
         tokens = {c: TOKEN.findall(c) for c in lines if c.startswith(f"({task.entry_point} ")}
-        return tuple(c for c, t in tokens.items() if t.count("(") == t.count(")") and '"' not in t)[:5]
+        return tuple(c for c, t in tokens.items() if t.count("(") == t.count(")") and '"' not in t)[
+            :5
+        ]
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         calls, expected = json.loads(task.test)
-        job = replace(super().job(task, solution, protocol), tests=self.look(task, solution, calls).tests)
+        job = replace(
+            super().job(task, solution, protocol), tests=self.look(task, solution, calls).tests
+        )
         return replace(job, judge=partial(judged, solution, calls, expected))
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         fetched()
-        lines = [f'(set \'_v (list {c})) (print "{BEGIN}{i} " _v "{END}")' for i, c in enumerate(calls)]
+        lines = [
+            f'(set \'_v (list {c})) (print "{BEGIN}{i} " _v "{END}")' for i, c in enumerate(calls)
+        ]
         judge = partial(judged, solution, calls, [])
         return Job(task.id, solution, ("\n".join(lines),), task.entry_point, self.seconds, judge)
 

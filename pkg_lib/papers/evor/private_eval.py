@@ -32,7 +32,9 @@ from pkg_lib.papers.evor.private_library import as_public
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar, looking, parsed
 
 DATA = DataSet(
-    "PrivateEval", "PKG_PRIVATE_EVAL_DIR", "monkey.jsonl, beatnum.jsonl and their names of Zan et al. (2022)"
+    "PrivateEval",
+    "PKG_PRIVATE_EVAL_DIR",
+    "monkey.jsonl, beatnum.jsonl and their names of Zan et al. (2022)",
 )
 INSIDE = Path(__file__).with_name("private_library.py")
 ABOUT = tomllib.loads(Path(__file__).with_name("private_eval.toml").read_text("utf8"))
@@ -75,9 +77,18 @@ class PrivateEval(Unfamiliar):
             public = next((old for old, new in names.items() if new == self.library), self.library)
             toml = path.with_name(f"{self.library}.toml")
             path = toml if toml.exists() else path
-            own = tomllib.loads(reading.read_text(path, "")) if path == toml else ABOUT.get(self.library, {})
+            own = (
+                tomllib.loads(reading.read_text(path, ""))
+                if path == toml
+                else ABOUT.get(self.library, {})
+            )
             public = own.get("public", public)
-            about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
+            about = {
+                "public": public,
+                "alias": public,
+                "documented": [public],
+                "left_out": [],
+            } | own
             [resolve_name(name) for name in about["documented"]]  # they are there
         except (UserError, ValueError, TypeError, ImportError, AttributeError, RecursionError) as e:
             about = f"mend it, or {self.library}.names.json (public name -> new one), or install the library"
@@ -158,7 +169,9 @@ class PrivateEval(Unfamiliar):
         about = self.about
         first = f"import {about.private} as {about.names.get(about.alias, about.alias)}\n"
         first += "" if about.public == "numpy" else "import numpy as np\n"
-        return (first + code for text in self.documents().values() if (code := renaming.session(text)))
+        return (
+            first + code for text in self.documents().values() if (code := renaming.session(text))
+        )
 
     def oracle(self, task: Task) -> str:
         """The lines that the authors put before a prompt."""
@@ -183,7 +196,9 @@ class PrivateEval(Unfamiliar):
 
     def control(self, task: Task, name: str) -> str:
         if name == "return None" and not task.entry_point:
-            texts = (f"{task.prompt.rstrip()}{end}\n" for end in ("\nNone", " None", "None)", "None]"))
+            texts = (
+                f"{task.prompt.rstrip()}{end}\n" for end in ("\nNone", " None", "None)", "None]")
+            )
             return next(filter(parsed, texts), task.prompt)  # the last line may be unfinished
         public = as_public(task.solution, self.about.names)
         return public if name == "public names" else super().control(task, name)
@@ -202,7 +217,9 @@ class PrivateEval(Unfamiliar):
         return replace(job, solution=text + alias, entry_point=task.called)
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        return Job(task.id, "", (looking(solution, self._loaded(solution, calls)),), "", self.seconds)
+        return Job(
+            task.id, "", (looking(solution, self._loaded(solution, calls)),), "", self.seconds
+        )
 
     def _loaded(self, program: str, calls: tuple[str, ...] = ()) -> str:
         """A text that runs a program, and calls after it, against the library under its names here."""
@@ -219,7 +236,9 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
     """The program that a model's code means: it may repeat the prompt or a part, or go on from its end."""
     last = prompt.strip().rpartition("\n")[2].strip()
     unfinished = last.endswith(("=", "(", "[", ",")) and not last.startswith("#")
-    wanted = rf"def\s+{entry_point}\b" if entry_point else re.escape(last) if unfinished else r"(?!)"
+    wanted = (
+        rf"def\s+{entry_point}\b" if entry_point else re.escape(last) if unfinished else r"(?!)"
+    )
     begins = re.compile(rf"^[ \t]*{wanted}", re.M)
     if again := begins.search(code):
         prompt = prompt[: [*begins.finditer(prompt)][-1].start()]
@@ -234,6 +253,8 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
 
 
 _there = sorted(Path(os.environ.get(DATA.variable) or os.devnull).glob("*.names.json"))
-for _library in dict.fromkeys([*ABOUT, *(path.name.removesuffix(".names.json") for path in _there)]):
+for _library in dict.fromkeys(
+    [*ABOUT, *(path.name.removesuffix(".names.json") for path in _there)]
+):
     for _way in WAYS:
         BENCHMARKS.register(PrivateEval(_library, _way))

@@ -15,7 +15,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-BY_TEXT = {"agg", "aggregate", "apply", "transform", "pivot_table", "map"}  # take functions by their names
+BY_TEXT = {
+    "agg",
+    "aggregate",
+    "apply",
+    "transform",
+    "pivot_table",
+    "map",
+}  # take functions by their names
 MOST = 1000  # characters of a message that are kept: a program may raise a megabyte
 WORD = r"[^\W\d]\w*"
 # Code in a message: what is quoted, called, reached by a dot, or a class.
@@ -34,7 +41,10 @@ class Private:
         """Whether it is the library's: a module, class, function or method, or an object of such a class."""
         owner = getattr(thing, "__self__", None)
         thing = thing if owner is None else owner
-        names = (getattr(t, "__module__", None) or getattr(t, "__name__", "") for t in (thing, type(thing)))
+        names = (
+            getattr(t, "__module__", None) or getattr(t, "__name__", "")
+            for t in (thing, type(thing))
+        )
         return any(str(name).partition(".")[0] == self.public for name in names)
 
     def attribute(self, thing: Any, name: str) -> Any:
@@ -50,7 +60,13 @@ class Private:
 
     def named(self, thing: Any) -> str:
         """How an error calls a module, a class or an object of the library."""
-        kind = "module " if inspect.ismodule(thing) else "type object " if inspect.isclass(thing) else ""
+        kind = (
+            "module "
+            if inspect.ismodule(thing)
+            else "type object "
+            if inspect.isclass(thing)
+            else ""
+        )
         name = thing.__name__ if kind else type(thing).__name__
         return f"{kind}'{re.sub(WORD, lambda m: self.new.get(m[0], m[0]), name)}'{'' if kind else ' object'}"
 
@@ -61,16 +77,22 @@ class Private:
     def call(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
         called = getattr(function, "__name__", "")
         if wrong := sorted(named.keys() & self.gone):
-            about = f"{self.new.get(called, called)}() got an unexpected keyword argument '{wrong[0]}'"
+            about = (
+                f"{self.new.get(called, called)}() got an unexpected keyword argument '{wrong[0]}'"
+            )
             raise own(TypeError(about))
         if called in BY_TEXT:
             args = tuple(self.old.get(a, a) if isinstance(a, str) else a for a in args)
         return function(*args, **{self.old.get(name, name): value for name, value in named.items()})
 
-    def imported(self, name: str, _of: Any = None, _in: Any = None, wanted: Any = (), _level: int = 0) -> Any:
+    def imported(
+        self, name: str, _of: Any = None, _in: Any = None, wanted: Any = (), _level: int = 0
+    ) -> Any:
         """What an import statement gets in place of `__import__`'s: `wanted` of a module, or all of it."""
         first = name.partition(".")[0]
-        if wanted == []:  # no statement but a C function of the library, called by the program: to print
+        if (
+            wanted == []
+        ):  # no statement but a C function of the library, called by the program: to print
             return __import__(name, fromlist=wanted)
         if first == self.public != self.private:
             raise own(ModuleNotFoundError(f"No module named '{name}'"))
@@ -125,7 +147,9 @@ def load(
             tree = Rewriting().visit(ast.parse(text, name))
             exec(compile(ast.fix_missing_locations(tree), name, "exec"), space)
     except Exception as error:
-        if not isinstance(error, SyntaxError | NameError | KeyError | OSError) and not hasattr(error, "own"):
+        if not isinstance(error, SyntaxError | NameError | KeyError | OSError) and not hasattr(
+            error, "own"
+        ):
             swap = lambda m: re.sub(WORD, lambda word: names.get(word[0], word[0]), m[0])  # noqa: E731
             error.args = (SAID.sub(swap, str(error)[:MOST]),)
         raise

@@ -14,10 +14,14 @@ from pkg_lib.core.store import ROOT
 
 WORD = re.compile(r"[^\W\d]\w*")
 # Code in a docstring: a line of a session, something in backticks, the name of a parameter or of See Also.
-CODE = re.compile(r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)")
+CODE = re.compile(
+    r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)"
+)
 
 # Program texts that run elsewhere: in the sandbox, beside a library, in a process of their own.
-PROGRAMS: dict[str, str] = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf8"))
+PROGRAMS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("programs.toml").read_text("utf8")
+)
 
 
 def renamed(code: str, names: Mapping[str, str]) -> str:
@@ -51,7 +55,10 @@ def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str
     """`documents` in a process of its own: scipy, once it is loaded, adds to docstrings of numpy."""
     given = json.dumps([[*places], dict(names)])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAMS["documents apart"], given], cwd=ROOT, capture_output=True, check=True
+        [sys.executable, "-c", PROGRAMS["documents apart"], given],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     return json.loads(done.stdout)
 

@@ -60,7 +60,11 @@ class Draft:
 
 def names_of(draft: Draft) -> str:
     """The names in the failing line, or in all calls, and in the error."""
-    lines = [draft.feedback.line] if draft.feedback.line else calling_lines(draft.program, draft.task.prompt)
+    lines = (
+        [draft.feedback.line]
+        if draft.feedback.line
+        else calling_lines(draft.program, draft.task.prompt)
+    )
     return " ".join(re.findall(r"[^\W\d]\w+", " ".join([*lines, draft.feedback.error])))
 
 
@@ -111,7 +115,9 @@ class Evolution:
         if programs and stored.get("sha256") != digest(*programs):
             looks = [self.rules.look(self.run.tasks[0], p, ()) for p in programs]
             good = [
-                i for i, f in enumerate(self.executed(looks, "the documentation's examples")) if f and f.ok
+                i
+                for i, f in enumerate(self.executed(looks, "the documentation's examples"))
+                if f and f.ok
             ]
             stored = {"sha256": digest(*programs), "run": good}
             write_json(path, stored)
@@ -136,7 +142,9 @@ class Evolution:
         generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": most})
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
         name = f"{slug(self.rules.name)}/{slug(file)}.jsonl"
-        generator.complete((Prompt(r, name) for r in requests.values()), f"{file} on {self.rules.name}")
+        generator.complete(
+            (Prompt(r, name) for r in requests.values()), f"{file} on {self.rules.name}"
+        )
         return {i: generator.stored(r.text) for i, r in requests.items()}
 
     def feedback_rows(self, column: str) -> dict[str, dict[str, Any]]:
@@ -146,18 +154,25 @@ class Evolution:
         return by_task(self._feedback_file(column), FEEDBACK)
 
     def _feedback_file(self, column: str) -> Path:
-        folder = self.generator.results / "feedback" / slug(self.generator.model) / slug(self.rules.name)
+        folder = (
+            self.generator.results / "feedback" / slug(self.generator.model) / slug(self.rules.name)
+        )
         return folder / self.run.file("evaluations", column).name
 
     def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:
         """task id -> the column's draft with its feedback on the calls; what is not stored is executed."""
         rows, solutions = self.feedback_rows(column), self.run.solutions(column)
-        jobs = {i: self.rules.look(self.tasks[i], s, calls.get(i, ())) for i, s in solutions.items()}
+        jobs = {
+            i: self.rules.look(self.tasks[i], s, calls.get(i, ())) for i, s in solutions.items()
+        }
         marks = {i: digest(job.solution, *job.tests) for i, job in jobs.items()}
         todo = [i for i in solutions if rows.get(i, {}).get("sha256") != marks[i]]
         ran = self.executed([jobs[i] for i in todo], f"the drafts of {column}")
         for i, feedback in zip(todo, ran, strict=True):
-            same = self.rules.program(self.tasks[i], solutions[i]).split() == self.tasks[i].prompt.split()
+            same = (
+                self.rules.program(self.tasks[i], solutions[i]).split()
+                == self.tasks[i].prompt.split()
+            )
             if feedback:
                 feedback = Feedback(False, NOTHING_WRITTEN) if feedback.ok and same else feedback
                 rows[i] = {"task_id": i, "sha256": marks[i]} | asdict(feedback)
@@ -175,8 +190,12 @@ class Evolution:
         if not calls or any(row["sha256"] == mark for row in self.input_rows()):
             return
         ran = self.executed(jobs, "the inputs")
-        good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
-        about = {i: {"sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()}
+        good = Counter(
+            i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok
+        )
+        about = {
+            i: {"sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
+        }
         rows = ({"task_id": i} | row for i, row in about.items())
         write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
 
@@ -188,11 +207,15 @@ class Evolution:
 
     def inputs(self, column: str, model: str) -> dict[str, Generation]:
         """The model's answers when it is asked for test inputs I; a task without a function has none."""
-        programs = {i: p for i, p in self.run.solutions(column).items() if self.tasks[i].entry_point}
+        programs = {
+            i: p for i, p in self.run.solutions(column).items() if self.tasks[i].entry_point
+        }
         prompts = {}
         for i, program in programs.items():
             task, fenced = self.tasks[i], self.rules.fenced(program)
-            prompts[i] = PROMPTS["inputs"].format(task=task.prompt, program=fenced, name=task.entry_point)
+            prompts[i] = PROMPTS["inputs"].format(
+                task=task.prompt, program=fenced, name=task.entry_point
+            )
         return self.ask("inputs", prompts, model)
 
 
@@ -216,11 +239,15 @@ class RoundRetriever:
             written = e.inputs(self.method.column(0), self.method.input_model)
             asked += [written] if self.number == 1 else []
             calls = {i: rules.calls(g.raw, e.tasks[i]) for i, g in written.items()}
-            if self.method.name == "EVOR":  # Table 6 is of its inputs: other methods' first drafts are others
+            if (
+                self.method.name == "EVOR"
+            ):  # Table 6 is of its inputs: other methods' first drafts are others
                 e.check_inputs(calls)
             rounds = [e.drafts(self.method.column(n), calls) for n in range(self.number)]
         last = rounds[-1] if rounds else {}
-        going = [t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))]
+        going = [
+            t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))
+        ]
         queries, first = self._queries(going, last, asked), self._thoughts(going, last, asked)
         soup = self._soup(rounds if self.method.grows else [])
         failed = self._failed(going, last, soup)
@@ -231,8 +258,14 @@ class RoundRetriever:
             spent[i] += len(answer.tokens) + answer.prompt_tokens
         for task, (query, *_), (text, names) in zip(going, queries, found, strict=True):
             about = {"query": query, "spent": spent[task.id], "recall": rules.recall(task, names)}
-            made[task.id] = Context(task.id, self.column, text, "; ".join(names), defines_task=False, **about)
-        before = {c.task_id: c for c in e.run.contexts(self.method.column(self.number - 1))} if rounds else {}
+            made[task.id] = Context(
+                task.id, self.column, text, "; ".join(names), defines_task=False, **about
+            )
+        before = (
+            {c.task_id: c for c in e.run.contexts(self.method.column(self.number - 1))}
+            if rounds
+            else {}
+        )
         # The others keep their context under the column of its round, and so the answer of that round; of
         # what is spent now they have the inputs that their first draft ran on.
         return [made.get(t.id) or replace(before[t.id], spent=spent.get(t.id)) for t in tasks]
@@ -241,7 +274,9 @@ class RoundRetriever:
         said = [r[task].feedback for r in rounds[-EQUAL:] if task in r]
         return said[-1].ok or (len(said) == EQUAL and len(set(said)) == 1)
 
-    def _queries(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[tuple[str, ...]]:
+    def _queries(
+        self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]
+    ) -> list[tuple[str, ...]]:
         """What each task asks for: after the first round with the question beside it, which finds others."""
         how = self.method.query if last else "question"
         if how in _QUERIES:
@@ -249,7 +284,9 @@ class RoundRetriever:
         else:
             asked.append(self._answers("query", PROMPTS["queries"][how], tasks, last))
             texts = [asked[-1][t.id].raw for t in tasks]
-        return [(q,) if how == "question" else (q, t.prompt) for q, t in zip(texts, tasks, strict=True)]
+        return [
+            (q,) if how == "question" else (q, t.prompt) for q, t in zip(texts, tasks, strict=True)
+        ]
 
     def _failed(self, tasks: list[Task], last: dict[str, Draft], soup: Soup) -> list[str]:
         """What is said last in each prompt, near the task: how its own draft failed."""
@@ -293,7 +330,9 @@ class RoundRetriever:
         cut = (lambda program, _: [program]) if self.method.whole_programs else calling_lines
         # One of those that call the same: the rest would say it again.
         snippets = {
-            called(x): x for program, given in reversed(programs) for x in reversed(cut(program, given))
+            called(x): x
+            for program, given in reversed(programs)
+            for x in reversed(cut(program, given))
         }
         faults = [*dict.fromkeys(d.feedback.said for d in drafts if not d.feedback.ok)]
         pages = e.rules.pages() if "web" in self.method.sources else []
@@ -311,4 +350,7 @@ class OracleRetriever:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         rules = self.evolution.rules
         found = {t.id: "; ".join(sorted(rules.needed(t))) for t in tasks}
-        return [Context(t.id, self.column, rules.oracle(t), found[t.id], defines_task=False) for t in tasks]
+        return [
+            Context(t.id, self.column, rules.oracle(t), found[t.id], defines_task=False)
+            for t in tasks
+        ]

@@ -73,8 +73,13 @@ class Shelf:
 
     def nearest(self, needs: Sequence[Need], retriever: str) -> list[list[int]]:
         """As `ranked`, for needs of equally many queries, whose rankings take turns."""
-        each = [self.ranked(queries, retriever) for queries in zip(*(n.queries for n in needs), strict=True)]
-        return [[*dict.fromkeys(chain(*zip(*rows, strict=True)))] for rows in zip(*each, strict=True)]
+        each = [
+            self.ranked(queries, retriever)
+            for queries in zip(*(n.queries for n in needs), strict=True)
+        ]
+        return [
+            [*dict.fromkeys(chain(*zip(*rows, strict=True)))] for rows in zip(*each, strict=True)
+        ]
 
 
 @dataclass
@@ -94,8 +99,12 @@ class Soup:
         """A document's own name with its first sentence -> its signature with that sentence, both cut."""
         found: dict[str, str] = {}
         for name, text in self.documents.items():
-            signature, about = (shorten(part, 120, placeholder=" ...") for part in head(text).split("\n", 1))
-            found.setdefault(f"{name.rpartition('.')[2].replace('_', ' ')}: {about}", f"{signature}: {about}")
+            signature, about = (
+                shorten(part, 120, placeholder=" ...") for part in head(text).split("\n", 1)
+            )
+            found.setdefault(
+                f"{name.rpartition('.')[2].replace('_', ' ')}: {about}", f"{signature}: {about}"
+            )
         return found
 
     def named(self, names: Sequence[str], method: Method) -> list[str]:
@@ -121,9 +130,15 @@ class Soup:
         documents = self.shelf.nearest(needs, method.retriever)
         names, gathered = [*self.documents], []
         for i, need in enumerate(needs):
-            parts, left, found = [need.first] if need.first else [], method.context or budgets["context"], []
+            parts, left, found = (
+                [need.first] if need.first else [],
+                method.context or budgets["context"],
+                [],
+            )
             for kind in kinds:
-                texts = [t for place in near[kind][i] if (t := self.others[kind][place]) not in need.last]
+                texts = [
+                    t for place in near[kind][i] if (t := self.others[kind][place]) not in need.last
+                ]
                 text = "\n\n".join(filled(texts, budgets.get(kind, left), measure))
                 text = f"```python\n{text}\n```" if text and kind == "snippets" else text
                 parts += [f"{TITLES[kind]}\n{text}"] if text else []
@@ -155,7 +170,11 @@ def calling_lines(program: str, given: str = "") -> list[str]:
     """The lines of a program that call a library, but for those given with the task."""
     known = {line.strip() for line in given.splitlines()}
     lines = (line.strip() for line in program.splitlines())
-    whole = (x for x in dict.fromkeys(lines) if all(x.count(a) == x.count(b) for a, b in ("()", "[]", "{}")))
+    whole = (
+        x
+        for x in dict.fromkeys(lines)
+        if all(x.count(a) == x.count(b) for a, b in ("()", "[]", "{}"))
+    )
     return [x for x in whole if x not in known and CALL.search(x) and not x.startswith("#")]
 
 

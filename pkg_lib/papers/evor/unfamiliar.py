@@ -52,7 +52,9 @@ class Feedback:
     @property
     def said(self) -> str:
         """As the soup and prompts have it (Appendix F): the line that leads to the error, and the error."""
-        return "no error" if self.ok else f"`{self.line}`: {self.error}" if self.line else self.error
+        return (
+            "no error" if self.ok else f"`{self.line}`: {self.error}" if self.line else self.error
+        )
 
 
 def parsed(text: str) -> ast.Module | None:
@@ -104,7 +106,9 @@ class Unfamiliar(Benchmark):
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         """The share of what is needed that the solution names."""
         words = {*re.findall(r"[^\s()\[\]{}.,;:'\"=]+", solution)}
-        used = [i for found in self.alternatives(task) for i in found if i.rpartition(".")[2] in words]
+        used = [
+            i for found in self.alternatives(task) for i in found if i.rpartition(".")[2] in words
+        ]
         share = self.recall(task, used)
         return {} if share is None else {"used": share}
 
@@ -128,13 +132,19 @@ class Unfamiliar(Benchmark):
         return import_module("pkg_lib.papers.evor.rounds").Evolution(self, generator)
 
     def decoding(self, style: str) -> Decoding:
-        about = {"max_new_tokens": self.budgets["answer"], "stop": "first block closed", "style": style}
+        about = {
+            "max_new_tokens": self.budgets["answer"],
+            "stop": "first block closed",
+            "style": style,
+        }
         return Decoding(DECODING | about, closed, 16)
 
     def fenced(self, program: str) -> str:
         return f"```{self.language}\n{program.strip()}\n```"
 
-    def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
+    def prompt(
+        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+    ) -> str:
         """The task with what was retrieved before it."""
         about = f"You write {self.language} with {self.subject}."
         about += f"\n\n{context}\n\n" if context else " "
@@ -157,10 +167,16 @@ class Unfamiliar(Benchmark):
         tree = next(filter(None, (parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
         outside = (s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef))
         calls = [n for s in outside for n in ast.walk(s) if isinstance(n, ast.Call)]
-        known = {name, *dir(builtins), *re.findall(r"^(?:import|from)\b.*?(\w+)$", task.prompt, re.M)}
+        known = {
+            name,
+            *dir(builtins),
+            *re.findall(r"^(?:import|from)\b.*?(\w+)$", task.prompt, re.M),
+        }
         used = [(c, {n.id for n in ast.walk(c) if isinstance(n, ast.Name)}) for c in calls]
         own = [
-            c for c, names in used if isinstance(c.func, ast.Name) and c.func.id == name and names <= known
+            c
+            for c, names in used
+            if isinstance(c.func, ast.Name) and c.func.id == name and names <= known
         ]
         return tuple(dict.fromkeys(map(ast.unparse, own)))[:5]
 
@@ -182,4 +198,6 @@ class Unfamiliar(Benchmark):
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         # Half a character, which an error may hold, is no text for a tokenizer or a file.
-        return Feedback(False, *(str(t).encode("utf8", "backslashreplace").decode() for t in (error, line)))
+        return Feedback(
+            False, *(str(t).encode("utf8", "backslashreplace").decode() for t in (error, line))
+        )

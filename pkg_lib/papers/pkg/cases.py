@@ -106,7 +106,10 @@ class ColumnCases:
     def case(self, task_id: str) -> Case:
         """One task with what stands behind its verdicts without and with the column."""
         task = next(t for t in self.run.tasks if t.id == task_id)
-        context, entry_point = self.contexts.get(task_id), "" if self._withheld else task.entry_point
+        context, entry_point = (
+            self.contexts.get(task_id),
+            "" if self._withheld else task.entry_point,
+        )
         traced = self._traced(context)
         text = traced if isinstance(traced, Hidden) else traced.text
         if context is not None and context.text is not None:
@@ -114,7 +117,9 @@ class ColumnCases:
         sides = self._side(0, BASELINE, task_id), self._side(1, self.column, task_id)
         prompt = self._prompt(task, sides[0].completion)
         rounds = tuple(self._rounds(task_id))
-        return Case(task_id, self.run.heading, entry_point, prompt, context, text, traced, sides, rounds)
+        return Case(
+            task_id, self.run.heading, entry_point, prompt, context, text, traced, sides, rounds
+        )
 
     def _rounds(self, task_id: str) -> Iterator[Round]:
         """The rounds up to the column's, where it has any before."""
@@ -125,10 +130,15 @@ class ColumnCases:
             context = {c.task_id: c for c in self.run.contexts(name)}.get(task_id)
             if context is not None:
                 side = Side(
-                    name, None, self.run.solutions(name).get(task_id), self.run.outcomes(name)[task_id]
+                    name,
+                    None,
+                    self.run.solutions(name).get(task_id),
+                    self.run.outcomes(name)[task_id],
                 )
                 feedback = self.run.knowledge.feedback_rows(name).get(task_id)
-                yield Round(side, context, feedback["error"] or "no error" if feedback else "not executed")
+                yield Round(
+                    side, context, feedback["error"] or "no error" if feedback else "not executed"
+                )
 
     def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
         if self._withheld:
@@ -136,7 +146,11 @@ class ColumnCases:
             known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
             why = f"tasks of {self.run.rules.title} are not copied into results/"
             return Hidden(f"not shown, since {why}{known}")
-        return Hidden(f"not at hand ({self.run.tasks_absent})") if self.run.tasks_absent else task.prompt
+        return (
+            Hidden(f"not at hand ({self.run.tasks_absent})")
+            if self.run.tasks_absent
+            else task.prompt
+        )
 
     def _side(self, number: int, column: str, task_id: str) -> Side:
         outcome = self.outcomes[number][task_id]
@@ -204,7 +218,9 @@ def sentence(case: Case) -> str:
 
 
 def _verdict(side: Side) -> str:
-    cut_off = ", cut off" if side.completion is not None and side.completion.finish == "length" else ""
+    cut_off = (
+        ", cut off" if side.completion is not None and side.completion.finish == "length" else ""
+    )
     known = {"passed": "passes", "not_measured": "is not measured"}
     return known.get(side.outcome.status, f"fails ({side.outcome.error}{cut_off})")
 
@@ -233,7 +249,12 @@ def page(case: Case) -> str:
 
 
 def show(
-    model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
+    model: str,
+    benchmark: str,
+    task_id: str,
+    corpus: str = "",
+    column: str = "",
+    output: Path | None = None,
 ) -> Path:
     """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own

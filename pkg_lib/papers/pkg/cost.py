@@ -40,7 +40,11 @@ STEPS = (
     ("load", (), "{load_s:.2f} s, {resident_mb:.0f} MB resident"),
     ("query", ("Query",), "exact {search[exact_ms]:.1f} ms, HNSW {hnsw[ms]:.2f} ms"),
     ("HNSW recall@1", (), "{hnsw[recall_at_1]:.3f} (efSearch 128)"),
-    ("pruning a function", (), "{pruning[median_ms]:.1f} ms (99th percentile {pruning[p99_ms]:.1f})"),
+    (
+        "pruning a function",
+        (),
+        "{pruning[median_ms]:.1f} ms (99th percentile {pruning[p99_ms]:.1f})",
+    ),
 )
 
 
@@ -151,7 +155,8 @@ def enhancement_note(enhancement: Mapping[str, Any]) -> str:
         A note for a table.
     """
     about = (
-        "Enhancement: the paper's first version, where StarCoder2-7B writes docstrings for all functions. "
+        "Enhancement: the paper's first version, where StarCoder2-7B writes docstrings for all "
+        "functions. "
     )
     if not enhancement:
         return f"{about}It was not measured here."
@@ -175,7 +180,11 @@ def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
         return {}
     one, per_second = graph["build"]["one"], graph["encoding"]["texts_per_cpu_s"]
     encoding, rows = graph["payloads"] / per_second, graph["documents"] / per_second
-    return {"PKG: encoding": encoding, "PKG": one["wall_s"] + one["save_s"] + encoding, "Dense": rows}
+    return {
+        "PKG: encoding": encoding,
+        "PKG": one["wall_s"] + one["save_s"] + encoding,
+        "Dense": rows,
+    }
 
 
 def token_counts(completions: Completions, count: Callable[[Generation], int]) -> pd.DataFrame:

@@ -56,7 +56,11 @@ class DocstringFile(GenerationCache):
 
     def append(self, name: str, generation: Generation) -> None:
         counts = {"tokens": len(generation.tokens), "prompt_tokens": generation.prompt_tokens}
-        answer = {"raw": generation.raw, "finish": generation.finish, "payload_sha256": generation.task_id}
+        answer = {
+            "raw": generation.raw,
+            "finish": generation.finish,
+            "payload_sha256": generation.task_id,
+        }
         row = {"key": generation.key} | answer | counts | generation.meta
         append_line(self.path, row)
         self.rows[generation.key] = row
@@ -132,7 +136,11 @@ def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> 
 
 def _counts(rows: Collection[dict[str, Any]]) -> dict[str, Any]:
     rejected = Counter(r["reason"] for r in rows if r["reason"])
-    counts = {"asked": len(rows), "accepted": len(rows) - rejected.total(), "rejected": dict(rejected)}
+    counts = {
+        "asked": len(rows),
+        "accepted": len(rows) - rejected.total(),
+        "rejected": dict(rejected),
+    }
     return counts | {total: round(sum(r[total] for r in rows), 1) for total in SUMS}
 
 
@@ -152,9 +160,14 @@ def retrieval_change(
     for when, texts in (("before", old), ("after", new)):
         positions, scores = FlatIndex(embedder.encode(texts)).search(queries)
         frame[when], frame[f"score_{when}"] = nodes[positions[:, 0]], scores[:, 0]
-        pruned = (prune(graph, int(v), q, embedder).text for v, q in zip(frame[when], queries, strict=True))
+        pruned = (
+            prune(graph, int(v), q, embedder).text
+            for v, q in zip(frame[when], queries, strict=True)
+        )
         contexts = (cut(text)[0] for text in pruned)
-        frame[f"defines_{when}"] = [defines(c, t.entry_point) for c, t in zip(contexts, tasks, strict=True)]
+        frame[f"defines_{when}"] = [
+            defines(c, t.entry_point) for c, t in zip(contexts, tasks, strict=True)
+        ]
     frame["enhanced"] = frame["after"].isin(enhanced)
     return frame
 
@@ -165,12 +178,20 @@ def measure_change(
     """`retrieval_change` over a benchmark: counts and the mean rise of the best cosine, also written."""
     file, tasks = DocstringFile(model, corpus, results), load_benchmark(benchmark)
     if not file.rows:
-        raise UserError(f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first")
+        raise UserError(
+            f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first"
+        )
     documents, embedder = load_corpus(corpus), embedder or Embedder()
     frame = retrieval_change(build(documents), file.rows.values(), tasks, embedder)
     names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}
     counted = frame.assign(changed=frame["before"] != frame["after"])
-    log = counted[[*names, "defines_before", "defines_after"]].sum().rename(names).astype(int).to_dict()
+    log = (
+        counted[[*names, "defines_before", "defines_after"]]
+        .sum()
+        .rename(names)
+        .astype(int)
+        .to_dict()
+    )
     log["mean_cosine_rise"] = round(float((frame["score_after"] - frame["score_before"]).mean()), 6)
     log |= {"model": model, "corpus": corpus, "benchmark": benchmark, "tasks": len(tasks)}
     accepted = {r["payload_sha256"] for r in file.rows.values() if r.get("docstring")}

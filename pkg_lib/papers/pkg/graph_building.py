@@ -42,7 +42,9 @@ class CorpusGraph:
     @property
     def skipped(self) -> dict[str, int]:
         """Reason -> how many documents, or sources in them, gave no nodes."""
-        return dict(self.ledger.skipped.most_common()) if self.ledger else reasons(self.graph.skipped)
+        return (
+            dict(self.ledger.skipped.most_common()) if self.ledger else reasons(self.graph.skipped)
+        )
 
 
 def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
@@ -59,7 +61,9 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     else:
         graph = build(documents, meta, processes)
     seconds = time.perf_counter() - start
-    return CorpusGraph(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
+    return CorpusGraph(
+        corpus, documents, graph, None if text else ledger(documents, graph), seconds
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,19 @@ NODES = {
     "PATHVALUE": ("o", ORANGE),
     "pruned": ("X", LOWER),
 }
-EDGES = {"HAS_IMPL": (":", INK), "HAS_BLOCK": ("--", BLUE), "PARENT": ("-", INK), "JSON_CHILD": ("-", INK)}
+EDGES = {
+    "HAS_IMPL": (":", INK),
+    "HAS_BLOCK": ("--", BLUE),
+    "PARENT": ("-", INK),
+    "JSON_CHILD": ("-", INK),
+}
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 7, "va": "center_baseline", "parse_math": False}
 LETTER = 7 * 0.602  # points: the width of a letter of it
-STEP, WIDTH, ROW = 13.0, 3.35 * 72 - 6, 0.165  # points: one level to the right, the drawing; inches: one row
+STEP, WIDTH, ROW = (
+    13.0,
+    3.35 * 72 - 6,
+    0.165,
+)  # points: one level to the right, the drawing; inches: one row
 MOST = 40  # nodes that are drawn
 
 
@@ -66,7 +75,9 @@ def tree(graph: PKG, view: nx.DiGraph, title: str, pruned: Collection[int] = ())
         aside = above != nearest[below]  # an edge from further up runs beside the nearest parent's
         x, y = STEP * places[above][0], places[below][1] - 0.2 * aside
         end, (style, colour) = STEP * places[below][0] - 3 * aside, EDGES[kind]
-        axes.plot([x, x, end], [places[above][1], y, y], style, color=colour, lw=0.8, zorder=1, label=kind)
+        axes.plot(
+            [x, x, end], [places[above][1], y, y], style, color=colour, lw=0.8, zorder=1, label=kind
+        )
     figure.text(0.02, 1 - 0.14 / tall, _short(_printable(title), 52), va="center", fontsize=8)
     legend_below(axes, ncols=3, handlelength=1.8)
     return figure

@@ -56,7 +56,11 @@ Topic of "{category}":"""
 
 
 def label_tasks(
-    benchmark: str, model: str, results: Path, limit: int | None = None, backend: Backend | None = None
+    benchmark: str,
+    model: str,
+    results: Path,
+    limit: int | None = None,
+    backend: Backend | None = None,
 ) -> dict[str, Any]:
     """Let a model sort the tasks of a benchmark into topics.
 
@@ -84,7 +88,9 @@ def label_tasks(
     generator = Generator(model, decoding, GenerationCache(folder / "answers"), results, backend)
     file = f"{slug(benchmark)}.jsonl"
 
-    prompts = {t.id: CATEGORY_PROMPT.format(statement=statement(t)[:MAX_STATEMENT].strip()) for t in tasks}
+    prompts = {
+        t.id: CATEGORY_PROMPT.format(statement=statement(t)[:MAX_STATEMENT].strip()) for t in tasks
+    }
     asked = _complete(generator, prompts, file, "categories")
     categories = {i: read_category(generator.stored(text).raw) for i, text in prompts.items()}
 
@@ -97,7 +103,11 @@ def label_tasks(
     rows = [(t.id, categories[t.id], topic_of.get(categories[t.id], "")) for t in tasks]
     frame = pd.DataFrame(rows, columns=["task_id", "category", "topic"]).set_index("task_id")
     log: dict[str, Any] = {"model": model, "benchmark": benchmark, "tasks": len(tasks)}
-    log |= {"categories": len(distinct), "answers": len(tasks) + len(distinct), "asked_in_this_run": asked}
+    log |= {
+        "categories": len(distinct),
+        "answers": len(tasks) + len(distinct),
+        "asked_in_this_run": asked,
+    }
     log |= {"tasks_without_category": int((frame["category"] == "").sum())}
     log |= {"tasks_without_topic": int((frame["topic"] == "").sum())}
     log |= {"tasks_digest": tasks_digest(tasks), "revision": generator.revision}
@@ -139,7 +149,11 @@ def read_category(raw: str) -> str:
     line = re.sub(r"^\W*((main )?(topic|category)\s*:)?\W*", "", line)
     words = line.strip(" .,:;-").split()
     category = " ".join(words)
-    if not re.search(r"[^\W\d_]", category) or len(words) > MAX_WORDS or len(category) > MAX_CATEGORY:
+    if (
+        not re.search(r"[^\W\d_]", category)
+        or len(words) > MAX_WORDS
+        or len(category) > MAX_CATEGORY
+    ):
         return ""
     return category
 
@@ -210,7 +224,9 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid 
         scores = [
             kappa,
             adjusted_rand_score(ours, theirs),
-            adjusted_rand_score(fine["category_ruled"], fine["category"]) if len(fine) > 1 else None,
+            adjusted_rand_score(fine["category_ruled"], fine["category"])
+            if len(fine) > 1
+            else None,
         ]
         categories = both.loc[both["category"] != "", "category"].nunique()
         counts = [len(both), categories, unlabelled.sum(), percent((ours == theirs).mean())]

@@ -25,7 +25,9 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     figures.rate_bars(axes, verdicts)
     for marker, (name, row) in zip(figures.MARKERS, published.iterrows(), strict=False):
         beneath = [place + 0.36 for place in range(len(row))]
-        axes.plot(row, beneath, marker, label=name, zorder=3, mfc="white", mec=figures.QUIET, mew=0.6)
+        axes.plot(
+            row, beneath, marker, label=name, zorder=3, mfc="white", mec=figures.QUIET, mew=0.6
+        )
     axes.set(xlabel=f"pass@1 on {title_of(benchmark)} (%), 95 % Wilson interval")
     axes.set_title(title, loc="left")
     if len(published):
@@ -47,7 +49,9 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
         look = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
         for place, n in enumerate(counts[side].fillna(-1)):
             axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **look)
-    for place, (n, net) in enumerate(zip(changes["n"], counts["helped"] - counts["hurt"], strict=True)):
+    for place, (n, net) in enumerate(
+        zip(changes["n"], counts["helped"] - counts["hurt"], strict=True)
+    ):
         text = DASH if math.isnan(net) else f"{net:+.0f}".replace("-", MINUS).replace("+0", "0")
         figures.beside(axes, place, text)
         if math.isnan(net):

@@ -17,7 +17,12 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
 # (benchmark, kind of the columns) -> number of the paper's table
-PUBLISHED = {("humaneval", "code"): 1, ("mbpp", "code"): 2, ("humaneval", "text"): 3, ("mbpp", "text"): 4}
+PUBLISHED = {
+    ("humaneval", "code"): 1,
+    ("mbpp", "code"): 2,
+    ("humaneval", "text"): 3,
+    ("mbpp", "text"): 4,
+}
 PUBLISHED |= {("humaneval", "closed"): 5, ("mbpp", "closed"): 6}
 # What the rows, columns and cells are of the tables that are not of pass@1.
 LAYOUTS = {
@@ -61,7 +66,11 @@ class PassCell:
 
     @property
     def gap(self) -> str:
-        return "" if self.measured is None or self.difference is None else points(self.difference / 100)
+        return (
+            ""
+            if self.measured is None or self.difference is None
+            else points(self.difference / 100)
+        )
 
     def __str__(self) -> str:
         """As in Markdown, which has no colours: the difference of a measured cell stands beside its rate."""
@@ -88,18 +97,27 @@ class PassTable(Grid):
             for where, cell in self.frame.stack().items()
             if cell.text
         ]
-        rounded = [{k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells]
+        rounded = [
+            {k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells
+        ]
         # As objects, since the counts and most published rates are whole numbers.
         frame = pd.DataFrame(rounded, dtype=object).drop(columns="text")
-        frame = frame.rename(columns={"value": "pass_at_1_percent", "difference": "difference_points"})
+        frame = frame.rename(
+            columns={"value": "pass_at_1_percent", "difference": "difference_points"}
+        )
         return csv_text(frame, index=False)
 
     def latex(self) -> str:
         lines = [" & ".join(["Model", *self.frame])]
         for source, rows in self.sources:
-            heading = rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
+            heading = (
+                rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
+            )
             lines += [r"\midrule", heading]
-            lines += [" & ".join([tables.tex(model), *map(_tex_cell, cells)]) for (_, model), *cells in rows]
+            lines += [
+                " & ".join([tables.tex(model), *map(_tex_cell, cells)])
+                for (_, model), *cells in rows
+            ]
         return self._booktabs(lines, xcolor=True)
 
     def html(self) -> str:
@@ -107,7 +125,9 @@ class PassTable(Grid):
 
 
 def _tex_cell(cell: PassCell) -> str:
-    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tables.tex(cell.text)
+    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tables.tex(
+        cell.text
+    )
 
 
 def printed(number: int | str) -> pd.DataFrame:
@@ -156,7 +176,9 @@ def pass_table(
     notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
     if (benchmark, kind(columns)) in PUBLISHED:
         ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
-        notes.append(f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there.")
+        notes.append(
+            f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there."
+        )
         rows |= _published_rows(benchmark, columns)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {title_of(benchmark)} ({first}), one greedy sample a task"
@@ -176,7 +198,9 @@ def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
         difference = None if name == BASELINE or math.isnan(gap) else 100 * gap
         text = percent(rate.value) + (f" (n={rate.measured})" if rate.measured < rate.total else "")
         counts = rate.passed, rate.measured, rate.total
-        cells.append(PassCell(text, 100 * rate.value, difference, *(100 * b for b in bounds), *counts))
+        cells.append(
+            PassCell(text, 100 * rate.value, difference, *(100 * b for b in bounds), *counts)
+        )
     return tuple(cells)
 
 
@@ -184,10 +208,14 @@ def published_cells(texts: Iterable[str], values: Sequence[float]) -> tuple[Pass
     """Cells as they are printed in the paper, a dash where its table has none."""
     pairs = enumerate(zip(texts, values, strict=True))
     differences = [None, *(value - values[0] for value in values[1:])]
-    return tuple(PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs)
+    return tuple(
+        PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs
+    )
 
 
-def _published_rows(benchmark: str, columns: Sequence[str]) -> dict[tuple[str, str], tuple[PassCell, ...]]:
+def _published_rows(
+    benchmark: str, columns: Sequence[str]
+) -> dict[tuple[str, str], tuple[PassCell, ...]]:
     texts, rates = published(benchmark, columns), published_rates(benchmark, columns)
     rows = {m: published_cells(texts.loc[m], rates.loc[m].tolist()) for m in texts.index}
     rows["Avg."] = published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())
@@ -234,10 +262,14 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
     if len(columns) < 2 or common.empty:
         return []
     rates = common.mean().astype(float)
-    where = f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
+    where = (
+        f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
+    )
     if rates.min() == rates.max():
         return [f"All measured retrieval columns score {percent(rates.max())} %{where}."]
-    best, worst = (f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min()))
+    best, worst = (
+        f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min())
+    )
     return [f"Highest of the retrieval columns{where}: {best}; lowest: {worst}."]
 
 
@@ -246,7 +278,9 @@ def _selection(frame: pd.DataFrame) -> list[str]:
     chosen = [c for c in ("Reranked", ORACLE) if c in frame and frame[c].notna().any()]
     sentences, rates = [], {c: percent(pass_at_1(frame[c]).value) for c in chosen}
     if "Reranked" in rates:
-        best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
+        best = str(
+            frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax()
+        )
         text = f"{_gap(frame, 'Reranked', best)}, the best column in hindsight"
         sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
     if ORACLE in rates:
@@ -279,7 +313,9 @@ def changed_tasks(verdicts: pd.DataFrame) -> str:
     frame, lines = complete(verdicts), []
     for name in frame.columns.drop(BASELINE):
         both = (frame[name].notna() & frame[BASELINE].notna()).any()
-        changes = zip(("helped", "hurt"), stats.helped_and_hurt(frame[name], frame[BASELINE]), strict=True)
+        changes = zip(
+            ("helped", "hurt"), stats.helped_and_hurt(frame[name], frame[BASELINE]), strict=True
+        )
         text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
         lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
     return "\n".join(lines)

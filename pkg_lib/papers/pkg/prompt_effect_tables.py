@@ -116,7 +116,9 @@ def shares_table(effects: pd.DataFrame) -> Grid:
         "The published gain is of a larger model: the ratio says how much of it an effect of this size could "
         f"explain, not how much it does. {DASH} where one of the two is no gain."
     )
-    return Grid.of("Words alone beside the published gain", rows, names, "published; measured", note)
+    return Grid.of(
+        "Words alone beside the published gain", rows, names, "published; measured", note
+    )
 
 
 def _words_effects(effects: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +158,9 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
             low, value, high = (100 * float(at[name]) for name in ("low", "difference", "high"))
             axes.plot([low, high], [y, y], color=colour, linewidth=0.9)
             fill = "white" if is_raw else colour
-            axes.plot(value, y, figures.MARKERS[styles.index(style)], mfc=fill, mec=colour, label=label)
+            axes.plot(
+                value, y, figures.MARKERS[styles.index(style)], mfc=fill, mec=colour, label=label
+            )
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(rows)), [_wrapped(name) for name in rows])
     axes.set(xlabel="points of pass@1, 95 % interval")
@@ -173,4 +177,8 @@ def _row_at(table: pd.DataFrame, style: str, template: str, effect: str) -> pd.S
 
 
 def _wrapped(name: str) -> str:
-    return name.replace(", ", ",\n").replace(" instead", "\ninstead").replace("' extraction", "'\nextraction")
+    return (
+        name.replace(", ", ",\n")
+        .replace(" instead", "\ninstead")
+        .replace("' extraction", "'\nextraction")
+    )

@@ -72,7 +72,9 @@ def style_verdicts(run: Run, style: str, in_chat: bool = False) -> pd.DataFrame:
             continue
         for extraction in EXTRACTIONS:
             outcomes = run.outcomes(method, authors_extraction=extraction == "authors'")
-            passed = {i: o.status == "passed" for i, o in outcomes.items() if o.status != "not_measured"}
+            passed = {
+                i: o.status == "passed" for i, o in outcomes.items() if o.status != "not_measured"
+            }
             if passed:
                 frames[content, extraction] = pd.Series(passed, dtype="boolean")
     frame = pd.DataFrame(frames).reindex([task.id for task in run.tasks])
@@ -95,7 +97,9 @@ def effects(verdicts: pd.DataFrame) -> pd.DataFrame:
         for extraction in EXTRACTIONS:
             if {(with_it, extraction), (without_it, extraction)} <= set(verdicts.columns):
                 measured = verdicts.dropna(how="any")
-                difference = paired_bootstrap(measured[with_it, extraction], measured[without_it, extraction])
+                difference = paired_bootstrap(
+                    measured[with_it, extraction], measured[without_it, extraction]
+                )
                 if difference is not None:
                     rows[effect, extraction] = difference
     ours, authors = EXTRACTIONS

@@ -32,7 +32,10 @@ SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
 DONE: Kinds = {"key": str, "protocol": str}
 STORED = OUTCOME | {"benchmark": str, "method": str}
 STORED_TOO = OTHERS | {"sample": int, "published": (bool, type(None))}
-SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
+SELECTED = (
+    "reranked",
+    "ideal",
+)  # chosen among the other methods' completions, so no candidates of their own
 ABSENT = Outcome("not_measured", detail="no completion for this task")
 CANDIDATES = tuple(c for c in SAMPLES.values() if c != "Reranked")
 CLOSED = (*SAMPLES.values(), ORACLE)
@@ -68,7 +71,9 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         Damaged: The file cannot be read.
     """
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
-    for row in reading.scan(path, SAMPLE, blank=True, constants=True):  # Python writes NaN by default
+    for row in reading.scan(
+        path, SAMPLE, blank=True, constants=True
+    ):  # Python writes NaN by default
         try:
             if row.value is None:
                 raise ValueError(row.why)
@@ -83,11 +88,15 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         problems.append(f"{shown(str(path))}: {missing}{damaged}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
-    frame = frame.assign(sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places))
+    frame = frame.assign(
+        sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places)
+    )
     return frame.sort_values(["sample", "place"], ignore_index=True).drop(columns="place"), problems
 
 
-def _sample(row: dict[str, Any], benchmark: str, known: dict[str, int]) -> tuple[str, str, bool | None]:
+def _sample(
+    row: dict[str, Any], benchmark: str, known: dict[str, int]
+) -> tuple[str, str, bool | None]:
     """(task id, completion, verdict or None) of a line; ValueError for a task that is not known."""
     task, passed = str(row["task_id"]), row.get("passed")
     if benchmark.startswith("mbpp") and task.isdigit():  # they are often bare numbers
@@ -113,7 +122,10 @@ def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def replay(
-    folder: Path, results: Path, protocol: str = "pkg-paper", progress: Progress = lambda name, done: None
+    folder: Path,
+    results: Path,
+    protocol: str = "pkg-paper",
+    progress: Progress = lambda name, done: None,
 ) -> Replay:
     """Evaluates every file; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
 
@@ -155,10 +167,18 @@ def replay(
 
 
 def _evaluated(
-    target: Path, samples: pd.DataFrame, tasks: list[Task], protocol: str, report: Callable[[int], None]
+    target: Path,
+    samples: pd.DataFrame,
+    tasks: list[Task],
+    protocol: str,
+    report: Callable[[int], None],
 ) -> pd.DataFrame:
     """One row a sample, the stored rows where their marker says that they are of these samples."""
-    done, limits, asked = target.with_suffix(".done.json"), Limits(), samples.dropna(subset="completion")
+    done, limits, asked = (
+        target.with_suffix(".done.json"),
+        Limits(),
+        samples.dropna(subset="completion"),
+    )
     parts = asked.sort_values(["task_id", "sample"])[["task_id", "completion", "published"]]
     key = digest(tasks_digest(tasks), protocol, repr(limits), *map(str, parts.to_numpy().ravel()))
     stored = _stored(target, key)
@@ -194,8 +214,14 @@ def _stored(target: Path, key: str) -> list[dict[str, Any]] | None:
 
 def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]) -> None:
     """Writes the evidence on the first samples, beside their verdicts; without an embedder's cosines."""
-    first = samples[samples["sample"] == 0].dropna(subset="completion").set_index("task_id")["completion"]
-    verdicts = judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
+    first = (
+        samples[samples["sample"] == 0]
+        .dropna(subset="completion")
+        .set_index("task_id")["completion"]
+    )
+    verdicts = (
+        judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
+    )
     rules, file = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
     prepare_evidence(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
 
@@ -204,7 +230,9 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row a benchmark and method: tasks, samples by verdict, pass@k in percent; Ideal of all methods."""
     here = outcomes["status"].map(VERDICTS).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
-    rows = [_counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])]
+    rows = [
+        _counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])
+    ]
     for benchmark, group in frame[~frame["method"].isin(SELECTED)].groupby("benchmark"):
         if group["method"].nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
             wide = group.pivot(index="task_id", columns="method", values=["here", "published"])
@@ -213,7 +241,9 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
     optional = ["published", "disagree", *(f"pass@{k}" for k in KS[1:])]
     table = table.drop(columns=[c for c in optional if table[c].isna().all()])
-    kinds = {c: "Int64" if c in optional[:2] else float for c in table if c in (*optional, "pass@1")}
+    kinds = {
+        c: "Int64" if c in optional[:2] else float for c in table if c in (*optional, "pass@1")
+    }
     return table.astype(kinds)
 
 
@@ -245,7 +275,9 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     if not folder.is_dir():
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
         known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
-        raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
+        raise NotAtHand(
+            f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})"
+        )
     outcomes = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         first = [r for r in read_rows(path, OUTCOME, STORED_TOO) if not r.get("sample")]
@@ -253,7 +285,9 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     return outcomes
 
 
-def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
+def verdict_frame(
+    outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None
+) -> pd.DataFrame:
     """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
     frame = pd.DataFrame({c: verdict_series(rows) for c, rows in outcomes.items()})

@@ -15,7 +15,9 @@ NOTE = (
     "that do not parse or run are left out, and the others are compared whole. The difference is paired by "
     "task."
 )
-COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(", ")
+COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(
+    ", "
+)
 
 
 def reranking_rules(run: Run) -> Grid:
@@ -31,7 +33,9 @@ def reranking_rules(run: Run) -> Grid:
     verdicts = run.verdicts([RERANKED, AS_PRINTED])
     if RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
         empty = [DASH] * len(COLUMNS)
-        return Grid.of("Two rules of reranking", {RERANKED: empty, AS_PRINTED: empty}, COLUMNS, "rule", NOTE)
+        return Grid.of(
+            "Two rules of reranking", {RERANKED: empty, AS_PRINTED: empty}, COLUMNS, "rule", NOTE
+        )
     rows = {name: _row(run, verdicts, name) for name in (RERANKED, AS_PRINTED)}
     return Grid.of("Two rules of reranking", rows, COLUMNS, "rule", NOTE)
 

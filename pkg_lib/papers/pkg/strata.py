@@ -38,7 +38,11 @@ def copies(run: Run, column: str) -> pd.Series:
 def copy_rates(run: Run, column: str) -> pd.Series:
     """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
     leaks = run.leakage(column)
-    pairs = {i: (statements(s), leaks[i].statements) for i, s in run.solutions(column).items() if i in leaks}
+    pairs = {
+        i: (statements(s), leaks[i].statements)
+        for i, s in run.solutions(column).items()
+        if i in leaks
+    }
     rates = {i: sum(s in known for s in own) / len(own) for i, (own, known) in pairs.items() if own}
     return pd.Series(rates, dtype="Float64").reindex([t.id for t in run.tasks])
 
@@ -56,7 +60,9 @@ def strata_table(run: Run, column: str, of: str = "", baseline: str = BASELINE) 
             f"{len(run.tasks)} tasks (first: {wrong[0]}); prepare the run, or mend the leak test"
         )
     verdicts, kinds = run.verdicts([baseline, column]).dropna(), strata(run, of or column)
-    parts = {kind: verdicts[kinds.reindex(verdicts.index).eq(kind).fillna(False)] for kind in STRATA}
+    parts = {
+        kind: verdicts[kinds.reindex(verdicts.index).eq(kind).fillna(False)] for kind in STRATA
+    }
     rows = {}
     for kind, part in {"all": verdicts, **parts}.items():
         counts = {name: pass_at_1(part[name]).passed for name in part}

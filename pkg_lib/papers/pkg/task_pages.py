@@ -26,12 +26,16 @@ class ExperimentRows:
 
     def __init__(self, page: Page, results: Path) -> None:
         self.page, about = page, page.sections[0].provenance
-        self.model, self.benchmark, self.corpus = (about[n] for n in ("model", "benchmark", "corpus"))
+        self.model, self.benchmark, self.corpus = (
+            about[n] for n in ("model", "benchmark", "corpus")
+        )
         self.files: list[Path] = []
         judged, contexts = results / "evaluations" / slug(self.model), results / "contexts"
         self.judged = self._read(judged, OUTCOME | {"solution": str}, *single(COLUMNS))
         self.chose = self._read(judged, {"chosen": str}, "Reranked").get("Reranked", {})
-        self.contexts = self._read(contexts, {"text": TEXT_OR_NONE, "source": str}, *single(COLUMNS)[1:])
+        self.contexts = self._read(
+            contexts, {"text": TEXT_OR_NONE, "source": str}, *single(COLUMNS)[1:]
+        )
 
     def _read(self, folder: Path, fields: Kinds, *columns: str) -> dict[str, dict[str, Any]]:
         fields = {"task_id": str} | fields
@@ -68,14 +72,23 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
 def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
     """The index carries the digest of what the pages are made from; the same are left alone."""
     texts, title = _tasks(folder.name), title_of(folder.name)
-    sources = [*dict.fromkeys(p for r in runs for p in r.files), *sorted(TEMPLATES.glob("*")), Path(__file__)]
-    names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]
+    sources = [
+        *dict.fromkeys(p for r in runs for p in r.files),
+        *sorted(TEMPLATES.glob("*")),
+        Path(__file__),
+    ]
+    names = [
+        *(f"{i} {t.prompt}" for i, t in texts.items()),
+        *(f"{r.page.name} {r.page.title}" for r in runs),
+    ]
     mark = digest(*names, *map(rows_sha256, sources))
     paths, index = {folder / file_of(i): i for i in ids}, folder / "index.html"
     if mark in page_text(index) and all(p.exists() for p in paths):
         return {index, *paths}
     shared = {"root": "../../../", "title": title, "benchmark": folder.name, "file_of": file_of}
-    for (path, task_id), before, after in zip(paths.items(), ["", *ids], [*ids[1:], ""], strict=False):
+    for (path, task_id), before, after in zip(
+        paths.items(), ["", *ids], [*ids[1:], ""], strict=False
+    ):
         around = {"task": texts.get(task_id), "task_id": task_id, "before": before, "after": after}
         write_text(path, render("task.html.j2", **shared, **around, **_view(task_id, runs)))
     shades = [(i, file_of(i), *_solved(i, runs)) for i in ids]
@@ -86,7 +99,9 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
 def _tasks(benchmark: str) -> dict[str, Task]:
     """The tasks whose text may be shown, where it is at hand."""
     try:
-        return {t.id: t for t in load_benchmark(benchmark)} if BENCHMARKS[benchmark].copyable else {}
+        return (
+            {t.id: t for t in load_benchmark(benchmark)} if BENCHMARKS[benchmark].copyable else {}
+        )
     except UserError:
         return {}
 
@@ -102,7 +117,9 @@ def _view(task_id: str, runs: list[ExperimentRows]) -> dict[str, Any]:
             row, solution = rows.get(task_id, {"status": "not_measured"}), None
             if row["status"] != "not_measured":
                 first = next(iter(solutions), ("", ""))[0]
-                solution = solutions.setdefault((row["solution"], row["status"]), _solution(row, first))
+                solution = solutions.setdefault(
+                    (row["solution"], row["status"]), _solution(row, first)
+                )
                 solution.setdefault("number", len(solutions))
                 solution["by"].setdefault(run.model, {})[run.beside(column)] = None
             cells.append((f"{column} {STAR}" if column == chosen else column, row, solution))
@@ -113,7 +130,11 @@ def _view(task_id: str, runs: list[ExperimentRows]) -> dict[str, Any]:
                     shown["text"] = f"{text[:SHOWN_OF_CONTEXT]} \N{HORIZONTAL ELLIPSIS}"
                 contexts.setdefault(text, shown)["by"][run.beside(column)] = None
         table.append((run, cells))
-    return {"runs": table, "solutions": list(solutions.values()), "contexts": list(contexts.values())}
+    return {
+        "runs": table,
+        "solutions": list(solutions.values()),
+        "contexts": list(contexts.values()),
+    }
 
 
 def _solution(row: dict[str, Any], first: str) -> dict[str, Any]:
@@ -130,12 +151,16 @@ def _solution(row: dict[str, Any], first: str) -> dict[str, Any]:
 def _grid(run: ExperimentRows, ids: list[str]) -> dict[str, Any]:
     """The verdicts of an experiment: a row a task, a cell a column."""
     verdicts = {i: [rows.get(i, {}).get("status") for rows in run.judged.values()] for i in ids}
-    rows = [(i, f"tasks/{run.benchmark}/{file_of(i)}", statuses) for i, statuses in verdicts.items()]
+    rows = [
+        (i, f"tasks/{run.benchmark}/{file_of(i)}", statuses) for i, statuses in verdicts.items()
+    ]
     return {"columns": list(run.judged), "rows": rows}
 
 
 def _solved(task_id: str, runs: list[ExperimentRows]) -> tuple[int, int]:
     """(completions that passed, those measured): None once a model, however many corpora it stands beside."""
-    seen = {(r.model, r.beside(c)): rows.get(task_id, {}) for r in runs for c, rows in r.judged.items()}
+    seen = {
+        (r.model, r.beside(c)): rows.get(task_id, {}) for r in runs for c, rows in r.judged.items()
+    }
     counts = Counter(row.get("status") for row in seen.values())
     return counts["passed"], counts["passed"] + counts["failed"]

@@ -58,7 +58,9 @@ def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
 
     def assigned(tasks: list[Task]) -> pd.DataFrame:
         encode = Embedder().encode
-        return assign(tasks, encode([statement(t) for t in tasks]), encode(list(topics()["description"])))
+        return assign(
+            tasks, encode([statement(t) for t in tasks]), encode(list(topics()["description"]))
+        )
 
     return kept(_path(results, benchmark), benchmark, made_from, assigned)
 
@@ -123,17 +125,23 @@ def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray)
     rows = {}
     for task, best in zip(tasks, (vectors @ descriptions.T).argmax(axis=1), strict=True):
         parts, near = {"text": statement(task), "solution": task.solution}, topics().index[best]
-        rule = next((r for r in rules() if r.pattern.search(parts[r.where])), None)  # the first that fits
+        rule = next(
+            (r for r in rules() if r.pattern.search(parts[r.where])), None
+        )  # the first that fits
         decided = (rule.category, rule.topic, "rule") if rule else (NEAREST, near, "embedding")
         rows[task.id] = (*decided, near)
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["category", "topic", "by", "nearest"])
+    frame = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["category", "topic", "by", "nearest"]
+    )
     return frame.rename_axis("task_id")
 
 
 def made_from(tasks: Sequence[Task], embedder: str) -> str:
     """Identifies everything that `assign` decides by."""
     files = [(REFERENCE / name).read_text("utf8") for name in ("topics.csv", "topic_rules.tsv")]
-    return digest(embedder, *files, *(part for t in tasks for part in (t.id, statement(t), t.solution)))
+    return digest(
+        embedder, *files, *(part for t in tasks for part in (t.id, statement(t), t.solution))
+    )
 
 
 def share_above(

@@ -151,7 +151,13 @@ def package(own_cache):
     (own_cache / "packages").mkdir(parents=True)
     (own_cache / "packages" / "shapes-1.0.tar.gz").write_bytes(data)
     return Package(
-        "shapes", "1.0", "shapes-1.0.tar.gz", hashlib.sha256(data).hexdigest(), ("shapes",), ("tests",), "MIT"
+        "shapes",
+        "1.0",
+        "shapes-1.0.tar.gz",
+        hashlib.sha256(data).hexdigest(),
+        ("shapes",),
+        ("tests",),
+        "MIT",
     )
 
 
@@ -169,4 +175,7 @@ def functions(package):
     """Name -> the task of every function of `shapes` that can be masked, with the tests that call it."""
     files = package.files()
     coverage = trace(package, files)
-    return {f.name: as_task(package, f, files[f.path], coverage.tests(f)) for f in candidates(package, files)}
+    return {
+        f.name: as_task(package, f, files[f.path], coverage.tests(f))
+        for f in candidates(package, files)
+    }

@@ -28,7 +28,9 @@ def test_another_archive_is_refused_and_removed(package, own_cache):
 
 
 @pytest.mark.parametrize("files", [None, {"../../../escaped.py": "x = 1\n"}])
-def test_what_is_no_archive_or_leaves_its_directory_is_one_line(package, own_cache, archived, files):
+def test_what_is_no_archive_or_leaves_its_directory_is_one_line(
+    package, own_cache, archived, files
+):
     data = archived(files, "shapes-1.0") if files else b"no archive"
     (own_cache / "packages" / package.archive).write_bytes(data)
     with pytest.raises(UserError, match="cannot be unpacked"):

@@ -26,11 +26,19 @@ from pkg_lib.data.records import read_records
 
 PROGRAM = {"task_id": 12, "text": "Add one.", "code": "def inc(a):\n  return a + 1"}
 PROGRAM |= {"test_setup_code": "", "test_list": ["assert inc(1) == 2"]}
-ABOUT = {"task_id": "o--r/idx", "ground_truth": "    return 1\n", "fpath_tuple": ["o_r", "a", "b.py"]}
+ABOUT = {
+    "task_id": "o--r/idx",
+    "ground_truth": "    return 1\n",
+    "fpath_tuple": ["o_r", "a", "b.py"],
+}
 ABOUT |= {"context_start_lineno": 0, "lineno": 2, "function_name": "f"}
 FUNCTION = {"prompt": "import os\ndef f():\n", "metadata": ABOUT}
 STATEMENTS = "python/line_completion.jsonl"
-STATEMENT = {"prompt": "from a import b\nx = ", "groundtruth": "b.make(1)", "metadata": {"task_id": "1"}}
+STATEMENT = {
+    "prompt": "from a import b\nx = ",
+    "groundtruth": "b.make(1)",
+    "metadata": {"task_id": "1"},
+}
 PATCH = """--- a/pkg/m.py
 +++ b/pkg/m.py
 @@ -3,7 +3,8 @@ def f():
@@ -58,7 +66,9 @@ PATCH = """--- a/pkg/m.py
 --- a comment that looks like a header
  rest
 """
-NO_NEWLINE = "--- a/m.py\n+++ b/m.py\n@@ -1,4 +1,4 @@\n w\n-x\n+X\n y\n z\n\\ No newline at end of file\n"
+NO_NEWLINE = (
+    "--- a/m.py\n+++ b/m.py\n@@ -1,4 +1,4 @@\n w\n-x\n+X\n y\n z\n\\ No newline at end of file\n"
+)
 MOVED = "diff --git a/old.py b/new.py\nsimilarity index 80%\nrename from old.py\nrename to new.py\n"
 MOVED += "--- a/old.py\n+++ b/new.py\n@@ -1,3 +1,3 @@\n x\n-y\n+Y\n z\n"
 NO_CONTEXT = "--- a/m.py\n+++ b/m.py\n@@ -5,0 +6,1 @@\n+new\n@@ -9,1 +10,0 @@\n-gone\n"
@@ -91,7 +101,12 @@ def without(row, field):
     [
         (mbpp.DATA, PROGRAM, "mbpp.jsonl", lambda: load_benchmark("mbpp")),
         (DATA, FUNCTION, FILE, load_repoeval),
-        (crosscodeeval.DATA, STATEMENT, STATEMENTS, lambda: crosscodeeval.load_crosscodeeval("python")),
+        (
+            crosscodeeval.DATA,
+            STATEMENT,
+            STATEMENTS,
+            lambda: crosscodeeval.load_crosscodeeval("python"),
+        ),
         (swebench.DATA, ISSUE, "test.jsonl", swebench.load_swebench),
     ],
     ids=lambda value: getattr(value, "title", ""),
@@ -158,11 +173,21 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
 
 
 def test_repoeval_s_records_get_ids_of_their_own(folder):
-    lines(folder / FILE, FUNCTION, {"prompt": "", "metadata": ABOUT | {"task_id": "x--y/idx"}}, FUNCTION)
+    lines(
+        folder / FILE,
+        FUNCTION,
+        {"prompt": "", "metadata": ABOUT | {"task_id": "x--y/idx"}},
+        FUNCTION,
+    )
     tasks = load_repoeval()
     assert [t.id for t in tasks] == ["o_r/0", "x_y/0", "o_r/1"]
     first = tasks[0]
-    assert (first.repository, first.path, first.gold, first.indent) == ("o_r", "a/b.py", (3, 3), "    ")
+    assert (first.repository, first.path, first.gold, first.indent) == (
+        "o_r",
+        "a/b.py",
+        (3, 3),
+        "    ",
+    )
     assert (first.entry_point, first.query, first.tests) == ("f", "import os\ndef f():", ())
 
 
@@ -173,7 +198,9 @@ def test_a_task_goes_through_its_file(functions, folder):
 
 def test_the_span_of_a_record_is_the_function(folder):
     """RepoEval's records do not say where the function starts; this one is of its form, its file whole."""
-    prompt = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
+    prompt = (
+        "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
+    )
     about = ABOUT | {"lineno": 10, "function_name": "size"}
     about |= {"ground_truth": "        n = 1\n        return n\n"}
     row = {"prompt": prompt + "    def size(self):", "metadata": about}
@@ -223,7 +250,9 @@ def test_a_python_statement_ends_where_it_parses_after_the_prompt():
 
 def test_completions_of_crosscodeeval_are_measured(folder, capsys, monkeypatch):
     lines(folder / STATEMENTS, STATEMENT, STATEMENT | {"metadata": {"task_id": "2"}})
-    path = lines(folder / "completions.jsonl", {"task_id": "1", "completion": "b.make(1)  # c\nprint(2)"})
+    path = lines(
+        folder / "completions.jsonl", {"task_id": "1", "completion": "b.make(1)  # c\nprint(2)"}
+    )
     monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(path)])
     assert cli.main() == 0
     out = capsys.readouterr().out
@@ -256,7 +285,9 @@ def test_gold_lines_are_those_that_differ(before, after):
     patch = "\n".join(difflib.unified_diff(before, after, "a/m.py", "b/m.py", lineterm=""))
     gold = list(swebench.changed_lines(patch + "\n" if patch else ""))
     codes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    removed = {i + 1 for tag, i1, i2, *_ in codes if tag in ("delete", "replace") for i in range(i1, i2)}
+    removed = {
+        i + 1 for tag, i1, i2, *_ in codes if tag in ("delete", "replace") for i in range(i1, i2)
+    }
     assert removed <= {n for _, first, last in gold for n in range(first, last + 1)}
     assert bool(gold) == (before != after) and all(first <= last for _, first, last in gold)
 
@@ -268,7 +299,9 @@ SOURCE += "def grow(tree):\n    t = tree\n    return t\n"
 def measured(results, capsys, monkeypatch, *arguments):
     """`repo-tasks retrieval`: exit code, what it printed, and RepoEval's or SWE-bench's measures."""
     monkeypatch.setenv("PKG_RESULTS", str(results))
-    monkeypatch.setattr("sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--ranker", "BM25", *arguments])
+    monkeypatch.setattr(
+        "sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--ranker", "BM25", *arguments]
+    )
     code, printed = cli.main(), capsys.readouterr()
     paths = list(results.glob("repo_tasks/*/retrieval.csv"))
     return code, printed, pd.read_csv(paths[0]) if paths else None
@@ -276,7 +309,11 @@ def measured(results, capsys, monkeypatch, *arguments):
 
 def test_retrieval_on_repoeval(folder, capsys, monkeypatch):
     first = SOURCE[: SOURCE.index("    t = tree")]
-    about = ABOUT | {"fpath_tuple": ["o_r", "m.py"], "lineno": first.count("\n"), "function_name": "grow"}
+    about = ABOUT | {
+        "fpath_tuple": ["o_r", "m.py"],
+        "lineno": first.count("\n"),
+        "function_name": "grow",
+    }
     about |= {"ground_truth": "    t = tree\n    return t\n"}
     with gzip.open(folder / f"{FILE}.gz", "wt") as f:
         json.dump({"prompt": first, "metadata": about}, f)
@@ -291,17 +328,23 @@ def test_retrieval_on_repoeval(folder, capsys, monkeypatch):
     counts = {"fixed-size": 7, "fixed-size 20": 21, "fixed-size 10": 41}
     assert code == 0 and dict(baselines["chunks"]) == counts
     assert list(baselines["gold"]) == [1, 1, 1] and baselines["nDCG@5"]["fixed-size"] == 1
-    assert set(rows["mapping"][rows["chunking"] == "cast"]) == {"mean", "max", "own", "mean, 20", "mean, 10"}
+    assert set(rows["mapping"][rows["chunking"] == "cast"]) == {
+        "mean",
+        "max",
+        "own",
+        "mean, 20",
+        "mean, 10",
+    }
 
 
 def test_retrieval_on_swebench(folder, capsys, monkeypatch):
-    patch = (
-        "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -401,3 +401,3 @@\n def grow(tree):\n-    t = tree\n+    t = 2\n"
-    )
+    patch = "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -401,3 +401,3 @@\n def grow(tree):\n-    t = tree\n+    t = 2\n"
     lines(folder / "test.jsonl", ISSUE | {"patch": f"{patch}     return t\n"})
     (folder / "repositories" / "o__r-1" / "pkg").mkdir(parents=True)
     (folder / "repositories" / "o__r-1" / "pkg" / "m.py").write_text(SOURCE)
-    code, _, rows = measured(folder / "results", capsys, monkeypatch, "--benchmark", "swebench-lite")
+    code, _, rows = measured(
+        folder / "results", capsys, monkeypatch, "--benchmark", "swebench-lite"
+    )
     fixed = rows[rows["chunking"] == "fixed-size"].iloc[0]
     assert (code, fixed["gold"], fixed["nDCG@5"]) == (0, 1, 1)
 

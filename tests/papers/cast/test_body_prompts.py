@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.functions import RepoTask
 from pkg_lib.papers.cast import body_prompts
-from pkg_lib.papers.cast.body_prompts import code_block, continued_body, ended, extract_body, settled
+from pkg_lib.papers.cast.body_prompts import (
+    code_block,
+    continued_body,
+    ended,
+    extract_body,
+    settled,
+)
 from pkg_lib.papers.cast.context_columns import context_text
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
@@ -21,7 +27,9 @@ IN_METHOD = textwrap.indent(BODY, "        ")
 
 def task(indent="    ", name="f"):
     body = textwrap.indent("return a\ny = 1", indent)
-    return RepoTask("p/m:f", "packages", f"def {name}(a):\n", name, "", body, ("p", "m.py"), 0, 1, 0)
+    return RepoTask(
+        "p/m:f", "packages", f"def {name}(a):\n", name, "", body, ("p", "m.py"), 0, 1, 0
+    )
 
 
 def fenced(code, after=""):
@@ -35,7 +43,9 @@ def fenced(code, after=""):
         fenced(textwrap.indent(BODY, "        ")),
         BODY,
         fenced(f"def f(a):\n{INNER}"),
-        fenced(f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{INNER}\n\nprint(f(1))'),
+        fenced(
+            f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{INNER}\n\nprint(f(1))'
+        ),
         fenced(f"class C:\n    def f(self, a):\n{IN_METHOD}\n\n    def g(self):\n        return 1"),
         fenced(f"def g(a):\n    return 2\n\ndef f(a):\n{INNER}"),
         fenced(BODY, "The second one:\n```python\ndef f(a):\n    return 5\n```\n"),
@@ -52,18 +62,23 @@ def test_a_body_ends_where_a_line_stands_left_of_its_first():
     assert extract_body(answer, task()) == "    x = 1\n\n    # a comment ends nothing\n    return x"
 
 
-@pytest.mark.parametrize("answer", ["", "```python\n```\n", "```python\n\n\n", "```python\ndef f(a):\n```\n"])
+@pytest.mark.parametrize(
+    "answer", ["", "```python\n```\n", "```python\n\n\n", "```python\ndef f(a):\n```\n"]
+)
 def test_no_body_is_an_empty_text(answer):
     assert extract_body(answer, task()) == ""
 
 
 def test_a_definition_cut_off_or_on_one_line_still_has_a_body():
-    assert extract_body("```python\ndef f(a):\n    x = 1\n    y = (", task()) == "    x = 1\n    y = ("
+    assert (
+        extract_body("```python\ndef f(a):\n    x = 1\n    y = (", task()) == "    x = 1\n    y = ("
+    )
     assert extract_body(fenced("def f(a): return a"), task()) == "    return a"
 
 
 @given(
-    st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60), st.text(alphabet=list("`ab\n \"'#"), max_size=30)
+    st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60),
+    st.text(alphabet=list("`ab\n \"'#"), max_size=30),
 )
 def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
     text = f"```python\n{text}"
@@ -126,7 +141,9 @@ def test_the_prompt_ends_with_the_code_to_continue():
     assert body_prompts.prompt(task(), "def f(a):", "# context\n") == "# context\n\n\ndef f(a):\n"
     assert body_prompts.prompt(task(), "def f(a):", "") == "def f(a):\n"
     text = body_prompts.prompt(task(), "def f(a):", "# context\n", chat=True)
-    assert text.index("# context") < text.index("def f(a):") < text.index("body of the function `f`")
+    assert (
+        text.index("# context") < text.index("def f(a):") < text.index("body of the function `f`")
+    )
 
 
 @pytest.mark.parametrize("indent", ["    ", "        "])
@@ -137,7 +154,9 @@ def test_a_continuation_is_a_body_up_to_the_next_definition(indent, after):
     found = continued_body(textwrap.indent(BODY, indent) + after, task(indent))
     assert found.split("\n")[:4] == textwrap.indent(BODY, indent).split("\n")
     assert [line.strip() for line in found.split("\n")[4:]] in ([], ["", "", "# next"])
-    assert ended(textwrap.indent(BODY, indent) + after) is any(w in after for w in ("def", "class", "@"))
+    assert ended(textwrap.indent(BODY, indent) + after) is any(
+        w in after for w in ("def", "class", "@")
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "def g():\n    return 1\n", "  x = 1\n"])
@@ -145,7 +164,11 @@ def test_a_continuation_that_is_no_body(text):
     assert continued_body(text, task()) == ""
 
 
-@given(st.text(alphabet=list("ab \n#:"), max_size=40), st.text(alphabet=list("ab \n#:"), max_size=20))
+@given(
+    st.text(alphabet=list("ab \n#:"), max_size=40), st.text(alphabet=list("ab \n#:"), max_size=20)
+)
 def test_nothing_after_an_ended_body_changes_it(text, more):
     if ended(text):
-        assert ended(text + more) and continued_body(text + more, task()) == continued_body(text, task())
+        assert ended(text + more) and continued_body(text + more, task()) == continued_body(
+            text, task()
+        )

@@ -46,7 +46,9 @@ def by_function(area, size):
     def answer(request):
         chat = request.text.startswith(body_prompts.FIRST)
         head = request.text if chat else request.text.rpartition("def ")[2]
-        return next(text for n, text in answers.items() if f"`{n}`" in head or head.startswith(f"{n}("))
+        return next(
+            text for n, text in answers.items() if f"`{n}`" in head or head.startswith(f"{n}(")
+        )
 
     return FakeBackend(answer)
 
@@ -142,7 +144,9 @@ def test_a_masked_corpus_lacks_the_function_alone(package, functions, chunking):
 
 
 def test_the_best_chunks_come_first_and_strangers_never(package, functions):
-    chunks = retrieve(functions["area"], chunked(CHUNKERS["split-only"], package.files()), BM25Ranker())
+    chunks = retrieve(
+        functions["area"], chunked(CHUNKERS["split-only"], package.files()), BM25Ranker()
+    )
     assert "area" in chunks[0].text and not any(c.document == "setup.py" for c in chunks)
 
 
@@ -150,10 +154,14 @@ def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
     rows = cast_steps.measure_retrieval(folder, str, "packages", ())
     runs = sum(len(cast_steps.mappings(v)) for v in cast_steps.VARIANTS)
     assert len(rows) == 2 * len(cast_steps.RANKERS) * runs and rows["gold"].ge(1).all()
-    assert rows[["nDCG@5", "P@5", "R@5"]].notna().all().all() and (folder / "retrieval.csv").exists()
+    assert (
+        rows[["nDCG@5", "P@5", "R@5"]].notna().all().all() and (folder / "retrieval.csv").exists()
+    )
 
 
-def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(folder, functions, shapes, monkeypatch):
+def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
+    folder, functions, shapes, monkeypatch
+):
     monkeypatch.setattr(function_bodies, "load_repoeval", lambda: list(functions.values()))
     files = local(shapes, ["shapes"], []).files()
     monkeypatch.setattr(function_bodies.RepoEval, "files", lambda self, name: files)
@@ -197,5 +205,7 @@ def test_reading_asks_for_neither_weights_nor_sources(folder, monkeypatch):
         raise BenchmarkMissing("no archive")
 
     monkeypatch.setattr(function_bodies.PackageFunctions, "tasks", gone)
-    with pytest.raises(BenchmarkMissing, match="no archive"):  # where None was never judged, no task is known
+    with pytest.raises(
+        BenchmarkMissing, match="no archive"
+    ):  # where None was never judged, no task is known
         Run(MODEL, "packages", results=folder / "other")

@@ -14,7 +14,14 @@ from pkg_lib.papers.cast import cast_steps, function_bodies
 def test_candidates_have_a_body_of_three_to_thirty_lines(package):
     files = package.files()
     by_name = {f.qualified: f for f in candidates(package, files)}
-    assert list(by_name) == ["area", "unused", "Square.size", "Square.quiet", "broken", "miscounted"]
+    assert list(by_name) == [
+        "area",
+        "unused",
+        "Square.size",
+        "Square.quiet",
+        "broken",
+        "miscounted",
+    ]
     lines = files["shapes/__init__.py"].split("\n")
     assert lines[by_name["area"].body[0] - 1] == "    if radius < 0:"
     assert lines[by_name["Square.size"].first - 1] == "    @property"
@@ -48,7 +55,11 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package,
 
 
 @given(
-    st.lists(st.sampled_from(["x = 1", "", "# c", "if x:", "    y = 2", "return x"]), min_size=1, max_size=12)
+    st.lists(
+        st.sampled_from(["x = 1", "", "# c", "if x:", "    y = 2", "return x"]),
+        min_size=1,
+        max_size=12,
+    )
 )
 def test_replacing_a_body_touches_nothing_else(lines):
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
@@ -79,7 +90,9 @@ def test_failing_tests_speak_against_the_functions_that_the_error_came_through(p
     assert coverage.failing == tuple(f"tests.test_shapes:AreaTests.test_{n}" for n in names)
     assert list(coverage.unusable) == ["tests.test_needs"]
     suspects = {
-        f.name for f in candidates(package, package.files()) if (f.path, f.first) in coverage.suspects
+        f.name
+        for f in candidates(package, package.files())
+        if (f.path, f.first) in coverage.suspects
     }
     assert suspects == {"broken", "miscounted"}
 
@@ -90,13 +103,19 @@ def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
     assert counts["a test that fails here speaks against it"] == 2
     assert counts["modules of tests that cannot be imported here"] == 1
     assert counts["called by no test that passes"] == 1 and counts["tried with the controls"] == 3
-    assert [t.id for t in cast_steps.build(package, 1)[0]] == [min((t.id for t in tasks), key=digest)]
+    assert [t.id for t in cast_steps.build(package, 1)[0]] == [
+        min((t.id for t in tasks), key=digest)
+    ]
 
 
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [
-        ("    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi", "passed", ""),
+        (
+            "    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi",
+            "passed",
+            "",
+        ),
         ("    return 3", "failed", "AssertionError"),
         ("    return undefined", "failed", "NameError"),
         ("    return (", "failed", "SyntaxError"),

@@ -113,7 +113,11 @@ def private(tmp_path, monkeypatch):
     for number, kind in enumerate(("function", "script")):
         texts = {}
         for way, new in (("", True), ("public_", False)):
-            words = {"pd": "monkey as mk", "drop": "sip"} if new else {"pd": "pandas as pd", "drop": "drop"}
+            words = (
+                {"pd": "monkey as mk", "drop": "sip"}
+                if new
+                else {"pd": "pandas as pd", "drop": "drop"}
+            )
             frame = "mk.KnowledgeFrame" if new else "pd.DataFrame"
             script = f"import {words['pd']}\nkf = {frame}({{'a': [1, 2]}})\n# the number of rows\ncount ="
             solved = " length(kf)" if new else " len(df)"

@@ -22,7 +22,13 @@ from typing import Any
 
 PROBLEMS = Path(__file__).parents[3] / "pkg_lib/papers/evor/newlisp_problems.jsonl"
 WANTED, FILLED, MOST, STEPS = 200, 12, 20, 20_000
-SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv}
+SWAPS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
 SWAPS |= {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -31,12 +37,20 @@ SWAPS |= {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
 }
-SWAPS |= {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And, ast.BitXor: ast.BitOr}
+SWAPS |= {
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitXor: ast.BitOr,
+}
 PLAIN = {"int": 0, "str": "", "[int]": [], "[str]": [], "[[int]]": [], "[pair]": []}
 Solve = Callable[..., Any]
 
 
-def run(code: Any, name: str, values: list[Any], most: int = STEPS) -> tuple[Any, frozenset[int], int]:
+def run(
+    code: Any, name: str, values: list[Any], most: int = STEPS
+) -> tuple[Any, frozenset[int], int]:
     """(result as JSON, or what failed; the lines that ran; steps, which are counted to be repeatable)."""
     lines, steps = set(), 0
 
@@ -73,7 +87,9 @@ def is_valid(row: dict[str, Any], values: list[Any]) -> bool:
 def mutate(value: Any, kind: str, chance: random.Random, alphabet: str) -> Any:
     """One random change that fits the type."""
     if kind == "int":
-        return chance.choice([value + 1, value - 1, value * 2, -value, value // 2, chance.randint(-9, 99)])
+        return chance.choice(
+            [value + 1, value - 1, value * 2, -value, value // 2, chance.randint(-9, 99)]
+        )
     inner = {"[int]": "int", "[str]": "str", "[[int]]": "[int]", "[pair]": "pair"}.get(kind, "")
     if kind == "pair":
         key, number = (value or ["a", 0])[:2]
@@ -113,7 +129,11 @@ def pool(row: dict[str, Any]) -> list[list[Any]]:
             place = chance.randrange(len(values))
             values[place] = mutate(values[place], row["types"][place], chance, alphabet)
         mark = json.dumps(values)
-        if mark in known or not is_valid(row, values) or isinstance(run(code, name, values)[0], type):
+        if (
+            mark in known
+            or not is_valid(row, values)
+            or isinstance(run(code, name, values)[0], type)
+        ):
             continue
         known.add(mark)
         found.append(values)
@@ -133,7 +153,11 @@ def faulty(source: str) -> Iterator[Any]:
 
 
 def _break(node: ast.AST, variant: int) -> bool:
-    if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in SWAPS and variant == 0:
+    if (
+        isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp)
+        and type(node.op) in SWAPS
+        and variant == 0
+    ):
         node.op = SWAPS[type(node.op)]()
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS and variant == 0:
         node.ops[0] = SWAPS[type(node.ops[0])]()
@@ -145,8 +169,15 @@ def _break(node: ast.AST, variant: int) -> bool:
         node.value = ast.Constant(None)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not) and variant == 0:
         node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
-        node.operand = ast.UnaryOp(ast.Not(), node.operand) if isinstance(node.op, ast.Not) else node.operand
-    elif hasattr(node, "body") and isinstance(node.body, list) and variant == 2 and len(node.body) > 1:
+        node.operand = (
+            ast.UnaryOp(ast.Not(), node.operand) if isinstance(node.op, ast.Not) else node.operand
+        )
+    elif (
+        hasattr(node, "body")
+        and isinstance(node.body, list)
+        and variant == 2
+        and len(node.body) > 1
+    ):
         node.body.pop(len(node.body) // 2)
     else:
         return False
@@ -157,7 +188,9 @@ def reduced(row: dict[str, Any], inputs: list[list[Any]]) -> list[list[Any]]:
     """At most MOST of the inputs that still tell each faulty copy from the solution and run every line."""
     code, name = compile(row["python"], row["name"], "exec"), row["name"]
     right = [run(code, name, values) for values in inputs]
-    does: list[set[Any]] = [{("line", n) for n in lines} | {("result", result)} for result, lines, _ in right]
+    does: list[set[Any]] = [
+        {("line", n) for n in lines} | {("result", result)} for result, lines, _ in right
+    ]
     most = 100 + 10 * max(steps for _, _, steps in right)
     results = {result for result, _, _ in right}
     if len(results) > 4:  # else each different result is kept too
@@ -194,13 +227,20 @@ def made(row: dict[str, Any]) -> dict[str, Any]:
     inputs = reduced(row, pool(row)[1:])
     code = compile(row["python"], row["name"], "exec")
     expected = [literal(json.loads(run(code, row["name"], values)[0])) for values in inputs]
-    texts = [[("'" if isinstance(v, list) else "") + literal(v) for v in values] for values in inputs]
-    return row | {"calls": [f"({' '.join([row['name'], *t])})" for t in texts], "expected": expected}
+    texts = [
+        [("'" if isinstance(v, list) else "") + literal(v) for v in values] for values in inputs
+    ]
+    return row | {
+        "calls": [f"({' '.join([row['name'], *t])})" for t in texts],
+        "expected": expected,
+    }
 
 
 def main() -> None:
     rows = [json.loads(line) for line in PROBLEMS.read_text("utf8").splitlines()]
-    PROBLEMS.write_text("".join(json.dumps(made(r), ensure_ascii=False) + "\n" for r in rows), "utf8")
+    PROBLEMS.write_text(
+        "".join(json.dumps(made(r), ensure_ascii=False) + "\n" for r in rows), "utf8"
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def test(result, answer):
 def stringTest(solution):
     return "sum" in solution
 """
-DOCS = "# Sums\n\nWhat adds.\n\n## total\n\nAdds.\n\n### Notes\n\nFast.\n\n## product\n\nMultiplies.\n"
+DOCS = (
+    "# Sums\n\nWhat adds.\n\n## total\n\nAdds.\n\n### Notes\n\nFast.\n\n## product\n\nMultiplies.\n"
+)
 
 
 class Hostile:
@@ -45,7 +47,11 @@ class Hostile:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EvorBench:
-    for number, cases in (("1", [([1, 2], 3), ([], 0)]), ("10", [([5], 5)]), ("2", [([0.1, 0.2], 0.3)])):
+    for number, cases in (
+        ("1", [([1, 2], 3), ([], 0)]),
+        ("10", [([5], 5)]),
+        ("2", [([0.1, 0.2], 0.3)]),
+    ):
         add(tmp_path, number, cases)
     docs = tmp_path / "ScipyM/docs"
     docs.mkdir()
@@ -81,7 +87,12 @@ def test_programs_run_on_every_input_and_the_tasks_own_test_judges(bench):
     assert [t.id for t in bench.tasks()] == ["ScipyM/q1", "ScipyM/q2", "ScipyM/q10"]
     assert statuses(bench, "total = sum(numbers)") == ["passed"] * 3
     nothing = bench.control(bench.tasks()[0], "return None")
-    wrong = ["total = 3 # sum", "total = numbers[0] + numbers[1]", "raise SystemExit(0) # sum", nothing]
+    wrong = [
+        "total = 3 # sum",
+        "total = numbers[0] + numbers[1]",
+        "raise SystemExit(0) # sum",
+        nothing,
+    ]
     assert statuses(bench, *wrong) == ["failed"] * 4
 
 
@@ -89,7 +100,13 @@ def test_a_pickle_that_runs_code_stays_in_the_sandbox_and_the_rest_goes_on(bench
     mark = tmp_path / "touched"
     add(tmp_path, "3", [(Hostile(mark), 1)])
     add(tmp_path, "4", [([1], Hostile(mark))])
-    assert statuses(bench, "total = sum(numbers)") == ["passed", "passed", "failed", "failed", "passed"]
+    assert statuses(bench, "total = sum(numbers)") == [
+        "passed",
+        "passed",
+        "failed",
+        "failed",
+        "passed",
+    ]
     assert not mark.exists()
 
 

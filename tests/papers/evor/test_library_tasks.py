@@ -12,7 +12,13 @@ from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor import library_tasks, make_library
 from tests.benchmarks.fill_library_tasks import filled
 
-NAMES = ("networkx-m", "networkx-m-plain", "networkx-public", "more-itertools-m", "more-itertools-public")
+NAMES = (
+    "networkx-m",
+    "networkx-m-plain",
+    "networkx-public",
+    "more-itertools-m",
+    "more-itertools-public",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,14 +39,22 @@ def outcomes(benchmark, pairs):
 def test_a_statement_holds_no_test_and_a_draft_is_run_without_one(name):
     benchmark = BENCHMARKS[name]
     tasks = benchmark.tasks()
-    assert len({t.id for t in tasks}) == len({t.prompt for t in tasks}) == (100 if "networkx" in name else 30)
+    assert (
+        len({t.id for t in tasks})
+        == len({t.prompt for t in tasks})
+        == (100 if "networkx" in name else 30)
+    )
     for task in tasks:
         row = benchmark.rows()[task.id]
         assert not any(given in task.prompt for given in row["inputs"] if len(given) > 6)
         assert task.solution.strip() not in task.prompt
-        assert all(api.split(".")[-1] not in row["plain"].split() for api in row["apis"] if "_" in api)
+        assert all(
+            api.split(".")[-1] not in row["plain"].split() for api in row["apis"] if "_" in api
+        )
         look = benchmark.look(task, task.solution, ("solve([[0, 1]])",))
-        assert "_same" not in look.tests[0] and "called_functions" not in look.solution + look.tests[0]
+        assert (
+            "_same" not in look.tests[0] and "called_functions" not in look.solution + look.tests[0]
+        )
 
 
 def test_expected_values_and_translations_follow_from_the_written_part():
@@ -71,7 +85,9 @@ def test_the_right_output_without_the_library_is_a_failure_of_its_own():
     verdicts = outcomes(benchmark, [(task, by_hand), (task, wrong), (task, aliased)])
     assert [o.status for o in verdicts] == ["failed", "failed", "passed"]
     assert library_tasks.NOT_CALLED in verdicts[0].detail
-    assert verdicts[1].error == "AssertionError" and library_tasks.NOT_CALLED not in verdicts[1].detail
+    assert (
+        verdicts[1].error == "AssertionError" and library_tasks.NOT_CALLED not in verdicts[1].detail
+    )
 
 
 def test_a_draft_with_an_original_name_learns_that_it_is_gone():
@@ -80,7 +96,9 @@ def test_a_draft_with_an_original_name_learns_that_it_is_gone():
     jobs = [benchmark.look(task, "    return list(sk.chunked(xs, n))\n", ("solve([1, 2], 1)",))]
     (outcome,) = run_jobs(jobs, benchmark.limits(task), workers=1)
     feedback = benchmark.feedback(outcome)
-    assert feedback.error.startswith("AttributeError: module 'streamkit' has no attribute 'chunked'")
+    assert feedback.error.startswith(
+        "AttributeError: module 'streamkit' has no attribute 'chunked'"
+    )
     assert feedback.line == "return list(sk.chunked(xs, n))"
 
 
@@ -113,13 +131,24 @@ def test_networkx_tasks_pass_with_their_solutions(name):
     verdicts = outcomes(benchmark, [(t, benchmark.control(t, "canonical solution")) for t in tasks])
     assert {o.status for o in verdicts} == {"passed"}, verdicts
     if name == "networkx-m":
-        assert [t.test for t in BENCHMARKS["networkx-m-plain"].tasks()[3::12]] == [t.test for t in tasks]
+        assert [t.test for t in BENCHMARKS["networkx-m-plain"].tasks()[3::12]] == [
+            t.test for t in tasks
+        ]
 
 
 def test_networkx_own_tests_pass_under_the_new_names():
     """A sample, with doctests; networkx-m.json in results/evor counts all."""
     files = "algorithms/tests/test_core algorithms/tests/test_dag classes/tests/test_graph classes/graph"
-    command = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules"]
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--doctest-modules",
+    ]
     command += [f"meshwork/{file}.py" for file in files.split()]
     folder = BENCHMARKS["networkx-m"].folder
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -89,7 +89,9 @@ def test():
 
 
 def tiny(text=TEXT, **changes):
-    return Library("tiny", SPEC | changes, {"tool/__init__.py": text, "tool/tests/test_tool.py": USE}, "tool")
+    return Library(
+        "tiny", SPEC | changes, {"tool/__init__.py": text, "tool/tests/test_tool.py": USE}, "tool"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +131,9 @@ def test_docstrings_change_in_code_alone(made):
 def test_calls_of_what_was_joined_change_with_it(made):
     text = made["other/tests/test_tool.py"]
     assert "import other as ot" in text
-    assert 'ot.go("rise", 1, step=2), ot.Checks.even(2), ot.seek_tour([7, 8]), ot.sort([2, 1])' in text
+    assert (
+        'ot.go("rise", 1, step=2), ot.Checks.even(2), ot.seek_tour([7, 8]), ot.sort([2, 1])' in text
+    )
 
 
 def test_a_synonym_that_is_used_already_is_not_taken():
@@ -142,7 +146,10 @@ def test_a_synonym_that_is_used_already_is_not_taken():
     [
         ({"parameters": {"limit": "step"}}, "names that collide: step"),
         ({"parameters": {"limit": "other"}}, "names that collide: other"),
-        ({"gathered": [{"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}]}, "has no is_odd"),
+        (
+            {"gathered": [{"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}]},
+            "has no is_odd",
+        ),
     ],
 )
 def test_what_libraries_toml_gives_wrongly_is_one_line(changes, said):
@@ -164,7 +171,9 @@ def test_a_library_without_doctests_is_refused():
 )
 def test_the_command_says_in_one_line_what_is_wrong(library, said, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(make_library, "library_of", lambda name: library)
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", "make-library", "tiny", "--output", str(tmp_path / "new")])
+    monkeypatch.setattr(
+        sys, "argv", ["pkg_lib", "make-library", "tiny", "--output", str(tmp_path / "new")]
+    )
     assert cli.main() == 2
     error = capsys.readouterr().err
     assert error.startswith(said) and error.count("\n") == 1
@@ -208,7 +217,9 @@ def test_twice_made_has_the_same_bytes(streamkit, tmp_path):
     first = digest_of(streamkit)
     command = [sys.executable, "-m", "pkg_lib", "make-library", "more-itertools"]
     command += ["--output", str(tmp_path / "x")]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "7"}
+    )
     assert digest_of(tmp_path / "x") == first
 
 
@@ -221,12 +232,16 @@ def test_its_own_tests_pass_under_the_new_names(streamkit):
     assert done.returncode == 0, done.stderr
     assert int(done.stderr.rpartition("Ran ")[2].split()[0]) >= 30
     code = "import doctest, streamkit.extra as m; r = doctest.testmod(m); print(*r)"
-    done = subprocess.run([sys.executable, "-B", "-c", code], cwd=streamkit, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code], cwd=streamkit, capture_output=True, text=True
+    )
     failed, tried = map(int, done.stdout.splitlines()[-1].split())
     assert failed == 0 and tried > 300
 
 
 def test_an_original_name_that_is_gone_raises(streamkit):
     code = "import streamkit; streamkit.batched_up; streamkit.chunked"
-    done = subprocess.run([sys.executable, "-B", "-c", code], cwd=streamkit, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code], cwd=streamkit, capture_output=True, text=True
+    )
     assert "module 'streamkit' has no attribute 'chunked'" in done.stderr

@@ -58,7 +58,9 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
         # No round runs; of the draws the third does.
         call = "math.isqrt(n)" if request.sample == 13 else f"math.root_{request.sample}(n)"
         return (
-            f"```python\nimport math\n\ndef half(n):\n    return {call}\n```" if fails else checked(request)
+            f"```python\nimport math\n\ndef half(n):\n    return {call}\n```"
+            if fails
+            else checked(request)
         )
 
     def checked(request):
@@ -73,7 +75,9 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
     run = preparer.run
     half, add = run.contexts("EVOR + MPSC")
     # `half` was asked for in each round, `add` in the first alone.
-    assert [half.prompt_sha256 == run.contexts(c)[0].prompt_sha256 for c in rounds] == [False] * 4 + [True]
+    assert [half.prompt_sha256 == run.contexts(c)[0].prompt_sha256 for c in rounds] == [
+        False
+    ] * 4 + [True]
     assert add.prompt_sha256 == run.contexts("EVOR@0")[1].prompt_sha256
     assert half.column == drawn[2] and add.column in drawn
     assert run.verdicts(["EVOR + MPSC"])["EVOR + MPSC"].to_dict() == {"toy/0": True, "toy/1": True}

@@ -46,7 +46,9 @@ def values(*bodies: str) -> list[str]:
 
 def test_every_canonical_solution_passes_and_nil_never(program):
     rights = [BENCHMARK.job(t, BENCHMARK.control(t, "canonical solution")) for t in TASKS.values()]
-    wrongs = [BENCHMARK.job(t, BENCHMARK.control(t, "return None")) for t in list(TASKS.values())[::6]]
+    wrongs = [
+        BENCHMARK.job(t, BENCHMARK.control(t, "return None")) for t in list(TASKS.values())[::6]
+    ]
     assert [o.status for o in outcomes(*rights, *wrongs)] == ["passed"] * 60 + ["failed"] * 10
 
 
@@ -104,9 +106,9 @@ def test_a_verdict_cannot_be_printed(program):
 def test_output_of_its_own_does_not_spoil_a_right_answer(program):
     noisy = TASK.solution.replace("(let (out", '(println "look: 1 2 (") (let (out', 1)
     other_context = f"{TASK.solution}\n(context 'Other)"
-    assert [o.status for o in outcomes(*(BENCHMARK.job(TASK, s) for s in (noisy, other_context)))] == [
-        "passed"
-    ] * 2
+    assert [
+        o.status for o in outcomes(*(BENCHMARK.job(TASK, s) for s in (noisy, other_context)))
+    ] == ["passed"] * 2
 
 
 def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
@@ -116,7 +118,10 @@ def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
             "(first y)))",
         ),
         "(define (f x)\n  (helper x 2))": ("invalid function : (helper x 2)", "(helper x 2))"),
-        "(define (f x) (rest x))\n(define (g y) (rest y))\n(define (h) 1": ("missing parenthesis", ""),
+        "(define (f x) (rest x))\n(define (g y) (rest y))\n(define (h) 1": (
+            "missing parenthesis",
+            "",
+        ),
         "(define (g y) (slice y 9 1 1))\n(define (f x)\n  (slice x 9))": (
             "list or string expected in function slice",
             "(slice x 9))",
@@ -171,7 +176,8 @@ def test_the_block_that_defines_the_function_is_the_solution():
     raw = "First:\n```lisp\n(define (help x) x)\n```\nthen\n```\n(define (plus-one digits)\n  digits)\n```\n"
     assert BENCHMARK.solution(TASK, raw) == "(define (plus-one digits)\n  digits)\n"
     assert (
-        BENCHMARK.solution(TASK, "```\n(define (plus-one-more d) d)\n```") == "(define (plus-one-more d) d)\n"
+        BENCHMARK.solution(TASK, "```\n(define (plus-one-more d) d)\n```")
+        == "(define (plus-one-more d) d)\n"
     )
     assert BENCHMARK.solution(TASK, "(define (plus-one d) d)") == "(define (plus-one d) d)"
 
@@ -185,7 +191,10 @@ def test_the_manual_is_cut_into_its_sections(program):
     documents = BENCHMARK.documents()
     assert len(documents) == 485  # of 489 anchors four are other names of the next
     assert "syntax: (append list-1 [list-2 ... ])" in documents["append"]
-    assert "(append '(1 2 3) '(4 5 6) '(a b))  → (1 2 3 4 5 6 a b)\n\n(set 'aList" in documents["append"]
+    assert (
+        "(append '(1 2 3) '(4 5 6) '(a b))  → (1 2 3 4 5 6 a b)\n\n(set 'aList"
+        in documents["append"]
+    )
     assert not any("<tt>" in text or "&lt;" in text for text in documents.values())
 
 
@@ -199,7 +208,9 @@ def test_needed_are_the_sections_of_what_the_solution_uses(program):
 @pytest.mark.parametrize("name", ["move-zeros", "reverse-vowels"])
 def test_inputs_are_made_again_as_they_are(name):
     row = next(
-        r for r in map(json.loads, newlisp.PROBLEMS.read_text("utf8").splitlines()) if r["name"] == name
+        r
+        for r in map(json.loads, newlisp.PROBLEMS.read_text("utf8").splitlines())
+        if r["name"] == name
     )
     assert recipe.made(row) == row
 

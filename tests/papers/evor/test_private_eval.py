@@ -37,11 +37,16 @@ def test_controls(private, way):
 def outcomes(rules, tasks, solution):
     jobs = [rules.job(t, solution(t)) for t in tasks]
     ran = iter(run_jobs([j for j in jobs if isinstance(j, Job)], rules.limits(tasks[0])))
-    return {t.id: (next(ran) if isinstance(j, Job) else j).status for t, j in zip(tasks, jobs, strict=True)}
+    return {
+        t.id: (next(ran) if isinstance(j, Job) else j).status
+        for t, j in zip(tasks, jobs, strict=True)
+    }
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.skipif(
+    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand"
+)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("library", ["monkey", "beatnum"])
 def test_the_authors_solutions_pass_and_empty_or_public_ones_do_not(library, way):
@@ -54,7 +59,9 @@ def test_the_authors_solutions_pass_and_empty_or_public_ones_do_not(library, way
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.skipif(
+    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand"
+)
 @pytest.mark.parametrize("library", ["monkey", "beatnum"])
 def test_what_is_left_out_passes_under_no_names(library):
     whys = PrivateEval(library).left_out()
@@ -70,7 +77,9 @@ def test_the_rule_and_the_library_differ_on_names_of_other_things(private):
     make, ways = private
     rule, module = make(ways[0]), make(ways[1])
     function, _ = rule.tasks()
-    listed = function.solution.replace("    return", "    columns = []\n    columns.append(name)\n    return")
+    listed = function.solution.replace(
+        "    return", "    columns = []\n    columns.append(name)\n    return"
+    )
     assert "append" in judged(rule, function, listed).detail
     assert judged(module, function, listed).status == "passed"
 
@@ -117,7 +126,9 @@ def test_a_task_that_cannot_pass_is_left_out(private):
     rules = make(ways[0])
     rules.about.left_out = [2]
     assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
-    assert rules.left_out() == {"PandasEval/2": "its own solution fails with the installed packages"}
+    assert rules.left_out() == {
+        "PandasEval/2": "its own solution fails with the installed packages"
+    }
 
 
 def test_a_task_whose_test_asserts_nothing_is_left_out(private):
@@ -160,7 +171,12 @@ def test_documents_have_new_names_in_code_alone(private):
 @pytest.mark.parametrize(
     ("prompt", "code", "name", "whole"),
     [
-        ("import m\ndef f(a):\n", "def f(a):\n    return 1", "f", "import m\ndef f(a):\n    return 1"),
+        (
+            "import m\ndef f(a):\n",
+            "def f(a):\n    return 1",
+            "f",
+            "import m\ndef f(a):\n    return 1",
+        ),
         (
             "import m\ndef f(a):\n",
             "import m\ndef f(a):\n    return 1",
@@ -207,7 +223,10 @@ def directory(tmp_path, monkeypatch):
         prompt, solution = row["prompt"], row["canonical_solution"][0]
         public = {name: name for name in NAMES}
         new = {"prompt": prompt.format(**NAMES), "canonical_solution": [solution.format(**NAMES)]}
-        old = {"public_prompt": prompt.format(**public), "public_solution": [solution.format(**public)]}
+        old = {
+            "public_prompt": prompt.format(**public),
+            "public_solution": [solution.format(**public)],
+        }
         lines.append(json.dumps(row | new | old))
     (tmp_path / "figures.jsonl").write_text("\n".join(lines))
     (tmp_path / "figures.names.json").write_text(json.dumps(NAMES))
@@ -254,7 +273,8 @@ def test_a_file_of_the_directory_says_what_names_do_not(directory):
 def test_a_broken_file_is_one_line_when_its_benchmark_is_asked_for(directory, file, text):
     (directory / file).write_text(text) if text else (directory / file).unlink()
     with pytest.raises(
-        UserError, match=rf"{file}.*; mend it, or figures.names.json|figures.jsonl, line 1 is damaged"
+        UserError,
+        match=rf"{file}.*; mend it, or figures.names.json|figures.jsonl, line 1 is damaged",
     ):
         PrivateEval("figures").tasks()
 
@@ -264,7 +284,9 @@ def test_a_directory_is_registered_without_being_read(directory):
     command = [sys.executable, "-m", "pkg_lib", "list"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert {"beatnum-public", "figures", "figures-module", "figures-public"} <= {*done.stdout.split()}
+    assert {"beatnum-public", "figures", "figures-module", "figures-public"} <= {
+        *done.stdout.split()
+    }
 
 
 def test_what_a_model_may_write_is_named_and_the_rest_goes_on(private):
@@ -272,7 +294,9 @@ def test_what_a_model_may_write_is_named_and_the_rest_goes_on(private):
     rules = make(ways[0])
     rules.seconds = 1.0
     task, _ = rules.tasks()
-    without_code = [rules.solution(task, raw) for raw in ("", "I would not know.", "```python\n```")]
+    without_code = [
+        rules.solution(task, raw) for raw in ("", "I would not know.", "```python\n```")
+    ]
     drafts = ["while True: pass", "raise ValueError('x' * 2**20)", *without_code, task.solution]
     outcomes = run_jobs([rules.look(task, draft, ()) for draft in drafts], rules.limits(task))
     loop, large, *nothing, right = map(rules.feedback, outcomes)

@@ -33,12 +33,16 @@ def test_a_failed_draft_finds_the_document_that_it_lacked(toy, monkeypatch):
     preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
     monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
     preparer.prepare(columns)
-    first, second, _ = ({c.task_id: c for c in preparer.run.contexts(c)}["toy/0"].source for c in columns)
+    first, second, _ = (
+        {c.task_id: c for c in preparer.run.contexts(c)}["toy/0"].source for c in columns
+    )
     assert "math.isqrt" not in first and "math.isqrt" in second
     assert [passed(preparer, [c])[c] for c in columns] == [1, 2, 2]
 
 
-@pytest.mark.parametrize("method", ["EVOR", "Reflexion"])  # drawn from the third round on, from the second
+@pytest.mark.parametrize(
+    "method", ["EVOR", "Reflexion"]
+)  # drawn from the third round on, from the second
 def test_a_finished_task_is_not_asked_again_and_keeps_its_answer(toy, method):
     preparer, columns = toy(), [f"{method}@{n}" for n in range(4)]
     preparer.prepare(columns)
@@ -77,7 +81,11 @@ ASKED = {
     "Reflexion": ("Say in one or two short sentences",),
     "EVOR": ("Which functions", "A draft of the program failed"),
     "EVOR, nearest names": ("Which functions", "There is no `whole_root`"),
-    "EVOR + ExeDec": ("Which functions", "Name at most three steps", "A draft of the program failed"),
+    "EVOR + ExeDec": (
+        "Which functions",
+        "Name at most three steps",
+        "A draft of the program failed",
+    ),
     "Evolve query": ("Which functions", "A draft of the program failed"),
 }
 
@@ -89,18 +97,25 @@ def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
         "pkg_lib.papers.evor.rounds.run_jobs",
         lambda of, *a, **k: run_jobs(jobs.extend(of := [*of]) or of, *a, **k),
     )
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)  # or the first drafts run, and all ends
+    monkeypatch.setattr(
+        type(preparer.run.rules), "budgets", NARROW
+    )  # or the first drafts run, and all ends
     preparer.prepare([METHODS[method].column(n) for n in range(METHODS[method].rounds + 1)])
     prompts = [r.text for r in preparer.run.generator.backend.asked]
     assert all(any(kind in text for text in prompts) for kind in (*ASKED[method], "You write"))
     assert not [text for text in prompts if "7777" in text or "the reference" in text]
-    assert jobs and not [job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))]
+    assert jobs and not [
+        job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))
+    ]
 
 
 def test_rounds_go_on_where_they_were_stopped(toy):
     whole = toy()
     whole.prepare(ROUNDS)
-    wanted, count = {c: whole.run.solutions(c) for c in ROUNDS}, len(whole.run.generator.backend.asked)
+    wanted, count = (
+        {c: whole.run.solutions(c) for c in ROUNDS},
+        len(whole.run.generator.backend.asked),
+    )
     shutil.rmtree(whole.run.results)
     stopped, asked = toy(stop=2), 0
     with pytest.raises(KeyboardInterrupt):
@@ -113,7 +128,11 @@ def test_rounds_go_on_where_they_were_stopped(toy):
 
 def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
     def answering(request):
-        name = f"root_{request.sample}" if "You write" in request.text and "def half" in request.text else ""
+        name = (
+            f"root_{request.sample}"
+            if "You write" in request.text and "def half" in request.text
+            else ""
+        )
         return f"```python\ndef half(n):\n    return {name}(n)\n```" if name else answer(request)
 
     columns = [f"EVOR@{n}" for n in range(4)]  # the last two are drawn
@@ -125,7 +144,12 @@ def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
     codes = [None]
     while codes[-1] != 0:  # a process that answers twice and is killed at the third
         answers = iter(range(2))
-        last = lambda r, left=answers: answering(r) if next(left, "") != "" else os.kill(os.getpid(), 9)  # noqa: E731
+
+        def last(request, left=answers):
+            if next(left, "") == "":
+                os.kill(os.getpid(), 9)
+            return answering(request)
+
         process = get_context("fork").Process(target=toy(last).prepare, args=(columns,))
         process.start()
         process.join()
@@ -149,16 +173,24 @@ def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
 def test_feedback_names_the_error_and_its_line(program, said):
     rules = Toy()
     rules.seconds = 1.0
-    (outcome,) = run_jobs([rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0]))
+    (outcome,) = run_jobs(
+        [rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])
+    )
     feedback = rules.feedback(outcome)
-    assert said[0] in feedback.error and feedback.line == said[1] and len(feedback.error) <= LONGEST + 20
+    assert (
+        said[0] in feedback.error
+        and feedback.line == said[1]
+        and len(feedback.error) <= LONGEST + 20
+    )
     assert feedback.ok == (program == "") and feedback.said.encode()
 
 
 def test_what_a_draft_says_in_the_judges_words_is_text():
     for said in ("[1, null]", '["a", 3]', '"a"', "[1, 2, 3]", "{}"):
         feedback = Toy().feedback(Outcome("failed", "ValueError", SAID + said))
-        assert not feedback.ok and isinstance(feedback.error, str) and isinstance(feedback.line, str)
+        assert (
+            not feedback.ok and isinstance(feedback.error, str) and isinstance(feedback.line, str)
+        )
 
 
 def test_a_name_that_does_not_exist_is_asked_for():
@@ -166,7 +198,9 @@ def test_a_name_that_does_not_exist_is_asked_for():
     draft = Draft(
         task,
         "",
-        Feedback(False, "AttributeError: module 'm' has no attribute 'whole_root'", "m.whole_root(3)"),
+        Feedback(
+            False, "AttributeError: module 'm' has no attribute 'whole_root'", "m.whole_root(3)"
+        ),
     )
     assert absent_names(draft).startswith("whole_root whole root")
     newlisp = Draft(task, "", Feedback(False, "ERR: invalid function : (whole-root 3)"))
@@ -178,7 +212,9 @@ def test_what_comes_nearest_to_a_name_that_does_not_exist_is_named(toy, monkeypa
     preparer = toy()
     monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
     preparer.prepare([f"EVOR, nearest names@{n}" for n in range(2)])
-    asked = [r.text for r in preparer.run.generator.backend.asked if "There is no `whole_root`" in r.text]
+    asked = [
+        r.text for r in preparer.run.generator.backend.asked if "There is no `whole_root`" in r.text
+    ]
     nearest = [text.partition("There is no `whole_root`")[2].splitlines()[1] for text in asked]
     assert nearest == ["math.isqrt(n): The whole_root of an integer."]
 
@@ -189,13 +225,21 @@ def test_a_round_is_accounted_for(toy, monkeypatch):
     preparer.prepare(columns)
     zero, one, two = (preparer.run.contexts(c) for c in columns)
     rows = preparer.run.generator.cache.rows.values()
-    asked = [g for g in rows if g.task_id == "toy/0" and "settings" not in g.meta]  # the inputs, the query
+    asked = [
+        g for g in rows if g.task_id == "toy/0" and "settings" not in g.meta
+    ]  # the inputs, the query
     assert [c.spent for c in zero] == [0, 0]
-    assert one[0].spent == sum(len(g.tokens) + g.prompt_tokens for g in asked) > 0 and len(asked) == 2
+    assert (
+        one[0].spent == sum(len(g.tokens) + g.prompt_tokens for g in asked) > 0 and len(asked) == 2
+    )
     (inputs,) = (g for g in rows if g.task_id == "toy/1" and "settings" not in g.meta)
     assert one[1].spent == len(inputs.tokens) + inputs.prompt_tokens and one[1].column == columns[0]
     assert two[0].spent is None and two[1].spent is None  # they ran in the round before
-    assert (one[0].query, one[0].recall, one[1].recall) == ("The whole_root of an integer.", 1.0, None)
+    assert (one[0].query, one[0].recall, one[1].recall) == (
+        "The whole_root of an integer.",
+        1.0,
+        None,
+    )
     feedback = preparer.run.knowledge.feedback_rows(columns[0])
     assert feedback["toy/1"]["ok"] and not feedback["toy/0"]["ok"]
     assert preparer.run.measures(columns[1])["used"].dropna().to_dict() == {"toy/0": 1.0}
@@ -216,7 +260,9 @@ def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
     evolution = preparer.run.knowledge
     evolution.generators[LARGER] = larger
     RoundRetriever(evolution, other, 1).retrieve(preparer.run.tasks)
-    assert {("Which functions" in r.text, "Write five" in r.text) for r in larger.backend.asked} == {
+    assert {
+        ("Which functions" in r.text, "Write five" in r.text) for r in larger.backend.asked
+    } == {
         (True, False),
         (False, True),
     }
@@ -273,7 +319,8 @@ def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path
     preparer = toy()
     preparer.prepare(["EVOR of web@0"])
     assert all(
-        "isqrt" in r.text and "Documentation" not in r.text for r in preparer.run.generator.backend.asked
+        "isqrt" in r.text and "Documentation" not in r.text
+        for r in preparer.run.generator.backend.asked
     )
 
 
@@ -288,4 +335,8 @@ def test_a_draft_that_runs_gives_its_calls_or_itself(toy, method, whole):
     preparer = toy(answering)
     preparer.prepare([method.replace("@1", "@0"), method])
     last = [r.text for r in preparer.run.generator.backend.asked if "You write" in r.text][-1]
-    assert "Lines of programs that run:" in last and "math.lcm(n, 3)" in last and ("def add" in last) == whole
+    assert (
+        "Lines of programs that run:" in last
+        and "math.lcm(n, 3)" in last
+        and ("def add" in last) == whole
+    )

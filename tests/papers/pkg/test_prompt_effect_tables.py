@@ -39,5 +39,7 @@ def test_an_effect_is_shown_in_points_with_its_corrected_p():
 def test_each_style_is_drawn_once_per_measured_effect():
     effects = pd.concat([frame(0.02), frame(-0.1, "deepseek")])
     axes = effects_figure(effects, "small", "humaneval").axes[0]
-    values = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("None", None, "")]
+    values = [
+        line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("None", None, "")
+    ]
     assert sorted(round(float(value), 6) for value in values) == [-10.0, 2.0]
