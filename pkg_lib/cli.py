@@ -39,7 +39,7 @@ from pkg_lib.data.corpora import (
     retrieved_by,
     tokenizer_of,
 )
-from pkg_lib.experiment import study
+from pkg_lib.evaluation import study
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.columns import retrieved, variants
 
@@ -295,7 +295,7 @@ def run(
     sampling = samples or 0, temperature, top_p
     choice = study.Choice(*named, values, limit, fresh, *sampling, (part, of), slots)
     if dry_run:
-        from pkg_lib.experiment import batch, forecast
+        from pkg_lib.evaluation import batch, forecast
         from pkg_lib.papers.pkg.cost import read_prices
 
         table = read_prices(prices).dropna().itertuples() if prices else ()
@@ -310,9 +310,11 @@ def run(
     workers.use(engine)
     typer.echo("reading stored results ...")
     from pkg_lib.analysis.report import render_notebook
-    from pkg_lib.experiment import batch, kernel
+    from pkg_lib.evaluation import batch, notebook_execution
 
-    work = batch.Batch(typer.echo, kernel.workers(jobs), fresh or rerun, render_notebook)
+    work = batch.Batch(
+        typer.echo, notebook_execution.workers(jobs), fresh or rerun, render_notebook
+    )
     with locks.writing(results_dir()):
         work.run(study.plan(choice))
         code, errors = work.outcome()
@@ -347,7 +349,7 @@ def merge(folders: Annotated[list[Path], arg("The results directories of the sha
 
     Nothing is merged when two shards have different answers to the same prompt.
     """
-    from pkg_lib.experiment import merge as merging
+    from pkg_lib.evaluation import merge as merging
 
     try:
         with locks.writing(results_dir()):
@@ -409,7 +411,7 @@ def verify_cache(
 
     Sampled answers are generated with the seeds that they were sampled with.
     """
-    from pkg_lib.experiment import verify
+    from pkg_lib.evaluation import verify
 
     same, lines = verify.verify(model, sample, seed)
     say([*lines, f"{same}/{sample} identical, {sample - same} changed"])

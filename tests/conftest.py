@@ -32,7 +32,7 @@ SLOW = {
     "execution/test_official_evalplus.py",
     "execution/test_replay.py",
     "execution/test_sandbox.py",
-    "experiment/test_batch.py",
+    "evaluation/test_batch.py",
     "generation/test_backends.py",
     "generation/test_resume.py",
     "graph/test_bolt.py",

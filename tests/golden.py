@@ -13,7 +13,7 @@ from pathlib import Path
 import notebook_code
 
 from pkg_lib.core.store import ROOT
-from pkg_lib.experiment import study
+from pkg_lib.evaluation import study
 
 COMMITTED = ROOT / "results"
 RENDERED = (

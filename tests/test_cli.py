@@ -11,7 +11,7 @@ import pytest
 from fakes import WordEmbedder
 
 from pkg_lib import cli
-from pkg_lib.experiment import study
+from pkg_lib.evaluation import study
 from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 

@@ -20,8 +20,8 @@ from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora, text_corpora
 from pkg_lib.data.corpora import check_name, corpus_digest, is_text, load_corpus, own
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
@@ -232,8 +232,8 @@ def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
 def test_contexts_say_at_which_commit_their_data_set_was_read(monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     MadeUpHub(monkeypatch, ALPACA)
-    run = Run("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
-    (context,) = Preparer(run).contexts("BM25")
+    run = Results("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
+    (context,) = Evaluator(run).contexts("BM25")
     assert context.source.startswith("python-alpaca/") and context.text in ("", ANSWER)
     (meta,) = (tmp_path / "results" / "contexts").rglob("bm25.meta.json")
     assert read_json(meta)["data_sets"] == {corpora.PYTHON_ALPACA: "a" * 40}

@@ -52,10 +52,10 @@ COLUMNS = ["None", "Dense", "Func-PKG", "Block-PKG"]
 MAKE = f"""
 import sys; sys.path[:0] = [{str(ROOT / "tests")!r}]
 from fakes import FakeBackend
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 answer = lambda r: f"    return {{int(r.task_id[2:]) * (int(r.task_id[2:]) % 3 > 0)}}\\n" if r.sample == 0 else ""
-print(Preparer(Run("tiny", "numbers", "numbers-corpus"), backend=FakeBackend(answer)).generate({COLUMNS!r}))
+print(Evaluator(Results("tiny", "numbers", "numbers-corpus"), backend=FakeBackend(answer)).generate({COLUMNS!r}))
 """
 
 

@@ -13,9 +13,9 @@ import pytest
 from pkg_lib.core.types import BenchmarkMissing, NotAtHand, UserError
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import LEAKAGE, Results
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import LEAKAGE, Run
 
 PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
 TEST = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) is False\n"
@@ -66,19 +66,19 @@ def test_more_tests_decide(rows):
 
 def test_stored_completions_are_judged_and_none_is_made(rows, committed):
     below, run = (
-        Run(MODEL, limit=1, results=committed),
-        Run(MODEL, "humaneval+", limit=1, results=committed),
+        Results(MODEL, limit=1, results=committed),
+        Results(MODEL, "humaneval+", limit=1, results=committed),
     )
     assert run.solutions("None") == below.solutions("None") != {}
     assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
     assert run.stored_columns() == below.stored_columns()
-    Preparer(run).prepare(["None"])
+    Evaluator(run).prepare(["None"])
     assert run.file("evaluations", "None").exists()
     assert not (committed / "generations" / MODEL / run.benchmark).exists()
     assert run.outcomes("None")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
     with pytest.raises(NotAtHand, match="complete benchmark humaneval on corpus"):
-        Preparer(Run(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
+        Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
 
 
 def test_changed_tasks_of_mbpp_are_left_out():
@@ -152,7 +152,7 @@ def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch)
 @pytest.mark.skipif(evalplus.VARIABLE not in os.environ, reason="the data set is not here")
 def test_whether_a_context_passes_is_kept_apart_from_the_benchmark_below(tmp_path):
     base, plus = (
-        Run("qwen2.5-coder-0.5b-instruct", name, "published", results=tmp_path)
+        Results("qwen2.5-coder-0.5b-instruct", name, "published", results=tmp_path)
         for name in ("humaneval", "humaneval+")
     )
     assert base.file("contexts", "Func-PKG") == plus.file("contexts", "Func-PKG")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.experiment.freshness import inputs
+from pkg_lib.evaluation.freshness import inputs
 from tests import golden
 
 OPENED: set[Path] | None = None

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from pkg_lib.core.store import ROOT
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.study import MODEL
 
 CONTEXTS = "contexts/humaneval/pkg-contexts/func-pkg.jsonl.gz"
 VERDICTS = f"evaluations/{MODEL}/humaneval/pkg-contexts/func-pkg.jsonl.gz"

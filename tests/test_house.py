@@ -24,7 +24,7 @@ RANKS = {
     "execution": 1,
     "data": 2,
     "retrieval": 3,
-    "experiment": 4,
+    "evaluation": 4,
     "analysis": 5,
     "papers/pkg": 6,
     "papers/cast": 6,

@@ -15,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment import kernel
+from pkg_lib.evaluation import notebook_execution
 
 MEET = """import pathlib, time
 pathlib.Path({own!r}).write_text('')
@@ -25,9 +25,9 @@ RUN = """import sys
 from types import SimpleNamespace
 from pathlib import Path
 from pkg_lib import cli
-from pkg_lib.experiment import kernel
+from pkg_lib.evaluation import notebook_execution
 job = SimpleNamespace(source=Path({source!r}), target=Path({target!r}), parameters={{}})
-cli.app.command("wait")(lambda: kernel.run_jobs([job], 1, print))
+cli.app.command("wait")(lambda: notebook_execution.run_jobs([job], 1, print))
 sys.argv = ['pkg_lib', 'wait']
 sys.exit(cli.main())"""
 RAISES = "from pkg_lib.{module} import {name}\nraise {name}('mend\\nthis')"
@@ -48,7 +48,9 @@ def job(tmp_path):
 def execute(*jobs, at_once=2):
     """Notebook -> (error, seconds)."""
     ends = {}
-    kernel.run_jobs(jobs, at_once, lambda job, *end: ends.update({job.source.stem: end}))
+    notebook_execution.run_jobs(
+        jobs, at_once, lambda job, *end: ends.update({job.source.stem: end})
+    )
     return ends
 
 
@@ -99,7 +101,7 @@ def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(j
 def test_a_target_that_cannot_be_written_is_the_users_mistake(tmp_path, job):
     (tmp_path / "out").write_text("in the way")
     with pytest.raises(UserError, match="cannot write"):
-        kernel.run_jobs([job("n", "1")], 1, lambda *a: pytest.fail("done"))
+        notebook_execution.run_jobs([job("n", "1")], 1, lambda *a: pytest.fail("done"))
 
 
 def wait(condition, seconds: float = 60) -> None:
@@ -141,7 +143,7 @@ def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
         monkeypatch.setattr(
             psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30)
         )
-        return kernel.workers(None)
+        return notebook_execution.workers(None)
 
     assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)
-    assert kernel.workers(5) == 5
+    assert notebook_execution.workers(5) == 5

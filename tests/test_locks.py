@@ -15,9 +15,9 @@ from endpoint_stub import Stub
 from pkg_lib import cli
 from pkg_lib.core.locks import writing
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.freshness import Records
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.freshness import Records
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 
 HOLD = """
 import sys
@@ -59,8 +59,8 @@ def stub(tmp_path, monkeypatch):
         yield server
 
 
-def opened() -> Run:
-    return Run("endpoint:stub", limit=3)
+def opened() -> Results:
+    return Results("endpoint:stub", limit=3)
 
 
 def command(monkeypatch, capsys, *words):
@@ -81,19 +81,19 @@ def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch,
             code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
         )
         with pytest.raises(UserError, match="another run"):
-            Preparer(opened()).prepare(["None"])
+            Evaluator(opened()).prepare(["None"])
         with pytest.raises(UserError, match="another run"):
-            Preparer(opened()).generate(["None"])
+            Evaluator(opened()).generate(["None"])
     assert not stub.seen
 
 
 def test_reading_needs_no_lock(stub, tmp_path, monkeypatch, capsys):
-    assert Preparer(opened()).generate(["None"]) == 3
+    assert Evaluator(opened()).generate(["None"]) == 3
     with Other(tmp_path / "results"):
         assert len(opened().completions("None")) == 3
-        assert Preparer(opened()).generate(["None"]) == 0
+        assert Evaluator(opened()).generate(["None"]) == 0
         with pytest.raises(UserError, match="another run"):
-            Preparer(opened()).prepare(["None"])  # which writes verdicts
+            Evaluator(opened()).prepare(["None"])  # which writes verdicts
         assert command(monkeypatch, capsys, "run", "--dry-run", *RUN[1:])[0] == 0
         with writing(tmp_path / "results of another shard"):
             pass
@@ -129,9 +129,9 @@ def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_
 
 
 def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path):
-    late = Preparer(opened())
+    late = Evaluator(opened())
     assert len(late.run.completions("None")) == 0  # the cache is read before the other run begins
-    assert Preparer(opened()).generate(["None"]) == 3
+    assert Evaluator(opened()).generate(["None"]) == 3
     late.generate(["None"])
     assert len(stub.seen) == 3
     assert len(late.run.completions("None")) == 3
@@ -141,9 +141,9 @@ def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path)
 
 
 def test_fresh_completions_are_made_whatever_is_stored(stub):
-    assert Preparer(opened()).generate(["None"]) == 3
-    fresh = Preparer(opened(), fresh=True)
-    assert Preparer(Run("endpoint:stub", limit=4)).generate(["None"]) == 1
+    assert Evaluator(opened()).generate(["None"]) == 3
+    fresh = Evaluator(opened(), fresh=True)
+    assert Evaluator(Results("endpoint:stub", limit=4)).generate(["None"]) == 1
     assert fresh.generate(["None"]) == 3
     assert len(stub.seen) == 7
 

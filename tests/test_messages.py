@@ -12,7 +12,7 @@ from pkg_lib import cli, doctor
 from pkg_lib.core import models
 from pkg_lib.core.registry import LINE, closest, unknown
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.batch import by_reason
+from pkg_lib.evaluation.batch import by_reason
 from pkg_lib.graph import disk
 
 MODEL = "qwen2.5-coder-0.5b-instruct"

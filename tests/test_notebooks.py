@@ -13,15 +13,15 @@ import pytest
 
 from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.report import build_report
-from pkg_lib.experiment import kernel, study
-from pkg_lib.experiment.study import Choice
+from pkg_lib.evaluation import notebook_execution, study
+from pkg_lib.evaluation.study import Choice
 
 
 def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(committed):
     """Progress bars come as widgets with random ids; they are taken out."""
     named = ["rq1_code_pkg", "closed_models"]
     plan = study.plan(Choice(corpora=["textbook+stdlib"], notebooks=named, limit=24))
-    kernel.run_jobs(plan.jobs[:1], 1, lambda job, error, seconds: None)
+    notebook_execution.run_jobs(plan.jobs[:1], 1, lambda job, error, seconds: None)
     job, name = plan.jobs[0], plan.jobs[0].stem
     assert all(
         c.execution_count for c in nbformat.read(job.target, 4).cells if c.cell_type == "code"
@@ -46,5 +46,5 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
     for path in first:
         path.unlink()
     ends = []
-    kernel.run_jobs(plan.jobs, 2, lambda job, error, seconds: ends.append(error))
+    notebook_execution.run_jobs(plan.jobs, 2, lambda job, error, seconds: ends.append(error))
     assert ends == [None, None] and len(first) > 7 and {p: p.read_bytes() for p in first} == first

@@ -20,9 +20,9 @@ from pkg_lib.core.types import Document, Generation, UserError
 from pkg_lib.data import benchmark
 from pkg_lib.data.corpora import CORPORA, Corpus
 from pkg_lib.data.structuring import structure
-from pkg_lib.experiment import forecast
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation import forecast
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg import enhancer
 from pkg_lib.retrieval.embed import Embedder
 
@@ -47,15 +47,15 @@ def results(own_cache, tmp_path, monkeypatch):
     """An empty results directory, short completions, and retrieval out of reach."""
     monkeypatch.setitem(benchmark.DECODING, "max_new_tokens", 8)
     monkeypatch.setattr(
-        "pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("retrieved")
+        "pkg_lib.evaluation.results.knowledge_of", lambda corpus: pytest.fail("retrieved")
     )
     return tmp_path / "results"
 
 
 def complete(results: Path, limit: int = 2, model: str = "tiny") -> dict[str, Generation]:
     """Task -> completion without retrieval, made or stored."""
-    tiny = Run(model, limit=limit, results=results)
-    Preparer(tiny).generate(["None"])
+    tiny = Results(model, limit=limit, results=results)
+    Evaluator(tiny).generate(["None"])
     return tiny.completions("None")
 
 
@@ -86,7 +86,7 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
         second
     )
     shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
-    assert Run("tiny", limit=2, results=results).completions("None") == second
+    assert Results("tiny", limit=2, results=results).completions("None") == second
 
 
 def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, other_model, tmp_path):
@@ -102,13 +102,13 @@ def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path,
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
         with pytest.raises(UserError, match=r"no directory with a model"):
-            Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
+            Evaluator(Results("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
 
 
 def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monkeypatch):
     hub.close()
     with pytest.raises(UserError, match="does not answer"):
-        Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
+        Evaluator(Results("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
     monkeypatch.setitem(MODELS, "tiny", replace(model_spec("tiny"), needs_gpu=True))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="needs a GPU"):
@@ -255,9 +255,9 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
 
 def test_reading_asks_no_hub(results, hub, monkeypatch):
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
-    unknown = Run("tiny", limit=2, results=results)
+    unknown = Results("tiny", limit=2, results=results)
     assert unknown.completions("None") == {} and unknown.generator.revision == ""
-    assert forecast.forecast(Preparer(unknown), ["None"], set())[0].todo == 2
+    assert forecast.forecast(Evaluator(unknown), ["None"], set())[0].todo == 2
 
 
 FROZEN = {  # keys of the two default models' first prompt; a change would lose every committed completion
@@ -268,7 +268,7 @@ FROZEN = {  # keys of the two default models' first prompt; a change would lose 
 
 @pytest.mark.parametrize("model", FROZEN)
 def test_committed_keys_are_as_they_were(committed, model):
-    experiment = Run(model, limit=1)
+    experiment = Results(model, limit=1)
     (context,) = experiment.contexts("None")
     request = experiment.request(experiment.tasks[0], context, "None")
     assert experiment.generator.key(request.text) == FROZEN[model]

@@ -3,11 +3,11 @@
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, compare
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.columns import COLUMNS
 
 
-def wording_band(run: Run, column: str) -> pd.DataFrame:
+def wording_band(run: Results, column: str) -> pd.DataFrame:
     """A row a measured wording of a column, the paper's first: `compare` with None, and `rate`, as fractions.
 
     Another task's context is one, too. Holm's correction is over the wordings; all are on the tasks that have

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE
-from pkg_lib.experiment.evidence import Known
-from pkg_lib.experiment.reranking import CandidateScore, choose, choose_as_printed
-from pkg_lib.experiment.run import ideal
+from pkg_lib.evaluation.reranking import CandidateScore, choose, choose_as_printed
+from pkg_lib.evaluation.results import ideal
+from pkg_lib.evaluation.signals import Known
 
 Candidates = Mapping[str, Known]  # column -> what is known of its solution of one task
 Evidence = Mapping[str, Mapping[str, Known]]  # column -> task id -> the same

@@ -18,7 +18,7 @@ from PIL import Image
 from pkg_lib.analysis.stats import BASELINE, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.store import write_bytes
-from pkg_lib.experiment.run import LEAST
+from pkg_lib.evaluation.results import LEAST
 
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"

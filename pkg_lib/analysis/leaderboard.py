@@ -29,13 +29,13 @@ from pkg_lib.core.store import (
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
-from pkg_lib.experiment.freshness import Records, program
-from pkg_lib.experiment.run import (
+from pkg_lib.evaluation.freshness import Records, program
+from pkg_lib.evaluation.results import (
     AS_PRINTED,
     OTHERS,
     OUTCOME,
     SELECTED,
-    Run,
+    Results,
     passes,
     read_provenance,
     verdict_series,
@@ -127,7 +127,7 @@ def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterat
             name = next(
                 (m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus
             )
-            run = Run(models.get(model, model), benchmark, name, results=results)
+            run = Results(models.get(model, model), benchmark, name, results=results)
             if (model, benchmark) not in generators:  # its cache is read once for all corpora
                 generators = {(model, benchmark): run.generator}
             run.generator = generators[model, benchmark]
@@ -142,7 +142,7 @@ def _without(name: Path, e: UserError) -> str:
     return str(name)
 
 
-def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
+def _rows(run: Results, corpus: str) -> Iterator[dict[str, Any]]:
     """Those of the folder `corpus`: None's serve every corpus. Draws are samples of one column."""
     columns: dict[str, list[str]] = {}
     for c in run.stored_columns():
@@ -161,7 +161,7 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
             )
 
 
-def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
+def _about(run: Results, column: str, of: list[str]) -> dict[str, Any]:
     """What the verdicts of the columns `of` were made from, a choice with its last candidate's contexts."""
     meta = run.file("contexts", of[-2:][0], ".meta.json")
     context = read_provenance(meta)

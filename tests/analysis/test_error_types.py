@@ -6,7 +6,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Outcome
-from pkg_lib.experiment.run import STAGES, Run
+from pkg_lib.evaluation.results import STAGES, Results
 from tests.golden import copy_inputs
 
 PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")
@@ -45,8 +45,8 @@ def shown(tmp_path, monkeypatch):
             return pd.DataFrame(frame, dtype="boolean")
 
         for method in (outcomes, records, verdicts):
-            monkeypatch.setattr(Run, method.__name__, method)
-        monkeypatch.setattr(Run, "own_assertions", lambda self, column: frozenset())
+            monkeypatch.setattr(Results, method.__name__, method)
+        monkeypatch.setattr(Results, "own_assertions", lambda self, column: frozenset())
         monkeypatch.setenv("PKG_RESULTS", str(copy_inputs(tmp_path)))
         return notebook_code.run("error_types", benchmark="humaneval", limit=5, replays="")
 

@@ -15,8 +15,8 @@ from pkg_lib.core.limits import MAX_ANSWER_BYTES
 from pkg_lib.core.store import slug, write_json, write_jsonl
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.columns import draw_name
@@ -34,7 +34,7 @@ def results(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "none.toml"))
     record = {"name": MODEL, "revision": "endpoint-sha256-0"}
     write_json(tmp_path / "generations" / slug(MODEL) / "revision.json", record)
-    run = Run(MODEL, limit=3, results=tmp_path)
+    run = Results(MODEL, limit=3, results=tmp_path)
     tasks = {t.id: t for t in run.tasks}
 
     def answer(request):
@@ -42,7 +42,7 @@ def results(tmp_path, monkeypatch):
         body = task.solution if RIGHT[task.id][request.sample] else "    return None\n"
         return f"```python\n{task.prompt}{body}```"
 
-    preparer = Preparer(run, backend=FakeBackend(answer, tokens=4))
+    preparer = Evaluator(run, backend=FakeBackend(answer, tokens=4))
     preparer.generate(["None", *DRAWS])
     for column in ("None", *DRAWS):
         preparer._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
@@ -86,7 +86,7 @@ def test_rates_are_those_by_hand(results):
 
 
 def test_what_is_not_measured_is_absent(results):
-    run = Run(MODEL, results=results)
+    run = Results(MODEL, results=results)
     for column in DRAWS:
         run.file("evaluations", column).unlink()
     file = next((results / "generations").rglob("none.jsonl"))
@@ -121,7 +121,7 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, monkeypa
     (results / "leaderboard.csv").write_text("model\n")
     assert board(results) == before and len(made) == 1
     assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
-    Run(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
+    Results(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
     assert (GROUP, 2) not in board(results) and len(made) == 2
 
 
@@ -164,7 +164,7 @@ def test_verdicts_that_no_task_checked_are_checked_when_the_tasks_are_there(resu
 
 def test_what_was_replayed_stands_beside_it(results, tmp_path):
     samples = tmp_path / "samples" / "humaneval" / "no_rag.jsonl"
-    right = {t.id: t.solution for t in Run(MODEL, limit=4, results=results).tasks}
+    right = {t.id: t.solution for t in Results(MODEL, limit=4, results=results).tasks}
     write_jsonl(samples, ({"task_id": i, "completion": text} for i, text in right.items()))
     assert ("None", 1) in board(results)
     replay(samples.parents[1], results / "replay" / "closed")
@@ -195,8 +195,8 @@ def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
         stored.unlink()
         stored.symlink_to(stored.name)
         with pytest.raises(UserError, match=stored.name):
-            Run(MODEL, limit=3, results=results).completions("None")
-            Run(MODEL, limit=3, results=results).outcomes("None")
+            Results(MODEL, limit=3, results=results).completions("None")
+            Results(MODEL, limit=3, results=results).outcomes("None")
         build_report(results)
         stored.unlink()
         stored.write_bytes(kept)

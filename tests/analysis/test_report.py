@@ -17,7 +17,7 @@ from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import Section, items, pages
 from pkg_lib.analysis.tables import points
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.study import NOTEBOOKS
+from pkg_lib.evaluation.study import NOTEBOOKS
 from pkg_lib.papers.pkg.pass_tables import pass_table
 
 PAGE = "m-0_5b.humaneval.textbook-stdlib"

@@ -6,15 +6,15 @@ import pytest
 
 from pkg_lib.analysis.stats import ControlError
 from pkg_lib.core.store import read_rows, write_jsonl
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata, strata_table
 
 
 @pytest.fixture
 def run(committed, monkeypatch):
     monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
-    return Run(MODEL, corpus="published")
+    return Results(MODEL, corpus="published")
 
 
 def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
@@ -49,7 +49,7 @@ def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_r
 @pytest.mark.parametrize("corpus", ["published", "textbook+stdlib", "pkg-contexts"])
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
 def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus):
-    stored = Run(MODEL, benchmark, corpus)
+    stored = Results(MODEL, benchmark, corpus)
     if stored.tasks_absent:
         pytest.skip(f"{benchmark} is not at hand")
     paths = {c: stored.file("contexts", c, ".leakage.jsonl.gz") for c in stored.stored_columns()}

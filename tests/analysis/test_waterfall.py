@@ -3,7 +3,7 @@ from itertools import pairwise
 import pandas as pd
 from notebook_code import definitions
 
-from pkg_lib.experiment.run import STAGES
+from pkg_lib.evaluation.results import STAGES
 
 FULL = dict.fromkeys(STAGES, True)
 waterfall = definitions("error_types")["waterfall"]

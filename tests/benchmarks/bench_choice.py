@@ -15,9 +15,9 @@ if __name__ == "__main__":
 
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import ROOT
-from pkg_lib.experiment.evidence import asked_of, gather
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.signals import asked_of, gather
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.retrieval.leakage import judge
 
 CORPUS = "textbook+stdlib"
@@ -36,7 +36,7 @@ def official(pairs):
 
 def measure(tasks=None):
     """Seconds of each, and the ratio to the official harness a solution; how many there were."""
-    run = Run(MODEL, "humaneval", CORPUS, tasks, ROOT / "results")
+    run = Results(MODEL, "humaneval", CORPUS, tasks, ROOT / "results")
     solutions = {c: run.solutions(c) for c in run.retrievers}
     contexts = [
         (t, c.text)

@@ -17,8 +17,8 @@ import pandas as pd
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.evaluation.results import VERDICT, Results, by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment.run import VERDICT, Run, by_task
 
 
 def changed(run):
@@ -62,7 +62,9 @@ def main(target):
     with Path(target).open("w", encoding="utf8") as file:
         for model, benchmark, corpus in names.drop_duplicates().itertuples(index=False):
             try:
-                run = Run(model, benchmark, "" if pd.isna(corpus) or corpus == "none" else corpus)
+                run = Results(
+                    model, benchmark, "" if pd.isna(corpus) or corpus == "none" else corpus
+                )
                 if run.tasks_absent:
                     raise UserError(run.tasks_absent)
                 rows = list(judged(run, list(changed(run))))

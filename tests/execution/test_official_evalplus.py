@@ -21,10 +21,10 @@ import pytest
 
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.records import read_records
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
 
 PYTHON = "PKG_EVALPLUS_PYTHON"
 MODULES = (
@@ -114,9 +114,9 @@ def verdicts(source: str, benchmark: str, programs: list[tuple[dict, str]]) -> l
 
 @pytest.mark.parametrize(("benchmark", "number"), [("humaneval+", 164), ("mbpp+", 196)])
 def test_the_official_package_gives_every_verdict_of_a_column(benchmark, number, source, committed):
-    known, run = problems(benchmark), Run(MODEL, benchmark)
+    known, run = problems(benchmark), Results(MODEL, benchmark)
     solutions = run.solutions("None")
-    Preparer(run)._judge(run.file("evaluations", "None"), solutions, run.rules.job)
+    Evaluator(run)._judge(run.file("evaluations", "None"), solutions, run.rules.job)
     ours = {i: o.status for i, o in run.outcomes("None").items()}
     programs = [(known[t.id], run.rules.program(t, solutions[t.id])) for t in run.tasks]
     theirs = dict(zip(ours, verdicts(source, benchmark, programs), strict=True))

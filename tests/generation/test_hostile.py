@@ -12,8 +12,8 @@ from endpoint_stub import Stub, openai_answer
 from hostile_endpoint import BOMBS, SCENARIOS, HostileEndpoint
 
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation import remote
 
 KEY = "sk-secret-0123456789"
@@ -48,7 +48,7 @@ def describe(tmp_path, monkeypatch):
 
 
 def complete() -> int:
-    return Preparer(Run("endpoint:stub", limit=TASKS)).generate(["None"])
+    return Evaluator(Results("endpoint:stub", limit=TASKS)).generate(["None"])
 
 
 def rows(tmp_path) -> list[dict]:
@@ -130,8 +130,8 @@ def test_a_text_with_nul_and_a_lone_surrogate_is_judged_as_sent(describe, tmp_pa
     text = '```python\ndef f():\n    return "\x00"\n```\n\ud800'
     with Stub(rule=lambda body: openai_answer(body, text)) as stub:
         describe(stub.url)
-        assert Preparer(Run("endpoint:stub", limit=1)).prepare(["None"]) == 1
-    run = Run("endpoint:stub", limit=1)
+        assert Evaluator(Results("endpoint:stub", limit=1)).prepare(["None"]) == 1
+    run = Results("endpoint:stub", limit=1)
     assert [row["raw"] for row in rows(tmp_path)] == [text]
     assert [generation.raw for generation in run.completions("None").values()] == [text]
     assert [outcome.status for outcome in run.outcomes("None").values()] == ["failed"]

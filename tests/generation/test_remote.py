@@ -14,9 +14,9 @@ from endpoint_stub import Stub, anthropic_answer, openai_answer
 from pkg_lib import cli
 from pkg_lib.core.store import read_packed
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment import batch, forecast, study, verify
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation import batch, forecast, study, verify
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation import remote
 
 KEY = "sk-secret-0123456789"
@@ -56,12 +56,12 @@ def describe(tmp_path):
     return write
 
 
-def opened(limit: int = LIMIT, model: str = "endpoint:stub") -> Run:
-    return Run(model, limit=limit)
+def opened(limit: int = LIMIT, model: str = "endpoint:stub") -> Results:
+    return Results(model, limit=limit)
 
 
-def complete(run: Run, columns: tuple[str, ...] = ("None",)) -> int:
-    return Preparer(run).generate([*columns])
+def complete(run: Results, columns: tuple[str, ...] = ("None",)) -> int:
+    return Evaluator(run).generate([*columns])
 
 
 def lines(tmp_path: Path) -> list[dict]:
@@ -97,7 +97,7 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     monkeypatch.delenv("STUB_KEY")
     run = opened()
     assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
-    (row,) = forecast.forecast(Preparer(run), ["None"], set())
+    (row,) = forecast.forecast(Evaluator(run), ["None"], set())
     assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(
         run, [row], forecast.Rates()
     ).todo == 0
@@ -218,7 +218,7 @@ def test_refusals_and_empty_answers_are_outcomes(describe, tmp_path):
     with Stub(rule=rule) as stub:
         describe(stub.url, concurrency=1)
         run = opened(4)
-        Preparer(run).prepare(["None"])
+        Evaluator(run).prepare(["None"])
     about = [(r["raw"], r["finish"], r["meta"].get("refusal")) for r in lines(tmp_path)]
     filtered, said = "content_filter", "I would rather not."
     assert sorted(about, key=str) == sorted(
@@ -466,7 +466,7 @@ def test_a_run_is_judged_and_its_files_bear_the_name(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url)
         run = opened(3)
-        text = batch.prepare(Preparer(run), ["None"])
+        text = batch.prepare(Evaluator(run), ["None"])
     assert "3 completions generated" in text and "endpoint:stub | humaneval" in text
     assert run.stem.startswith("endpoint-stub-") and study.MODEL not in run.stem
     assert all(":" not in p.name and "#" not in p.name for p in (tmp_path / "results").rglob("*"))

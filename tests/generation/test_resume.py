@@ -19,8 +19,8 @@ LIMIT = 40
 SCRIPT = """
 import sys, time
 from types import SimpleNamespace
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 
 class Slow:
     def generate(self, requests, done):
@@ -31,8 +31,8 @@ class Slow:
                 log.write(request.task_id + "\\n")
             done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=3), raw, "end")
 
-run = Run("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
-Preparer(run, backend=Slow()).generate(["None"])
+run = Results("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
+Evaluator(run, backend=Slow()).generate(["None"])
 assert len(run.completions("None")) == len(run.tasks)
 """
 

@@ -15,8 +15,8 @@ from fakes import FakeBackend
 
 from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.dkb import measurement
 from pkg_lib.papers.dkb import repository_study as module
 from pkg_lib.papers.dkb.question_tasks import ask, named
@@ -119,8 +119,8 @@ def test_llm_kb_and_answers_are_asked_once(opened):
 
 
 def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
-    run = Run(MODEL, "shop-questions")
-    preparer, columns = Preparer(run), list(run.retrievers)
+    run = Results(MODEL, "shop-questions")
+    preparer, columns = Evaluator(run), list(run.retrievers)
     assert columns == ["No-Graph", "No-Graph, same size", "DKB", "LLM-KB"] and not preparer.lacks(
         columns
     )
@@ -128,7 +128,7 @@ def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
     assert shares == {"No-Graph": 61, "No-Graph, same size": 60, "DKB": 60, "LLM-KB": 49}
     assert named({"Cart", "Order"}, "The Cart, and OrderService.") == 0.5
     with pytest.raises(UserError, match="go together"):
-        Run(MODEL, "shop-questions", "textbook")
+        Results(MODEL, "shop-questions", "textbook")
 
 
 def test_retries_that_were_paid_for_make_the_graph(opened):

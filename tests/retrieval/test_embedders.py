@@ -17,9 +17,9 @@ from pkg_lib.core import limits
 from pkg_lib.core.embedders import BF16, DEFAULT, EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import Retrieval, kind_of, retrieval, retrieved_by
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation import remote
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.embed import Embedder
@@ -250,7 +250,7 @@ def test_other_retrievals_than_the_studys_have_other_files():
         HOW._replace(chars=1),
         HOW._replace(embedder="BGE-base"),
     ]
-    runs = [Run(MODEL, corpus=retrieved_by("textbook", how), limit=1) for how in names]
+    runs = [Results(MODEL, corpus=retrieved_by("textbook", how), limit=1) for how in names]
     for stage in ("contexts", "generations", "evaluations"):
         assert (
             len({run.file(stage, "Func-PKG") for run in runs})
@@ -260,7 +260,7 @@ def test_other_retrievals_than_the_studys_have_other_files():
         assert len({run.file(stage, "None") for run in runs}) == 1
     assert runs[0].file("contexts", "Dense").parent.name == "textbook"
     with pytest.raises(UserError, match="each task's own context"):
-        Run(MODEL, corpus=retrieved_by("published", HOW))
+        Results(MODEL, corpus=retrieved_by("published", HOW))
 
 
 def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
@@ -270,7 +270,7 @@ def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
     sources = [f"def f{i}(values):\n    return {i} + sum(values)\n" for i in range(4)]
     (tmp_path / "code" / "a.py").write_text("\n\n".join(sources))
     corpus = f"source:{tmp_path / 'code'}, embedder words@{'b' * 40}, top 3, 30 characters"
-    preparer = Preparer(Run(MODEL, corpus=corpus, limit=2))
+    preparer = Evaluator(Results(MODEL, corpus=corpus, limit=2))
     for column in ("Func-PKG", "Func-BM25", "BM25", "Dense"):
         contexts = preparer.contexts(column)
         assert [c.column for c in contexts] == [column] * 2

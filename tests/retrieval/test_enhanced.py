@@ -9,8 +9,8 @@ import pytest
 from pkg_lib.core.store import read_json, write_jsonl
 from pkg_lib.core.types import Context, NotAtHand, Task, UserError
 from pkg_lib.data.corpora import load_corpus
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg import enhancer
 from pkg_lib.retrieval.columns import COLUMNS, columns_of, knowledge_of, retrieved, variants
 from pkg_lib.retrieval.retrievers import Knowledge
@@ -152,22 +152,22 @@ def test_users_mistakes(corpus, tmp_path, monkeypatch):
 
 def test_it_is_a_method_of_its_own_for_code(corpus):
     assert METHOD in variants() and METHOD not in retrieved()
-    assert Run("qwen2.5-coder-0.5b-instruct", corpus=corpus, limit=1).offers(METHOD)
+    assert Results("qwen2.5-coder-0.5b-instruct", corpus=corpus, limit=1).offers(METHOD)
     for other in ("published", "python-docs"):
-        assert not Run("qwen2.5-coder-0.5b-instruct", corpus=other, limit=1).offers(METHOD)
+        assert not Results("qwen2.5-coder-0.5b-instruct", corpus=other, limit=1).offers(METHOD)
     assert knowledge_of(f"{corpus}, top 3").corpus == corpus
 
 
 def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_path, monkeypatch):
     enhance(corpus, tmp_path, 1)
-    monkeypatch.setattr("pkg_lib.experiment.run.knowledge_of", lambda name: knowledge(corpus))
+    monkeypatch.setattr("pkg_lib.evaluation.results.knowledge_of", lambda name: knowledge(corpus))
     results = tmp_path / "results"
 
     def completed(limit: int = 2) -> list[str]:
         backend = FakeBackend(lambda request: "```python\nx = 1\n```")
-        Preparer(Run(MODEL, corpus=corpus, limit=limit, results=results), backend=backend).generate(
-            [METHOD]
-        )
+        Evaluator(
+            Results(MODEL, corpus=corpus, limit=limit, results=results), backend=backend
+        ).generate([METHOD])
         return [request.text for request in backend.asked]
 
     first = completed(3)
@@ -176,14 +176,14 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
     assert read_json(meta)["docstrings"]["not asked"] == 2
     assert read_json(meta)["pruning"] == "guarded"
     enhance(corpus, tmp_path)
-    assert Run(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD) == []
+    assert Results(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD) == []
     completed()
     assert "not asked" not in read_json(meta)["docstrings"]
     # What the third task got was retrieved from other docstrings.
-    assert len(Run(MODEL, corpus=corpus, limit=3, results=results).contexts(METHOD)) == 2
+    assert len(Results(MODEL, corpus=corpus, limit=3, results=results).contexts(METHOD)) == 2
     (file,) = (results / "enhanced").rglob("*.jsonl")
     file.unlink()  # what was retrieved remains readable
-    assert len(Run(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD)) == 2
+    assert len(Results(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD)) == 2
 
 
 def test_a_context_is_traced_where_the_corpus_holds_it(corpus, tmp_path):

@@ -20,8 +20,8 @@ from pkg_lib.data.corpora import (
     retrieved_by,
     tokenizer_of,
 )
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.graph import bolt
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, build
 from pkg_lib.graph.text.documents import build_text
@@ -186,13 +186,13 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
 
 def test_a_run_prepares_contexts_and_completions(stored, tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    run = Run(MODEL, corpus=stored, limit=2)
-    preparer = Preparer(run, backend=FakeBackend(lambda r: "```python\ndef f():\n    pass\n```"))
+    run = Results(MODEL, corpus=stored, limit=2)
+    preparer = Evaluator(run, backend=FakeBackend(lambda r: "```python\ndef f():\n    pass\n```"))
     preparer.generate(["Func-PKG"])
     direct = Knowledge(load_corpus("textbook"), WordEmbedder(), tokenizer="ascii")
-    found = Run(MODEL, corpus=stored, limit=2).contexts("Func-PKG")
+    found = Results(MODEL, corpus=stored, limit=2).contexts("Func-PKG")
     assert [c.sha256 for c in found] == [c.sha256 for c in contexts(direct, "Func-PKG", run.tasks)]
-    assert len(Run(MODEL, corpus=stored, limit=2).completions("Func-PKG")) == 2
+    assert len(Results(MODEL, corpus=stored, limit=2).completions("Func-PKG")) == 2
     assert run.provenance()["corpus_digest"] == [corpus_digest(load_corpus("textbook"))]
 
 

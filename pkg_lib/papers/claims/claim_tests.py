@@ -16,7 +16,7 @@ from pkg_lib.analysis.tables import kind
 from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED, Retrieval, is_text, retrieval
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.claims.claims import (
     BUILT,
     DIRECTED,
@@ -58,7 +58,7 @@ class Measured:
     subject: str
     where: str
     verdicts: pd.DataFrame
-    run: Run | None = None
+    run: Results | None = None
     source: str = RUNS
 
     @property
@@ -143,7 +143,7 @@ class StoredRuns:
         runs: list[Measured] = []
         for model, benchmark, corpus in product(self.models, self.benchmarks, self.corpora):
             try:
-                run = Run(model, benchmark, corpus, self.limit, self.results)
+                run = Results(model, benchmark, corpus, self.limit, self.results)
             except BenchmarkMissing:
                 continue
             if run.file("evaluations", "Reranked").parent.is_dir():
@@ -166,7 +166,7 @@ class StoredRuns:
             The runs with the verdicts of the columns.
         """
 
-        def fits(run: Run) -> bool:
+        def fits(run: Results) -> bool:
             about_text = claim.args.get("kind", kind(claim.columns)) == "text"
             corpora = claim.args.get("corpora", [run.corpus])
             same = run.benchmark == claim.args["benchmark"] and run.corpus in corpora
@@ -371,7 +371,7 @@ def context_validity(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Itera
         yield from _difference(claim, claimed, contexts, *validity, **about)
 
 
-def _validity(run: Run, column: str) -> pd.Series:
+def _validity(run: Results, column: str) -> pd.Series:
     """Boolean [task]: whether the context is a valid solution; <NA> where that was not checked."""
     checked = {task: leak.passes for task, leak in run.leakage(column).items()}
     return pd.Series(checked, dtype="boolean").reindex([t.id for t in run.tasks])

@@ -114,15 +114,15 @@ class PipelineRetriever:
 
 def ask(study: RepositoryStudy) -> int:
     """Asks the study's model what is not stored; returns how many questions that were."""
-    from pkg_lib.experiment.prepare import Preparer
-    from pkg_lib.experiment.run import Run
+    from pkg_lib.evaluation.pipeline import Evaluator
+    from pkg_lib.evaluation.results import Results
 
     # Contexts are kept by this name: other sources, questions or sizes have another.
     made_from = digest(study.digest, str((study.k, study.depth, study.retries)))[:8]
     name = f"{study.name}-questions-{made_from}"
     BENCHMARKS[name] = JavaQuestions(name, f"Questions about {study.name}", opened=study)
-    run = Run(study.model, name, results=study.results)
-    return Preparer(run, backend=study.backend).prepare(list(JavaQuestions.columns))
+    run = Results(study.model, name, results=study.results)
+    return Evaluator(run, backend=study.backend).prepare(list(JavaQuestions.columns))
 
 
 BENCHMARKS.register(

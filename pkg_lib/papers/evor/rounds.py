@@ -36,7 +36,7 @@ from pkg_lib.papers.evor.soup import Need, Soup, called, calling_lines
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
 
 if TYPE_CHECKING:
-    from pkg_lib.experiment.run import Run
+    from pkg_lib.evaluation.results import Results
 
 INPUTS = f"inputs{ROWS}"  # beside the feedback: how many generated inputs are valid
 FEEDBACK: Kinds = {"sha256": str, "ok": bool, "error": str, "line": str}
@@ -95,10 +95,10 @@ class Evolution:
         return self.generators[""]
 
     @cached_property
-    def run(self) -> Run:
-        from pkg_lib.experiment.run import Run
+    def run(self) -> Results:
+        from pkg_lib.evaluation.results import Results
 
-        run = Run(self.generator.model, self.rules.name, results=self.generator.results)
+        run = Results(self.generator.model, self.rules.name, results=self.generator.results)
         run.generator = self.generator  # with its cache: what was answered just now is known
         return run
 
@@ -149,7 +149,7 @@ class Evolution:
 
     def feedback_rows(self, column: str) -> dict[str, dict[str, Any]]:
         """task id -> the stored feedback on the column's draft."""
-        from pkg_lib.experiment.run import by_task
+        from pkg_lib.evaluation.results import by_task
 
         return by_task(self._feedback_file(column), FEEDBACK)
 

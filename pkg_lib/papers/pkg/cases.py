@@ -14,9 +14,9 @@ from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import Retrieval, redistributable, retrieval
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import STUDY
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.graph_figures import inline, subgraph
 from pkg_lib.retrieval.columns import COLUMNS, EVERY
@@ -79,7 +79,7 @@ class Case:
 class ColumnCases:
     """The cases of one run and column."""
 
-    run: Run
+    run: Results
     column: str
     public: bool
 
@@ -177,7 +177,7 @@ class ColumnCases:
             return Hidden(f"not at hand ({e})")
 
 
-def column_of(run: Run, column: str) -> str:
+def column_of(run: Results, column: str) -> str:
     """The column set against None, "" for the last of the benchmark's or corpus' own that is stored.
 
     UserError for a column without contexts.
@@ -259,7 +259,7 @@ def show(
     """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
-    run = Run(model, benchmark, corpus)
+    run = Results(model, benchmark, corpus)
     column = column_of(run, column)
     tasks = [t.id for t in run.tasks]
     if task_id not in tasks:

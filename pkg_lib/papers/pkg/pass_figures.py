@@ -11,7 +11,7 @@ from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.stats import compare
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.experiment.run import LEAST
+from pkg_lib.evaluation.results import LEAST
 from pkg_lib.papers.pkg.pass_tables import published_rates
 
 

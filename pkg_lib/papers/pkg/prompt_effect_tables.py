@@ -10,7 +10,7 @@ from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import pass_at_1
 from pkg_lib.analysis.tables import DASH, percent, points
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.pass_tables import published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
     AUTHORS_EXTRACTION_NAME,
@@ -33,7 +33,7 @@ PUBLISHED_MODELS = {
 BLOCK, NONE = "Block-PKG", "None"
 
 
-def rates_table(runs: Iterable[Run]) -> Grid:
+def rates_table(runs: Iterable[Results]) -> Grid:
     """Tabulate pass@1 of every content, prompt style and way of sending it.
 
     Args:

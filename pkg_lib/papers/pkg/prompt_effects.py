@@ -21,7 +21,7 @@ from itertools import product
 import pandas as pd
 
 from pkg_lib.analysis.stats import Difference, holm, paired_bootstrap
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.columns import IN_CHAT, PAPER_STYLES, style_label
 
 TEMPLATES_SENT = {False: "none (raw text)", True: "the model's chat template"}
@@ -53,7 +53,7 @@ def conditions() -> Iterator[tuple[str, bool]]:
     yield from product(PAPER_STYLES, IN_CHAT)
 
 
-def style_verdicts(run: Run, style: str, in_chat: bool = False) -> pd.DataFrame:
+def style_verdicts(run: Results, style: str, in_chat: bool = False) -> pd.DataFrame:
     """Collect the verdicts of one prompt style.
 
     Args:
@@ -115,7 +115,7 @@ def effects(verdicts: pd.DataFrame) -> pd.DataFrame:
     return table.assign(p_holm=holm(table["p"].tolist()))
 
 
-def all_effects(runs: Iterable[Run]) -> pd.DataFrame:
+def all_effects(runs: Iterable[Results]) -> pd.DataFrame:
     """Compute the effects of every run and style that was completed.
 
     Args:

@@ -23,9 +23,9 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
+from pkg_lib.evaluation.results import OTHERS, OUTCOME, ideal, verdict_series
+from pkg_lib.evaluation.signals import prepare_evidence
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.evidence import prepare_evidence
-from pkg_lib.experiment.run import OTHERS, OUTCOME, ideal, verdict_series
 from pkg_lib.papers.pkg.pass_tables import published
 
 SAMPLE: Kinds = {"task_id": (str, int), "completion": str}

@@ -6,7 +6,7 @@ from pkg_lib.analysis import tables
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.experiment.run import AS_PRINTED, Run
+from pkg_lib.evaluation.results import AS_PRINTED, Results
 
 RERANKED = "Reranked"
 NOTE = (
@@ -20,7 +20,7 @@ COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt
 )
 
 
-def reranking_rules(run: Run) -> Grid:
+def reranking_rules(run: Results) -> Grid:
     """Compare the choices of the two rules on the same candidates.
 
     Args:
@@ -40,7 +40,7 @@ def reranking_rules(run: Run) -> Grid:
     return Grid.of("Two rules of reranking", rows, COLUMNS, "rule", NOTE)
 
 
-def _row(run: Run, verdicts: pd.DataFrame, name: str) -> list[str]:
+def _row(run: Results, verdicts: pd.DataFrame, name: str) -> list[str]:
     rate = pass_at_1(verdicts[name])
     cells = [str(rate.measured), tables.percent(rate.value)]
     if name == RERANKED:

@@ -1,4 +1,4 @@
-"""Does retrieval help where the context holds the solution? Tasks by what their context is (`Run.leakage`).
+"""Does retrieval help where the context holds the solution? Tasks by what their context is.
 
 correct    a form of the context passes the task's tests
 wrong      it has forms (a function that takes as many arguments as the reference), and none passes
@@ -14,14 +14,14 @@ from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.leakage import statements
 
 STRATA = ("correct", "wrong", "unrelated", "none")
 
 
-def strata(run: Run, column: str) -> pd.Series:
+def strata(run: Results, column: str) -> pd.Series:
     """[task]: one of STRATA; <NA> where the context is not there or was not run."""
     kinds = {c.task_id: "none" for c in run.contexts(column) if c.sha256 == NOTHING}
     for i, leak in run.leakage(column).items():
@@ -29,13 +29,13 @@ def strata(run: Run, column: str) -> pd.Series:
     return pd.Series(kinds, dtype="string").reindex([t.id for t in run.tasks])
 
 
-def copies(run: Run, column: str) -> pd.Series:
+def copies(run: Results, column: str) -> pd.Series:
     """The row *copy*, boolean [task]: the context, renamed, is submitted; <NA> without one."""
     of = strata(run, column)
     return (of == "correct").astype("boolean").mask(of.isna() | (of == "none"))
 
 
-def copy_rates(run: Run, column: str) -> pd.Series:
+def copy_rates(run: Results, column: str) -> pd.Series:
     """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
     leaks = run.leakage(column)
     pairs = {
@@ -47,7 +47,7 @@ def copy_rates(run: Run, column: str) -> pd.Series:
     return pd.Series(rates, dtype="Float64").reindex([t.id for t in run.tasks])
 
 
-def strata_table(run: Run, column: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
+def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
     """Stratum x (passed of both with Wilson's intervals; `compare` of the column with the baseline).
 
     On tasks that both have; "all" first. The strata are those of the contexts of the column `of`, else of its
@@ -71,7 +71,7 @@ def strata_table(run: Run, column: str, of: str = "", baseline: str = BASELINE) 
     return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_holm")
 
 
-def by_context(run: Run, columns: Iterable[str]) -> Grid:
+def by_context(run: Results, columns: Iterable[str]) -> Grid:
     """Each column beside its two control rows, and by what its context is: None's rate, then the column's.
 
     *copy* submits the renamed context and asks no model; *swap* shows another task's context.

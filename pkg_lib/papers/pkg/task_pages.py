@@ -12,8 +12,8 @@ from pkg_lib.core.reading import TEXT_OR_NONE, Kinds, is_there
 from pkg_lib.core.store import ROWS, page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
+from pkg_lib.evaluation.results import OTHERS, OUTCOME
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.experiment.run import OTHERS, OUTCOME
 from pkg_lib.retrieval.columns import COLUMNS
 
 SHOWN_OF_CONTEXT = 240  # characters

@@ -9,8 +9,8 @@ from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.functions import DATA, FILE, load_repoeval
 from pkg_lib.data.packages import PACKAGES, local
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.cast import body_prompts, cast_steps, context_columns, function_bodies
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked, masked, retrieve
@@ -55,8 +55,8 @@ def by_function(area, size):
 
 def prepared(name="None", area=BODY, size=BODY, limit=None, benchmark="packages"):
     """The run with a column completed and judged, and the requests for which the model was asked."""
-    backend, run = by_function(area, size), Run(MODEL, benchmark, limit=limit)
-    Preparer(run, backend=backend).prepare([name])
+    backend, run = by_function(area, size), Results(MODEL, benchmark, limit=limit)
+    Evaluator(run, backend=backend).prepare([name])
     return run, backend.asked
 
 
@@ -95,13 +95,15 @@ def test_a_changed_answer_is_judged_anew(folder):
     run, _ = prepared()
     path = run.file("generations", "None")
     path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
-    assert by_name(Run(MODEL, "packages").outcomes("None"))["area"].status == "not_measured"
+    assert by_name(Results(MODEL, "packages").outcomes("None"))["area"].status == "not_measured"
     run, asked = prepared()
     assert asked == [] and by_name(run.outcomes("None"))["area"].status == "failed"
 
 
 def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
-    plain, chat = (Run(MODEL, name).generator.decoding for name in ("packages", "packages-chat"))
+    plain, chat = (
+        Results(MODEL, name).generator.decoding for name in ("packages", "packages-chat")
+    )
     assert not plain.chat and plain.stop(f"{BODY}\ndef g") and not plain.stop(GOOD)
     assert chat.chat and chat.stop(GOOD)
     assert len(prepared()[1]) == 2
@@ -110,13 +112,13 @@ def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
     assert len(asked) == 2 and outcomes["area"].status == "passed"
     assert outcomes["size"].error == "ExtractionFailure"
     with pytest.raises(UserError, match="chat models"):
-        Run("codellama-7b-instruct", "packages-chat").completions("None")
+        Results("codellama-7b-instruct", "packages-chat").completions("None")
 
 
-@pytest.mark.parametrize("name", [n for n in Run(MODEL, "packages").retrievers if n != "None"])
+@pytest.mark.parametrize("name", [n for n in Results(MODEL, "packages").retrievers if n != "None"])
 def test_what_a_column_shows_is_stored_without_its_text_and_masked(folder, name):
     _, asked = prepared(name)
-    contexts = {c.task_id: c for c in Run(MODEL, "packages").contexts(name)}
+    contexts = {c.task_id: c for c in Results(MODEL, "packages").contexts(name)}
     for request in asked:
         stored, context = contexts[request.task_id], request.text.partition("\n\n")[0]
         assert stored.source and stored.tokens <= 900 and stored.text is None
@@ -166,10 +168,10 @@ def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
     files = local(shapes, ["shapes"], []).files()
     monkeypatch.setattr(function_bodies.RepoEval, "files", lambda self, name: files)
     monkeypatch.setattr(function_bodies, "SAMPLE", 3)
-    run = Run(MODEL, "repoeval")
-    (first,) = Run(MODEL, "repoeval", limit=1).tasks
+    run = Results(MODEL, "repoeval")
+    (first,) = Results(MODEL, "repoeval", limit=1).tasks
     assert len(run.tasks) == 3 and first.id in {t.id for t in run.tasks}
-    Preparer(run, backend=FakeBackend(lambda request: BODY)).prepare(["cast, BM25"])
+    Evaluator(run, backend=FakeBackend(lambda request: BODY)).prepare(["cast, BM25"])
     assert run.verdicts(["cast, BM25"])["cast, BM25"].isna().all() and not run.controls()
     measures = run.measures("cast, BM25")
     assert len(measures) == 3 and measures["edit"].between(0, 1).all()
@@ -178,7 +180,7 @@ def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
 def test_a_repository_s_benchmark_and_corpus_go_together(folder):
     for benchmark, corpus in (("packages", "textbook"), ("humaneval", "repository")):
         with pytest.raises(UserError, match="has no corpus"):
-            Run(MODEL, benchmark, corpus)
+            Results(MODEL, benchmark, corpus)
 
 
 def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path, monkeypatch):
@@ -198,8 +200,8 @@ def test_reading_asks_for_neither_weights_nor_sources(folder, monkeypatch):
     prepared("cast, BM25")
     for name in ("measure", "weights"):
         monkeypatch.setattr(Generator, name, lambda self, *text: pytest.fail("asked for weights"))
-    run = Run(MODEL, "packages")
-    assert not list(Preparer(run).missing("cast, BM25")) and run.outcomes("cast, BM25")
+    run = Results(MODEL, "packages")
+    assert not list(Evaluator(run).missing("cast, BM25")) and run.outcomes("cast, BM25")
 
     def gone(self):
         raise BenchmarkMissing("no archive")
@@ -208,4 +210,4 @@ def test_reading_asks_for_neither_weights_nor_sources(folder, monkeypatch):
     with pytest.raises(
         BenchmarkMissing, match="no archive"
     ):  # where None was never judged, no task is known
-        Run(MODEL, "packages", results=folder / "other")
+        Results(MODEL, "packages", results=folder / "other")

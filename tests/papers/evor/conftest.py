@@ -11,8 +11,8 @@ import pytest
 from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.types import Task
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor import soup
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
@@ -78,7 +78,7 @@ def answer(request):
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """Makes a Preparer of the toy's run with a model, which answers by rule unless told otherwise."""
+    """Makes a Evaluator of the toy's run with a model, which answers by rule unless told otherwise."""
     load_plugins()
     monkeypatch.setitem(BENCHMARKS, "toy", Toy())
     monkeypatch.setattr(soup, "Embedder", WordEmbedder)
@@ -86,8 +86,8 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
 
     def make(answering=answer, stop=None):
-        run = Run(MODEL, "toy", results=tmp_path / "results")
-        return Preparer(run, backend=FakeBackend(answering, stop))
+        run = Results(MODEL, "toy", results=tmp_path / "results")
+        return Evaluator(run, backend=FakeBackend(answering, stop))
 
     return make
 

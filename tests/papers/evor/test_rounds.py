@@ -10,8 +10,8 @@ from multiprocessing import get_context
 import pytest
 
 from pkg_lib.core.types import NotAtHand, Outcome, Task
+from pkg_lib.evaluation.study import LARGER
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.experiment.study import LARGER
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor.methods import METHODS

@@ -11,10 +11,10 @@ from fakes import FakeBackend, WordEmbedder
 from pkg_lib import cli
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.experiment import evidence, merge, prepare, study
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation import merge, pipeline, signals, study
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.cache import pack
 from pkg_lib.retrieval.retrievers import Knowledge
 
@@ -30,8 +30,8 @@ def answer(request):
 
 
 def complete(results, shard=(1, 1)):
-    run = Run(MODEL, limit=LIMIT, results=results, shard=shard)
-    Preparer(run, backend=FakeBackend(answer)).prepare(COLUMNS)
+    run = Results(MODEL, limit=LIMIT, results=results, shard=shard)
+    Evaluator(run, backend=FakeBackend(answer)).prepare(COLUMNS)
     return run
 
 
@@ -57,10 +57,10 @@ def parts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
     knowledge = Knowledge([Document("a", TEXT)], WordEmbedder())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "knowledge", property(lambda run: knowledge))
-        for module in (evidence, prepare):
+        patch.setattr(Results, "knowledge", property(lambda run: knowledge))
+        for module in (signals, pipeline):
             patch.setattr(module, "Embedder", WordEmbedder)
-        patch.setattr(prepare, "versions", lambda: {"commit": "of the day"})
+        patch.setattr(pipeline, "versions", lambda: {"commit": "of the day"})
         shards = [(n, 2) for n in (1, 2)]
         runs = [complete(folder / f"shard{n}", (n, of)) for n, of in shards]
         whole = complete(folder / "whole")
@@ -75,8 +75,8 @@ def test_shards_joined_are_the_whole_run(parts, tmp_path):
     assert "generations/qwen2.5-coder-0.5b-instruct/humaneval/none/none.jsonl: 5 added" in lines
     joined = files(tmp_path)
     assert joined == files(parts / "whole") and len(joined) > 15
-    run = Run(MODEL, limit=LIMIT, results=tmp_path)
-    assert not Preparer(run).lacks(COLUMNS) and run.verdicts(COLUMNS).notna().all(axis=None)
+    run = Results(MODEL, limit=LIMIT, results=tmp_path)
+    assert not Evaluator(run).lacks(COLUMNS) and run.verdicts(COLUMNS).notna().all(axis=None)
     before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
     assert merge.merge(shards, tmp_path) == []
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
@@ -130,7 +130,7 @@ def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     lines = merge.merge([torn], tmp_path / "results")
     assert f"{path}, line 2 is damaged and left out: it is cut off" in lines
-    run = Run(MODEL, limit=LIMIT, results=tmp_path / "results", shard=(2, 2))
+    run = Results(MODEL, limit=LIMIT, results=tmp_path / "results", shard=(2, 2))
     assert len(run.completions("None")) == 1
     merge.merge([parts / "shard2"], tmp_path / "results")  # the whole of it later
     assert files(tmp_path / "results") == files(parts / "shard2")

@@ -10,8 +10,8 @@ from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.data.corpora import retrieval
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.batch_size import (
     A100_BANDWIDTH,
     BYTES,
@@ -67,12 +67,14 @@ class Cost(NamedTuple):
         return words if self.dollars is None else f"{words}, {self.dollars:,.2f} US dollars"
 
 
-def forecast(preparer: Preparer, columns: Sequence[str], counted: set[str]) -> list[ColumnForecast]:
+def forecast(
+    preparer: Evaluator, columns: Sequence[str], counted: set[str]
+) -> list[ColumnForecast]:
     """What each column has and lacks; `counted` are keys that are counted already, and grows."""
     return [_column(preparer, name, counted) for name in columns]
 
 
-def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
+def _column(preparer: Evaluator, name: str, counted: set[str]) -> ColumnForecast:
     run, missing = preparer.run, list(preparer.missing(name))
     generator = run.generator_of(name)
     lengths: list[int | None] = []  # in characters; None where the context is not retrieved yet
@@ -100,11 +102,11 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
     )
 
 
-def _most(run: Run) -> int:
+def _most(run: Results) -> int:
     return int(run.generator.decoding.parameters["max_new_tokens"])
 
 
-def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
+def _stored_tokens(run: Results, column: str) -> list[tuple[int, int]]:
     """(prompt tokens, new tokens) of stored completions: of this column and corpus, else column, else any."""
     file = run.file("generations", column).name
     folder = run.results / "generations" / slug(run.model) / run.benchmark
@@ -117,7 +119,7 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     return []
 
 
-def cost(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
+def cost(run: Results, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
     """What a run's missing completions cost."""
     todo, asked, new = (sum(getattr(c, n) for c in columns) for n in Cost._fields[:3])
     endpoint = endpoints().get(model_spec(run.model).endpoint)
@@ -133,7 +135,7 @@ def total(costs: Sequence[Cost]) -> Cost:
     return Cost(*(None if None in values else sum(values) for values in each))
 
 
-def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str]:
+def lines(run: Results, columns: Sequence[ColumnForecast], rates: Rates) -> list[str]:
     """A run's part of a dry run."""
     width = max(12, *(len(c.name) for c in columns))
     table = [heading(run), f"  {'column':<{width}}{'cached':>8}{'missing':>9}"]
@@ -153,7 +155,7 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     return table
 
 
-def _batch_lines(run: Run, new_tokens: float) -> list[str]:
+def _batch_lines(run: Results, new_tokens: float) -> list[str]:
     """How many prompts a GPU decodes together, and for how long; nothing for a model that needs no GPU."""
     spec = model_spec(run.model)
     if run.slots:
@@ -201,7 +203,7 @@ def time_text(seconds: float) -> str:
     return f"{seconds / length:{digits}} {unit}"
 
 
-def longest_row(run: Run) -> int:
+def longest_row(run: Results) -> int:
     """Estimate the tokens of the longest prompt together with the most new ones.
 
     Args:
@@ -224,13 +226,13 @@ def _free_memory(needs_gpu: bool) -> int:
     return sum(cuda.mem_get_info(gpu)[0] for gpu in range(cuda.device_count()))
 
 
-def heading(run: Run, more: str = "") -> str:
+def heading(run: Results, more: str = "") -> str:
     """A run in progress lines."""
     absent = f"; verdicts as stored, since the tasks cannot be had ({run.tasks_absent})"
     return f"{run.label}: {len(run.tasks)} tasks{more}{absent if run.tasks_absent else ''}"
 
 
-def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
+def _speed(run: Results, rates: Rates) -> tuple[float | None, str]:
     """New tokens a second, and where that is from: given, or measured and scaled to the model's size."""
     path, spec = run.results / SPEED, model_spec(run.model)
     if rates.tokens_per_second:

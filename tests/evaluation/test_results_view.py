@@ -19,10 +19,10 @@ from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.published import context_id
-from pkg_lib.experiment import forecast, study
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import SELECTED, Run
-from pkg_lib.experiment.study import MODEL, STUDY
+from pkg_lib.evaluation import forecast, study
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import SELECTED, Results
+from pkg_lib.evaluation.study import MODEL, STUDY
 from pkg_lib.retrieval.columns import columns_of, contexts_of
 from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
@@ -31,7 +31,7 @@ FIRST = STUDY[0]
 
 @pytest.fixture(params=["textbook+stdlib", "pkg-contexts"])
 def run(request, committed):
-    return Run(MODEL, corpus=request.param, limit=8)
+    return Results(MODEL, corpus=request.param, limit=8)
 
 
 def without_some(path, keep):
@@ -44,11 +44,11 @@ def without_some(path, keep):
 def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     """A fresh clone shows the whole study without weights and the authors' data."""
     monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
-    run = Run(part.model, part.benchmark, part.corpus)
+    run = Results(part.model, part.benchmark, part.corpus)
     columns = list(part.columns or run.retrievers)
-    forecasts = forecast.forecast(Preparer(run), columns, set())
+    forecasts = forecast.forecast(Evaluator(run), columns, set())
     assert [(c.missing, c.todo) for c in forecasts] == [(0, 0)] * len(columns)
-    assert Preparer(run).prepare(columns) == 0
+    assert Evaluator(run).prepare(columns) == 0
     frame = run.verdicts(list(part.columns) or None)
     asked = {
         c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers
@@ -76,7 +76,7 @@ def test_verdicts_cover_every_task_and_column(run):
 def test_reading_writes_and_executes_nothing(run, monkeypatch):
     """What the store lacks is not measured."""
     monkeypatch.setattr(
-        "pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed")
+        "pkg_lib.evaluation.pipeline.run_with_limits", lambda *a, **k: pytest.fail("executed")
     )
     shutil.rmtree(run.results / "evaluations")
     before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
@@ -91,15 +91,15 @@ def test_executing_again_gives_the_stored_verdicts(run):
 
     stored = verdicts()
     run.file("evaluations", "Block-PKG").unlink()
-    assert Preparer(run).prepare([]) == 0 and verdicts() == stored
-    assert [t for t, _ in Preparer(run, fresh=True).missing("None")] == run.tasks  # asked again
+    assert Evaluator(run).prepare([]) == 0 and verdicts() == stored
+    assert [t for t, _ in Evaluator(run, fresh=True).missing("None")] == run.tasks  # asked again
 
 
 @pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
 def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
     committed, measured, counted
 ):
-    run = Run(MODEL, corpus="published", limit=8)
+    run = Results(MODEL, corpus="published", limit=8)
     kept = [t.id for t in run.tasks][:measured]
     without_some(run.file("evaluations", "Func-PKG"), kept.__contains__)
     assert run.verdicts()["Func-PKG"].notna().sum() == (measured if counted else 0)
@@ -107,39 +107,41 @@ def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
 
 def test_a_task_without_a_published_context_is_not_asked(committed):
     """Its prompt would be None's."""
-    run = Run(MODEL, corpus="published")
+    run = Results(MODEL, corpus="published")
     none = {c.task_id for c in run.contexts("Block-PKG") if c.sha256 == NOTHING}
     assert len(none) == 6 and not none & set(run.completions("Block-PKG"))
-    assert len(run.completions("Block-PKG")) == 158 and not list(Preparer(run).missing("Block-PKG"))
+    assert len(run.completions("Block-PKG")) == 158 and not list(
+        Evaluator(run).missing("Block-PKG")
+    )
     assert set(run.verdicts(["Block-PKG"]).query("`Block-PKG`.isna()").index) == none
 
 
 def test_the_verdict_of_another_solution_is_none(committed):
-    run = Run(MODEL, limit=1)
+    run = Results(MODEL, limit=1)
     path = run.file("evaluations", "None")
     first, *rows = read_rows(path)
     other = {"status": "failed", "error": "NameError", "sha256": "of another solution"}
     write_jsonl(path, [first | other, *rows])
     assert run.outcomes("None")["HumanEval/0"].status == "not_measured"
-    Preparer(run).prepare([])
+    Evaluator(run).prepare([])
     assert run.outcomes("None")["HumanEval/0"].error not in ("NameError", "not_measured")
 
 
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
-    without_some(Run(MODEL).file("generations", "None"), lambda task: task != "HumanEval/3")
-    run = Run(MODEL, limit=5)
+    without_some(Results(MODEL).file("generations", "None"), lambda task: task != "HumanEval/3")
+    run = Results(MODEL, limit=5)
     frame = run.verdicts(["None"])
     assert run.outcomes("None")["HumanEval/3"].status == "not_measured"
     assert frame["None"].isna().sum() == 1 and frame.at["HumanEval/3", "None"] is pd.NA
-    (prompt,) = Preparer(run).prompts("None")
+    (prompt,) = Evaluator(run).prompts("None")
     assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/none.jsonl")
     parameters = run.generator.decoding.parameters | {"max_new_tokens": 64}
     run.generator.decoding = replace(run.generator.decoding, parameters=parameters)
-    assert len(Preparer(run).prompts("None")) == 5  # completions of other parameters are none
+    assert len(Evaluator(run).prompts("None")) == 5  # completions of other parameters are none
 
 
 def test_control_rows_bracket_the_scale(committed):
-    controls = Run(MODEL).controls()
+    controls = Results(MODEL).controls()
     assert not controls["return None"].any() and len(controls["return None"]) == 164
     assert controls["canonical solution"].all() and len(controls["canonical solution"]) == 164
 
@@ -147,19 +149,19 @@ def test_control_rows_bracket_the_scale(committed):
 def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they_are(committed):
     asked = study.Choice(samples=2, temperature=0.5, top_p=0.9).asked
     assert asked == ("None, T0.5, p0.9, 1", "None, T0.5, p0.9, 2")
-    before, limited = Run(MODEL, limit=4).verdicts(), Run(MODEL, limit=4)
+    before, limited = Results(MODEL, limit=4).verdicts(), Results(MODEL, limit=4)
     backend = FakeBackend(
         lambda r: f"```python\ndef {r.entry_point}(*a):\n    return {r.sample}\n```", stop=5
     )
     with pytest.raises(KeyboardInterrupt):
-        Preparer(limited, backend=backend).prepare([*asked])
+        Evaluator(limited, backend=backend).prepare([*asked])
     backend.stop = None
-    assert Preparer(Run(MODEL, limit=4), backend=backend).prepare([*asked]) == 3  # of eight
+    assert Evaluator(Results(MODEL, limit=4), backend=backend).prepare([*asked]) == 3  # of eight
     assert backend.sampling == {"temperature": 0.5, "top_p": 0.9}
     assert {(r.task_id, r.sample) for r in backend.asked} == {
         (t.id, n) for t in limited.tasks for n in (1, 2)
     }
-    again = Run(MODEL, limit=4)
+    again = Results(MODEL, limit=4)
     assert again.draws("None", "T0.5") == [*asked]
     assert again.draws("None") == [*asked, *again.draws("None", "T0.8")]
     assert again.verdicts().equals(before) and set(asked) < set(again.stored_columns())
@@ -172,7 +174,7 @@ def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(commit
     """The two are completions of their own, whose answers are kept whole."""
     names = "None, codellama prompt", "None, codellama prompt in chat", "None"
     backend = FakeBackend(lambda r: f"[PYTHON]\ndef {r.entry_point}(*a):\n    return 1\n[/PYTHON]")
-    preparer = Preparer(Run(MODEL, limit=1), fresh=True, backend=backend)
+    preparer = Evaluator(Results(MODEL, limit=1), fresh=True, backend=backend)
     assert preparer.generate([*names[:2]]) == 2
     raw, in_chat = backend.asked
     assert raw.text == in_chat.text
@@ -180,23 +182,23 @@ def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(commit
     assert (raw.as_it_is, in_chat.as_it_is) == (True, False)
     assert raw.whole_answer
     assert in_chat.whole_answer
-    run = Run(MODEL, limit=1)
+    run = Results(MODEL, limit=1)
     keys = {next(iter(run.completions(name).values())).key for name in names}
     assert len(keys) == 3
 
 
 def test_a_model_without_a_chat_template_has_no_prompts_in_chat(committed):
-    run = Run("codellama-7b-instruct", limit=1)
+    run = Results("codellama-7b-instruct", limit=1)
     assert run.offers("None, codellama prompt")
     assert not run.offers("None, codellama prompt in chat")
 
 
 def test_unknown_names(committed):
     with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; "):
-        Run(MODEL, limit=1).contexts("Nosuch")
+        Results(MODEL, limit=1).contexts("Nosuch")
     for names in (("nosuch",), (MODEL, "nosuch"), (MODEL, "humaneval", "nosuch")):
         with pytest.raises(UserError, match=r"unknown (model|benchmark|corpus) 'nosuch'; .*list"):
-            Run(*names)
+            Results(*names)
 
 
 def test_provenance_names_what_the_result_was_made_from(run):
@@ -207,7 +209,7 @@ def test_provenance_names_what_the_result_was_made_from(run):
 
 
 def with_knowledge(monkeypatch, knowledge):
-    monkeypatch.setattr(Run, "knowledge", property(knowledge))
+    monkeypatch.setattr(Results, "knowledge", property(knowledge))
 
 
 @pytest.fixture
@@ -226,7 +228,7 @@ def own_corpus(tmp_path, monkeypatch):
 
 
 def retrieved(corpus, column="Func-BM25", limit=2, **options):
-    return Preparer(Run(MODEL, corpus=corpus, limit=limit), **options).contexts(column)
+    return Evaluator(Results(MODEL, corpus=corpus, limit=limit), **options).contexts(column)
 
 
 def test_contexts_of_a_changed_tree_are_retrieved_again(own_corpus):
@@ -238,7 +240,7 @@ def test_limited_run_adds_its_contexts_to_those_of_others(own_corpus):
     corpus = own_corpus("first")
     for limit, fresh, stored in ((3, False, 3), (2, True, 3), (5, False, 5)):
         retrieved(corpus, limit=limit, fresh=fresh)
-        assert len(Run(MODEL, corpus=corpus, limit=5).stored_contexts("Func-BM25")) == stored
+        assert len(Results(MODEL, corpus=corpus, limit=5).stored_contexts("Func-BM25")) == stored
 
 
 def test_context_that_defines_the_task_is_marked(own_corpus):
@@ -252,7 +254,7 @@ def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(own_corpus, 
     corpus = own_corpus("first")
     (tmp_path / "code" / "broken.py").write_text("def f(:\n")
     retrieved(corpus)
-    meta = Run(MODEL, corpus=corpus, limit=2).file("contexts", "Func-BM25", ".meta.json")
+    meta = Results(MODEL, corpus=corpus, limit=2).file("contexts", "Func-BM25", ".meta.json")
     ((document, reason),) = json.loads(meta.read_text())["graph"]["skipped"]
     assert document == "source/broken.py" and reason.startswith("does not parse: SyntaxError")
     assert "1 of 2 documents" in caplog.text and "source/broken.py" in caplog.text
@@ -266,7 +268,7 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(pages))
     with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
-    frame = Run(MODEL, corpus="python-docs", limit=2).verdicts()
+    frame = Results(MODEL, corpus="python-docs", limit=2).verdicts()
     assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(
         axis=None
     )
@@ -286,7 +288,7 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     texts = [Document(context_id("Func-PKG", i), text) for i, text in named]
     with_knowledge(monkeypatch, lambda run: Knowledge(texts, WordEmbedder()))
     retrieved("published", "Func-PKG")
-    stored = Run(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
+    stored = Results(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
     assert [c.text for c in stored.values()] == ["", None]
 
 
@@ -299,7 +301,7 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     ],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
-    path, run = committed / stage, Run(MODEL, corpus="pkg-contexts", limit=2)
+    path, run = committed / stage, Results(MODEL, corpus="pkg-contexts", limit=2)
     path.write_bytes(gzip.compress(line.encode() + b"\n" + read_packed(path)))
     with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
         run.verdicts(["None", "BM25"])
@@ -322,7 +324,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(
     path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl.gz"
     of_first, *rows = read_rows(path)
     write_jsonl(path, [of_first, *rows, of_first | {"task_id": twin.id}])
-    completions = Run(MODEL, corpus="pkg-contexts").completions("Block-PKG")
+    completions = Results(MODEL, corpus="pkg-contexts").completions("Block-PKG")
     assert of_first["text"] is None
     assert completions[twin.id] == completions[first.id] and len(completions) == len(tasks) + 1
 
@@ -334,7 +336,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(
 def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
     for benchmark in ("mbpp", "mbpp-signature"):
-        run = Run(MODEL, benchmark, "pkg-contexts", limit=5)
+        run = Results(MODEL, benchmark, "pkg-contexts", limit=5)
         completions = run.completions("None")
         run._contexts["None"] = [
             replace(c, text=None, sha256=c.sha256) for c in run.contexts("None")
@@ -347,10 +349,10 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"
     prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
     with_tasks(monkeypatch, "mbpp", [prose])
-    run = Run(MODEL, "mbpp", "pkg-contexts")
+    run = Results(MODEL, "mbpp", "pkg-contexts")
     solutions = {"None": {prose.id: prose.solution}}
     monkeypatch.setattr(run, "solutions", lambda column: solutions.get(column, {}))
-    Preparer(run).prepare([])
+    Evaluator(run).prepare([])
     assert run.selections()[prose.id]["candidates"]["None"]["parses"] is True
 
 
@@ -359,14 +361,14 @@ def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkey
     test = "one = 1\n# ---\nassert inc(one) == 2"
     task = Task("MBPP/1", "mbpp", "Add one to it.", "inc", test, "def inc(x): return x + 1")
     with_tasks(monkeypatch, "mbpp", [task])
-    run = Run(MODEL, "mbpp", "pkg-contexts")
-    Preparer(run).prepare([])
+    run = Results(MODEL, "mbpp", "pkg-contexts")
+    Evaluator(run).prepare([])
     assert run.controls()["canonical solution"].tolist() == [True]
 
 
 def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
-    run = Run(MODEL, corpus="pkg-contexts", limit=4)
+    run = Results(MODEL, corpus="pkg-contexts", limit=4)
     assert run.verdicts()[list(SELECTED)].notna().all(axis=None)
     run.file("evaluations", "candidates", ".json").write_text('{"columns": ["None"]}')
     verdicts = run.verdicts()
@@ -376,7 +378,7 @@ def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
 @pytest.fixture
 def gone(committed, monkeypatch):
     """HumanEval's package is not there; what a run read before that."""
-    run = Run(MODEL, corpus=FIRST.corpus)
+    run = Results(MODEL, corpus=FIRST.corpus)
     expected = run.verdicts(), run.controls(), run.provenance(), run.completions("BM25")
 
     def missing(self):
@@ -388,14 +390,14 @@ def gone(committed, monkeypatch):
 
 def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     verdicts, controls, provenance, completions = gone
-    stored = Run(MODEL, FIRST.benchmark, FIRST.corpus)
+    stored = Results(MODEL, FIRST.benchmark, FIRST.corpus)
     assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(
         stored
     )
     assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
     assert all(stored.controls()[n].equals(controls[n]) for n in controls)
     assert stored.completions("BM25") == completions
-    assert Preparer(stored).prepare(["None"]) == 0 and not list(Preparer(stored).missing("None"))
+    assert Evaluator(stored).prepare(["None"]) == 0 and not list(Evaluator(stored).missing("None"))
 
 
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(
@@ -407,15 +409,15 @@ def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_
         rows = read_rows(path)
         (twenty,) = [row for row in rows if row["task_id"] == "HumanEval/20"]
         write_jsonl(path, [*rows, twenty | {"task_id": "HumanEval/164"}])
-    completions = Run(MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
+    completions = Results(MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
     assert len(completions) == 165 and completions["HumanEval/164"] == completions["HumanEval/20"]
 
 
 def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
     with pytest.raises(BenchmarkMissing, match="not at hand"):
-        Run("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
+        Results("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
     with pytest.raises(BenchmarkMissing, match="not at hand"):
-        Preparer(Run(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)
+        Evaluator(Results(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)
 
 
 def test_no_committed_record_is_empty():

@@ -14,9 +14,9 @@ from pkg_lib import cli
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmark import DECODING
-from pkg_lib.experiment import forecast, study
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.evaluation import forecast, study
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg import cost
 
 FIRST = study.STUDY[0]
@@ -29,7 +29,7 @@ def nothing_else(committed, monkeypatch):
     for stage in ("generations", "evaluations"):
         shutil.rmtree(committed / stage / OTHER, ignore_errors=True)
     monkeypatch.setattr(
-        "pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
+        "pkg_lib.evaluation.results.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
     )
     return committed
 
@@ -45,7 +45,7 @@ def drop(results, column, keep):
 def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
     rows = drop(nothing_else, "func-bm25", 100)
     (column,) = forecast.forecast(
-        Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["Func-BM25"], set()
+        Evaluator(Results(study.MODEL, corpus=FIRST.corpus)), ["Func-BM25"], set()
     )
     assert (column.cached, column.missing, column.stored) == (100, 64, 100)
     assert column.new_tokens == pytest.approx(
@@ -58,8 +58,8 @@ def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
 
 
 def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
-    experiment, seen = Run(OTHER, "humaneval", "textbook+stdlib", 8), set()
-    none, bm25, dense = forecast.forecast(Preparer(experiment), ["None", "BM25", "Dense"], seen)
+    experiment, seen = Results(OTHER, "humaneval", "textbook+stdlib", 8), set()
+    none, bm25, dense = forecast.forecast(Evaluator(experiment), ["None", "BM25", "Dense"], seen)
     assert [(c.cached, c.missing, c.stored) for c in (none, bm25, dense)] == [(0, 8, 0)] * 3
     stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
@@ -69,8 +69,8 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     )  # what is asked alike is completed once
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
-    again = Run(OTHER, "humaneval", "pkg-contexts", 8)
-    assert forecast.forecast(Preparer(again), ["None"], seen)[0].todo == 0, (
+    again = Results(OTHER, "humaneval", "pkg-contexts", 8)
+    assert forecast.forecast(Evaluator(again), ["None"], seen)[0].todo == 0, (
         "None serves both corpora"
     )
     text = "\n".join(forecast.lines(experiment, [none, bm25, dense], forecast.Rates()))
@@ -79,7 +79,7 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
 
 def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
     (column,) = forecast.forecast(
-        Preparer(Run(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set()
+        Evaluator(Results(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set()
     )
     assert (column.cached, column.missing, column.todo) == (0, 5, 5) and column.stored > 0
 
@@ -90,7 +90,9 @@ def columns(todo, asked, new):
 
 def test_time_and_price(nothing_else):
     def cost(model, **rates):
-        return forecast.cost(Run(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates))
+        return forecast.cost(
+            Results(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates)
+        )
 
     prices = {study.MODEL: (0.5, 10.0)}
     assert cost(study.MODEL, tokens_per_second=2.0).seconds == 3600

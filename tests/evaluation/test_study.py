@@ -6,8 +6,8 @@ import pytest
 from fakes import FakeBackend
 
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment import study
-from pkg_lib.experiment.study import LARGER, MODEL, STUDY, Choice, Part
+from pkg_lib.evaluation import study
+from pkg_lib.evaluation.study import LARGER, MODEL, STUDY, Choice, Part
 
 FIRST = STUDY[0]
 

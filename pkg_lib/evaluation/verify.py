@@ -8,7 +8,7 @@ from typing import Any
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import Generation, Request, UserError
-from pkg_lib.experiment.run import Run, read_provenance
+from pkg_lib.evaluation.results import Results, read_provenance
 from pkg_lib.generation.generator import Generator
 
 TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
@@ -27,7 +27,7 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
         named = (read_provenance(path).get("corpus") for path in sorted(folder.glob("*.meta.json")))
         corpus = next(filter(None, named), "")  # the folder may bear a slug of it
         try:
-            run = Run(model, folder.parent.name, corpus, results=results)
+            run = Results(model, folder.parent.name, corpus, results=results)
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
         for column in [] if run.tasks_absent else run.stored_columns():

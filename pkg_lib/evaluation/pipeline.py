@@ -26,19 +26,19 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.execution.batches import run_with_limits
-from pkg_lib.execution.sandbox import Job
-from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
-from pkg_lib.experiment.reranking import choose, choose_as_printed, cosine_scores, embedded_text
-from pkg_lib.experiment.run import (
+from pkg_lib.evaluation.reranking import choose, choose_as_printed, cosine_scores, embedded_text
+from pkg_lib.evaluation.results import (
     AUTHORS_EXTRACTION,
     LEAKAGE,
     VERDICT,
-    Run,
+    Results,
     by_task,
     read_provenance,
     verdict_series,
 )
+from pkg_lib.evaluation.signals import SHOWN, asked_of, encode, prepare_evidence
+from pkg_lib.execution.batches import run_with_limits
+from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
@@ -47,16 +47,16 @@ from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.leakage import judge, reference_renamed
 
 OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
-Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
+Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Results.selection_marks
 
 
-class Preparer:
+class Evaluator:
     """Prepares a run. `fresh` makes contexts, completions and verdicts again, whatever is stored.
 
     A completion made again is appended and wins. UserError where weights, corpus or tasks cannot be had.
     """
 
-    def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
+    def __init__(self, run: Results, fresh: bool = False, backend: Backend | None = None) -> None:
         self.run, self.fresh = run, fresh
         self._retrieved: dict[str, list[Context]] = {}
         if fresh:

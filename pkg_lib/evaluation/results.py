@@ -8,7 +8,7 @@
     results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose from
 
 None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. Contexts measured in a
-model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missing.
+model's tokens stand one folder deeper, in MODEL. `Evaluator` makes what is missing.
 """
 
 import re
@@ -99,7 +99,7 @@ AUTHORS_EXTRACTION = (
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
-class Run:
+class Results:
     """Names in, stored records out. UserError: an unknown name; BenchmarkMissing: no tasks and no verdicts.
 
     Where the tasks alone cannot be had, `tasks_absent` says why: verdicts then stand as stored, unchecked.

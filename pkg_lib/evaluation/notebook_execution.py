@@ -17,7 +17,7 @@ import psutil
 
 from pkg_lib.core.store import ROOT, write_text
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment.study import NotebookJob
+from pkg_lib.evaluation.study import NotebookJob
 
 MEMORY = 1.5 * 2**30  # bytes for a kernel: a third was measured, a larger model's cache takes more
 # One thread a kernel: several share the cores, and sums are formed in the same order however many run.

@@ -10,9 +10,9 @@ from fakes import FakeBackend
 
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment import batch, kernel, study
-from pkg_lib.experiment.forecast import Rates
-from pkg_lib.experiment.study import MODEL, Choice
+from pkg_lib.evaluation import batch, notebook_execution, study
+from pkg_lib.evaluation.forecast import Rates
+from pkg_lib.evaluation.study import MODEL, Choice
 
 FIRST, SECOND = "textbook+stdlib", "pkg-contexts"
 LABEL = f"rq1_code_pkg | {MODEL} | humaneval | {FIRST}"
@@ -37,7 +37,7 @@ def executed(committed, monkeypatch, fails):
             job.target.write_text("executed")
             done(job, fails.get(job.notebook), 1.0)
 
-    monkeypatch.setattr(kernel, "run_jobs", run_jobs)
+    monkeypatch.setattr(notebook_execution, "run_jobs", run_jobs)
     return stems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pkg_lib.experiment.reranking import (
+from pkg_lib.evaluation.reranking import (
     WRONG_CODE,
     CandidateScore,
     choose,

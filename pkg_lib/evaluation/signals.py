@@ -20,9 +20,9 @@ from pkg_lib.core.store import PACKED, ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
+from pkg_lib.evaluation.reranking import embedded_text
+from pkg_lib.evaluation.results import Results, by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment.reranking import embedded_text
-from pkg_lib.experiment.run import Run, by_task
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
 
@@ -234,7 +234,7 @@ def prepare_evidence(
             judge_unshown(jobs, passed[c].dropna().to_dict(), beside(files[c], UNSHOWN))
 
 
-def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Known]]:
+def evidence_of(run: Results, columns: Iterable[str]) -> dict[str, dict[str, Known]]:
     """column -> task id -> stored evidence; computes nothing."""
     files = {c: run.file("evaluations", c, SHOWN) for c in columns}
     return {
@@ -243,7 +243,7 @@ def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Known]]
     }
 
 
-def unshown_verdicts(run: Run, columns: list[str]) -> pd.DataFrame:
+def unshown_verdicts(run: Results, columns: list[str]) -> pd.DataFrame:
     """Boolean [task, column] by the tests that no prompt shows; by all tests where prompts show none."""
     frame = run.verdicts(columns)
     for c in columns:

@@ -13,7 +13,7 @@ from pkg_lib.core.registry import plugins
 from pkg_lib.core.store import package_digest, read_json, rows_sha256, sha256_of, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
-from pkg_lib.experiment.study import NotebookJob
+from pkg_lib.evaluation.study import NotebookJob
 
 SHARED = (
     "replay",

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from pkg_lib.core import store
-from pkg_lib.experiment import freshness, study
-from pkg_lib.experiment.freshness import Records
-from pkg_lib.experiment.study import NotebookJob
+from pkg_lib.evaluation import freshness, study
+from pkg_lib.evaluation.freshness import Records
+from pkg_lib.evaluation.study import NotebookJob
 
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}

@@ -23,8 +23,9 @@ from pkg_lib.core.types import Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.data.mbpp import SEPARATOR
-from pkg_lib.experiment import evidence
-from pkg_lib.experiment.evidence import (
+from pkg_lib.evaluation import signals
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.signals import (
     Known,
     asked_of,
     encode,
@@ -36,8 +37,7 @@ from pkg_lib.experiment.evidence import (
     read_unshown,
     unshown_jobs,
 )
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import MODEL
+from pkg_lib.evaluation.study import MODEL
 
 HIDDEN = "assert inc(41) == 42"
 INC = Task(
@@ -97,7 +97,7 @@ def hidden_changed(tasks: list[Task]) -> list[Task]:
 
 def test_no_hidden_test_reaches_a_choice():
     """Every test and reference solution is another: the evidence stays, and so does each choice."""
-    run = Run(MODEL, corpus="textbook+stdlib", limit=30, results=ROOT / "results")
+    run = Results(MODEL, corpus="textbook+stdlib", limit=30, results=ROOT / "results")
     before = evidence_of(run, run.retrievers)
     choices = {name: chosen(before, name) for name in CHOICES}
     assert len(before) == 6 and all(len(of) == 30 for of in before.values())
@@ -110,11 +110,11 @@ def test_no_hidden_test_reaches_a_choice():
 
 def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     """Of what is given to the sandbox: nothing that the prompt does not show."""
-    monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
+    monkeypatch.setattr(signals, "Embedder", WordEmbedder)
     texts = []
-    real = evidence.run_jobs
+    real = signals.run_jobs
     monkeypatch.setattr(
-        evidence, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how)
+        signals, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how)
     )
     rows = {}
     for name, tasks in (("told", [INC]), ("changed", hidden_changed([INC]))):
@@ -139,8 +139,8 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
 
 
 def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
-    monkeypatch.setattr(evidence, "SECONDS", 0.2)
-    monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
+    monkeypatch.setattr(signals, "SECONDS", 0.2)
+    monkeypatch.setattr(signals, "Embedder", WordEmbedder)
     rules, asked = BENCHMARKS["mbpp"], asked_of([INC])
     texts = (
         RIGHT,
@@ -161,7 +161,7 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     assert (broken.parses, broken.runs) == (False, False) and not own.runs
     assert read_evidence(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
     monkeypatch.setattr(
-        evidence, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
+        signals, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
     )
     gather(rules, asked, solutions, files)
     encode(rules, asked, solutions, files)

@@ -18,8 +18,8 @@ from pkg_lib.data.corpora import LIBRARY, OF_TASKS, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, DRAW, TOP_P, draw_name, retrieved, variants
 
 if TYPE_CHECKING:
-    from pkg_lib.experiment.prepare import Preparer
-    from pkg_lib.experiment.run import Run
+    from pkg_lib.evaluation.pipeline import Evaluator
+    from pkg_lib.evaluation.results import Results
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
@@ -215,7 +215,7 @@ class NotebookJob:
     notebook: str
     parameters: dict[str, Any]
     stem: str
-    run: Run | None = None
+    run: Results | None = None
 
     @property
     def own(self) -> bool:
@@ -235,7 +235,7 @@ class NotebookJob:
         return f"{self.notebook} | {self.run.label}" if self.run else self.notebook
 
 
-def stem_of(notebook: str, run: Run | None, **parameters: Any) -> str:
+def stem_of(notebook: str, run: Results | None, **parameters: Any) -> str:
     """What a notebook's files start with: its run, and its own parameters where they are not the defaults.
 
     With such parameters they stand in the folder OWN, unless it is the limit alone: that makes another run.
@@ -252,7 +252,7 @@ def stem_of(notebook: str, run: Run | None, **parameters: Any) -> str:
 class Step(NamedTuple):
     """A run to prepare, its columns, and the notebooks that show it; those about no model have no run."""
 
-    preparer: Preparer | None
+    preparer: Evaluator | None
     columns: list[str]
     jobs: list[NotebookJob]
 
@@ -278,8 +278,8 @@ def plan(choice: Choice) -> Plan:
 
     Notebooks about no model run with the whole study, or where they are named.
     """
-    from pkg_lib.experiment.prepare import Preparer
-    from pkg_lib.experiment.run import Run
+    from pkg_lib.evaluation.pipeline import Evaluator
+    from pkg_lib.evaluation.results import Results
 
     chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
     _check(choice, chosen)
@@ -289,11 +289,11 @@ def plan(choice: Choice) -> Plan:
     caches: dict[Any, Any] = {}  # what one run asks the next one knows
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
-            run = Run(
+            run = Results(
                 part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard
             )
             run.caches, run.slots = caches, choice.slots
-            preparer = Preparer(run, choice.fresh)
+            preparer = Evaluator(run, choice.fresh)
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")
             continue
@@ -374,7 +374,7 @@ def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Note
     return {part: fitting for part, fitting in showing.items() if fitting}
 
 
-def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> NotebookJob:
+def _job(notebook: Notebook, run: Results | None, given: Mapping[str, Any]) -> NotebookJob:
     if run and not notebook.about_model:
         other = {} if run.model in notebook.defaults.values() else {"generator": run.model}
         return _job(notebook, None, other | given)
@@ -383,7 +383,7 @@ def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> Noteb
     return NotebookJob(notebook.name, shared | own, stem_of(notebook.name, run, **own), run)
 
 
-def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
+def _lacks(parameters: dict[str, Any], run: Results, columns: list[str]) -> str:
     """Why a notebook has nothing to show of a run with these columns; "" where it has."""
 
     def measured(column: str) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment import forecast, kernel
-from pkg_lib.experiment.freshness import Records
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.study import NotebookJob, Plan, read_notebook
+from pkg_lib.evaluation import forecast, notebook_execution
+from pkg_lib.evaluation.freshness import Records
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.study import NotebookJob, Plan, read_notebook
 from pkg_lib.generation.cache import pack_rows
 from pkg_lib.retrieval.explain import explain, knowledge_of_code
 
@@ -107,7 +107,7 @@ class Batch:
             asked = read_notebook(job.notebook).defaults | job.parameters
             with suppress(UserError):
                 explain(knowledge_of_code(asked.pop("corpus")), **asked)
-        kernel.run_jobs(due, self.at_once, done)
+        notebook_execution.run_jobs(due, self.at_once, done)
 
     def _succeeded(self, job: NotebookJob, how: str) -> None:
         self.executed += 1
@@ -139,7 +139,7 @@ def by_reason(wrong: dict[str, Exception]) -> list[str]:
     return lines
 
 
-def prepare(preparer: Preparer, columns: list[str]) -> str:
+def prepare(preparer: Evaluator, columns: list[str]) -> str:
     """Makes what is missing; returns what that was, and a line for each column with pass@1 in percent."""
     count, run = preparer.prepare(columns), preparer.run
     lines = [forecast.heading(run, f", {count} completions generated")]
