@@ -41,7 +41,7 @@ from pkg_lib.data.corpora import (
 )
 from pkg_lib.evaluation import study
 from pkg_lib.generation.prompts import TEMPLATES
-from pkg_lib.retrieval.columns import retrieved, variants
+from pkg_lib.retrieval.methods import retrieving_methods, variant_methods
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -783,8 +783,8 @@ def list_names(
         "models": [*models.MODELS, *of_servers, *models.KINDS.values()],
         "benchmarks": BENCHMARKS,
         "corpora": CORPORA,
-        "columns": retrieved(),
-        "variants": variants(),
+        "columns": retrieving_methods(),
+        "variants": variant_methods(),
         "embedders": [*EMBEDDERS, *of_servers, *models.KINDS.values()],
     }
     names["styles"] = [

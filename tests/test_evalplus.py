@@ -14,7 +14,8 @@ from pkg_lib.core.types import BenchmarkMissing, NotAtHand, UserError
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.pipeline import Evaluator
-from pkg_lib.evaluation.results import LEAKAGE, Results
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.stored_rows import CONTEXT_VALIDITY
 from pkg_lib.execution.sandbox import run_jobs
 
 PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
@@ -156,4 +157,6 @@ def test_whether_a_context_passes_is_kept_apart_from_the_benchmark_below(tmp_pat
         for name in ("humaneval", "humaneval+")
     )
     assert base.file("contexts", "Func-PKG") == plus.file("contexts", "Func-PKG")
-    assert base.file("contexts", "Func-PKG", LEAKAGE) != plus.file("contexts", "Func-PKG", LEAKAGE)
+    assert base.file("contexts", "Func-PKG", CONTEXT_VALIDITY) != plus.file(
+        "contexts", "Func-PKG", CONTEXT_VALIDITY
+    )

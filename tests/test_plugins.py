@@ -13,7 +13,7 @@ from pkg_lib.core.store import ROOT
 
 COLUMN = """
 from pkg_lib.core.types import Context
-from pkg_lib.retrieval.columns import COLUMNS, Column
+from pkg_lib.retrieval.methods import METHODS, Method
 
 class Longest:
     column = "Toy"
@@ -22,7 +22,7 @@ class Longest:
     def retrieve(self, tasks):
         return [Context(t.id, "Toy", self.text, "toy") for t in tasks]
 
-COLUMNS.register(Column("Toy", Longest, ("code",), "row"))
+METHODS.register(Method("Toy", Longest, ("code",), "row"))
 """
 CORPUS = """
 from pkg_lib.core.types import Document

@@ -25,7 +25,7 @@ from pkg_lib.data.structuring import (
 from pkg_lib.data.text_corpora import DEBIAN_DOCS
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.graph.text.structure import structured
-from pkg_lib.retrieval import columns
+from pkg_lib.retrieval import methods
 from pkg_lib.retrieval.trace import trace
 from tests.fakes import FakeBackend
 
@@ -326,14 +326,14 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
     assert cli.main() == 0
     assert "skipped: no JSON 1" in capsys.readouterr().out
-    knowledge = columns.knowledge_of(corpus)
+    knowledge = methods.knowledge_of(corpus)
     knowledge.embedder = embedder
     tasks = [Task("T", "", query, "", "", "")]
-    (context,) = columns.columns_of(corpus)["JSON-PKG"](knowledge).retrieve(tasks)
+    (context,) = methods.methods_of(corpus)["JSON-PKG"](knowledge).retrieve(tasks)
     assert context.text == f"path = Written by the model/explanation ; value = {query}"
     documents = {d.id: d for d in knowledge.documents}
     assert trace(context, documents, knowledge.structure).text == context.text
-    (row,) = columns.columns_of(corpus)["BM25"](knowledge).retrieve(
+    (row,) = methods.methods_of(corpus)["BM25"](knowledge).retrieve(
         [replace(tasks[0], prompt="word title")]
     )
     assert (
@@ -341,7 +341,7 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     )  # the rows are the pages' own
     (tmp_path / "docs" / "tutorial" / "p0.rst").write_text(page(9))
     with pytest.raises(UserError, match="has changed since it was structured"):
-        columns.knowledge_of(corpus).graph  # noqa: B018
+        methods.knowledge_of(corpus).graph  # noqa: B018
     with pytest.raises(
         UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"
     ):

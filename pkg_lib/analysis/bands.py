@@ -4,7 +4,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, compare
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 
 def wording_band(run: Results, column: str) -> pd.DataFrame:
@@ -14,8 +14,8 @@ def wording_band(run: Results, column: str) -> pd.DataFrame:
     all. Empty without the paper's.
     """
     swapped = f"{column}, swapped"
-    of_column = [c for c in COLUMNS.values() if c.of == column and not c.style]
-    others = [c.name for c in of_column if c.wording or c.name == swapped]
+    of_column = [c for c in METHODS.values() if c.variant_of == column and not c.style]
+    others = [c.name for c in of_column if c.prompt_variant or c.name == swapped]
     names = [column, *others]
     verdicts = run.verdicts(list(dict.fromkeys([BASELINE, *names])))
     verdicts = verdicts.dropna(axis="columns", how="all").dropna()

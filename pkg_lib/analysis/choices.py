@@ -9,10 +9,10 @@ import pandas as pd
 from pkg_lib.analysis.stats import BASELINE, ORACLE
 from pkg_lib.evaluation.reranking import CandidateScore, choose, choose_as_printed
 from pkg_lib.evaluation.results import ideal
-from pkg_lib.evaluation.signals import Known
+from pkg_lib.evaluation.signals import Signals
 
-Candidates = Mapping[str, Known]  # column -> what is known of its solution of one task
-Evidence = Mapping[str, Mapping[str, Known]]  # column -> task id -> the same
+Candidates = Mapping[str, Signals]  # column -> what is known of its solution of one task
+Evidence = Mapping[str, Mapping[str, Signals]]  # column -> task id -> the same
 
 
 def visible(of: Candidates) -> str:
@@ -39,7 +39,7 @@ def _agreeing(of: Candidates) -> dict[str, int]:
 
 def _scores(of: Candidates) -> dict[str, CandidateScore]:
     return {
-        c: CandidateScore(e.parses, e.runs, e.bare or 0.0, e.cosine or 0.0) for c, e in of.items()
+        c: CandidateScore(e.parses, e.runs, e.cosine or 0.0, e.cosine_as_printed or 0.0) for c, e in of.items()
     }
 
 
@@ -75,7 +75,7 @@ def chosen(evidence: Evidence, choice: str) -> pd.Series:
 def chosen_verdicts(evidence: Evidence, verdicts: pd.DataFrame) -> pd.DataFrame:
     """Boolean [task, choice], the candidates' Ideal last; <NA> where a candidate is not measured."""
     frame = verdicts[list(evidence)]
-    encoded = all(e.bare is not None for of in evidence.values() for e in of.values())
+    encoded = all(e.cosine is not None for of in evidence.values() for e in of.values())
     known, chosen_by = frame.dropna(), {}
     for name in CHOICES if encoded else BY_EXAMPLES:
         values = {i: known.at[i, c] for i, c in chosen(evidence, name).items() if i in known.index}

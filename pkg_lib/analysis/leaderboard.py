@@ -30,17 +30,9 @@ from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program
-from pkg_lib.evaluation.results import (
-    AS_PRINTED,
-    OTHERS,
-    OUTCOME,
-    SELECTED,
-    Results,
-    passes,
-    read_provenance,
-    verdict_series,
-)
-from pkg_lib.retrieval.columns import DRAW, contexts_of
+from pkg_lib.evaluation.results import AS_PRINTED, SELECTING, Results, passes, verdict_series
+from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
+from pkg_lib.retrieval.methods import context_method, name_of_samples
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
 ASKED = ["prompt_tokens", "new_tokens", "seconds"]
@@ -86,7 +78,7 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     ):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
         try:
-            rows = read_rows(path, OUTCOME, OTHERS | {"sample": int})
+            rows = read_rows(path, OUTCOME, OPTIONAL | {"sample": int})
             protocol = read_json(path.with_suffix(".done.json"), {"protocol": str})["protocol"]
         except UserError as e:
             left_out.append(_without(path.relative_to(folder), e))
@@ -146,8 +138,8 @@ def _rows(run: Results, corpus: str) -> Iterator[dict[str, Any]]:
     """Those of the folder `corpus`: None's serve every corpus. Draws are samples of one column."""
     columns: dict[str, list[str]] = {}
     for c in run.stored_columns():
-        if (contexts_of(c) == "None") == (corpus == "none"):
-            columns.setdefault(c.rpartition(", ")[0] if DRAW.fullmatch(c) else c, []).append(c)
+        if (context_method(c) == "None") == (corpus == "none"):
+            columns.setdefault(name_of_samples(c), []).append(c)
     for name, of in columns.items():
         answers = [g for c in of for g in run.completions(c).values()]
         told = [(g.prompt_tokens, len(g.tokens), g.meta.get("seconds")) for g in answers]
@@ -155,7 +147,7 @@ def _rows(run: Results, corpus: str) -> Iterator[dict[str, Any]]:
         verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
         yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
     if corpus != "none" and is_there(run.file("evaluations", "candidates", ".json")):
-        for name, chosen in run.verdicts([*SELECTED, AS_PRINTED]).items():
+        for name, chosen in run.verdicts([*SELECTING, AS_PRINTED]).items():
             yield from _rates(
                 _about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame()
             )
@@ -172,7 +164,7 @@ def _about(run: Results, column: str, of: list[str]) -> dict[str, Any]:
     ]
     verdicts += [rows_sha256(chosen)] if judged != of else []
     about = run.provenance() | {"column": column, "verdicts_sha256": digest(*verdicts)}
-    about |= {"corpus": ""} if contexts_of(of[-2:][0]) == "None" else {}
+    about |= {"corpus": ""} if context_method(of[-2:][0]) == "None" else {}
     commit = context.get("versions", {}).get("commit")
     return about | {"corpus_digest": context.get("corpus_digest"), "commit": commit}
 

@@ -25,7 +25,7 @@ from pkg_lib.core.reading import Damaged, contents, open_regular, parse, read_te
 from pkg_lib.core.store import advice_for, page_text, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 ANSWER = "what_helps"  # the notebook whose first finding leads the first page
 FAILED = "<!-- stopped with an error -->"
@@ -81,7 +81,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
             (p, s.findings[0]) for p in site for s in p.sections if s.stem == ANSWER and s.findings
         ],
         "rates": rates,
-        "columns": [c for c in COLUMNS if any(c in s.summary for _, s in rates)],
+        "columns": [c for c in METHODS if any(c in s.summary for _, s in rates)],
         "against": against,
         "ranked": sorted(
             ((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]
@@ -114,7 +114,7 @@ def _rates(path: Path) -> dict[str, float]:
             subset="difference_points"
         )
         ours = rows[
-            rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))
+            rows["source"].str.startswith("This study") & rows["method"].isin(single(METHODS))
         ]
         return dict(zip(ours["method"], ours["difference_points"].astype(float), strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as e:

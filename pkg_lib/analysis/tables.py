@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pkg_lib.analysis.stats import BASELINE
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -134,23 +134,23 @@ def _no_formula(cell: Any) -> Any:
 
 def kind(columns: Iterable[str]) -> str:
     """ "text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
-    return "text" if any(COLUMNS[c].kinds == ("text",) for c in columns) else "code"
+    return "text" if any(METHODS[c].corpus_kinds == ("text",) for c in columns) else "code"
 
 
 def single(columns: Iterable[str]) -> list[str]:
     """The columns that are a prompt of their own, not a choice among others."""
-    return [c for c in columns if not COLUMNS[c].needs]
+    return [c for c in columns if not METHODS[c].needs]
 
 
 def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts in the order of COLUMNS; ValueError for a stranger, or without None.
+    """The verdicts in the order of METHODS; ValueError for a stranger, or without None.
 
     Columns that choose need all others: an oracle known only where a candidate passed would score 100 %.
     """
-    if BASELINE not in verdicts or not set(verdicts) <= set(COLUMNS):
+    if BASELINE not in verdicts or not set(verdicts) <= set(METHODS):
         raise ValueError(
-            f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(COLUMNS)}"
+            f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(METHODS)}"
         )
-    frame = verdicts[[c for c in COLUMNS if c in verdicts]].astype("boolean")
+    frame = verdicts[[c for c in METHODS if c in verdicts]].astype("boolean")
     unknown = frame[single(frame)].isna().any(axis=1)
-    return frame.assign(**{c: frame[c].mask(unknown) for c in frame if COLUMNS[c].needs})
+    return frame.assign(**{c: frame[c].mask(unknown) for c in frame if METHODS[c].needs})

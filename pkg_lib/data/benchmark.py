@@ -96,6 +96,17 @@ class Benchmark(ABC):
         """Extract the solution from a model's text, by the rule of docs/extraction.md."""
         return extract(raw, task.entry_point, self.starts_program)
 
+    def reranking_query(self, task: Task) -> str:
+        """Return the text that the reranker compares solutions with (Equation 11).
+
+        Args:
+            task: A task.
+
+        Returns:
+            The task's own text, without hints that this project adds to the prompt.
+        """
+        return task.prompt
+
     def limits(self, task: Task) -> Limits:
         return Limits()
 

@@ -64,6 +64,10 @@ class EvalPlus(Benchmark):
     def given(self, task: Task) -> str | None:
         return None if task.id in ANSWERS_TOO_LONG else self.base.given(task)
 
+    def reranking_query(self, task: Task) -> str:
+        """Return the query of the base benchmark's task."""
+        return self.base.reranking_query(task)
+
     def tasks(self) -> list[Task]:
         plus = dict(self.data.records((self.file,), self._read, FIELDS))
         return [

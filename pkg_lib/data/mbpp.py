@@ -76,6 +76,10 @@ class MBPP(Benchmark):
         )
         return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
 
+    def reranking_query(self, task: Task) -> str:
+        """Return the task's text without the tests or the signature that the prompt shows."""
+        return task.prompt.partition("\n")[0]
+
     def program(self, task: Task, solution: str) -> str:
         return solution
 

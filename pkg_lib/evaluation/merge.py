@@ -8,7 +8,7 @@ from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, is_there, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.evaluation.results import OUTCOME
+from pkg_lib.evaluation.stored_rows import OUTCOME
 from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")

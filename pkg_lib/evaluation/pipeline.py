@@ -1,9 +1,10 @@
-"""Makes what a run lacks, and alone does so: contexts, completions, verdicts, selections, control rows.
+"""Make what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
 
-Every stage resumes from its files; a stored verdict stands for the very same solution, tests and protocol.
+`evaluate` is the only writer of these. Every stage resumes from its files. A stored verdict counts for the
+very same solution, tests and protocol.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,38 +27,69 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.evaluation.reranking import choose, choose_as_printed, cosine_scores, embedded_text
-from pkg_lib.evaluation.results import (
+from pkg_lib.evaluation.reranking import (
+    CandidateScore,
+    choose,
+    choose_as_printed,
+    cosines,
+    embedded_text,
+)
+from pkg_lib.evaluation.results import Results, verdict_series
+from pkg_lib.evaluation.signals import (
+    SIGNALS,
+    encode_solutions,
+    prepare_signals,
+    stored_signals,
+    visible_tasks,
+)
+from pkg_lib.evaluation.stored_rows import (
     AUTHORS_EXTRACTION,
-    LEAKAGE,
+    CONTEXT_VALIDITY,
     VERDICT,
-    Results,
     by_task,
     read_provenance,
-    verdict_series,
 )
-from pkg_lib.evaluation.signals import SHOWN, asked_of, encode, prepare_evidence
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
-from pkg_lib.graph.code import is_python
-from pkg_lib.retrieval.columns import column_of, contexts_of, stages
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.leakage import judge, reference_renamed
+from pkg_lib.retrieval.methods import (
+    NO_RAG,
+    completion_stages,
+    context_method,
+    parse_method,
+)
 
-OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
-Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Results.selection_marks
+# Fields that few contexts have; they are stored only where they have a value.
+OPTIONAL_FIELDS = ("tokens", "prompt_sha256", "query", "spent", "recall")
+# Makes the job that judges a solution, or the verdict where no job is needed.
+JobFactory = Callable[[Task, str, str], Job | Outcome]
 
 
 class Evaluator:
-    """Prepares a run. `fresh` makes contexts, completions and verdicts again, whatever is stored.
+    """Makes what an experiment lacks.
 
-    A completion made again is appended and wins. UserError where weights, corpus or tasks cannot be had.
+    Attributes:
+        run: The experiment.
+        fresh: Whether contexts, completions and verdicts are made again, whatever is stored. A new
+            completion is appended to the cache, where the last one counts.
     """
 
     def __init__(self, run: Results, fresh: bool = False, backend: Backend | None = None) -> None:
-        self.run, self.fresh = run, fresh
+        """Prepare nothing yet.
+
+        Args:
+            run: The experiment.
+            fresh: Whether stored contexts, completions and verdicts are ignored.
+            backend: What generates; None loads the model when it is needed.
+
+        Raises:
+            BenchmarkMissing: Everything shall be made again, but the tasks are not available.
+        """
+        self.run = run
+        self.fresh = fresh
         self._retrieved: dict[str, list[Context]] = {}
         if fresh:
             if run.tasks_absent:
@@ -66,14 +98,14 @@ class Evaluator:
         if backend is not None:
             run.generator.backend = backend
 
-    def prepare(self, columns: list[str]) -> int:
-        """Make what the columns lack, and judge all their completions.
+    def prepare(self, methods: list[str]) -> int:
+        """Make what the methods lack, and judge all their solutions.
 
         Args:
-            columns: Names of columns.
+            methods: Methods of the corpus.
 
         Returns:
-            How many completions were made.
+            How many completions were generated.
 
         Raises:
             UserError: Something that is needed is not available, or another run is writing to the results.
@@ -81,166 +113,231 @@ class Evaluator:
         if self.run.tasks_absent:
             return 0
         with writing(self.run.results):
-            return self._prepare(columns)
+            return self._prepare(methods)
 
-    def _prepare(self, columns: list[str]) -> int:
+    def _prepare(self, methods: list[str]) -> int:
         run = self.run
-        count = self.generate(columns)
-        for column in dict.fromkeys([*run.retrievers, *columns]):
-            self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
-            if column_of(column).style:
-                file = run.file("evaluations", column, AUTHORS_EXTRACTION)
-                self._judge(file, run.authors_solutions(column), run.rules.job)
+        generated = self.generate(methods)
+        every_method = list(dict.fromkeys([*run.retrievers, *methods]))
+        for method in every_method:
+            self._judge_method(method)
         if run.rules.selects:
+            self._make_signals(every_method)
             self._rerank()
-            for column in dict.fromkeys(contexts_of(c) for c in [*run.retrievers, *columns]):
-                self._judge_contexts(column)
-            asked = {c: run.file("evaluations", c) for c in [*run.retrievers, *columns]}
-            solutions = {c: run.solutions(c) for c in asked}
-            passed = {c: verdict_series(run.outcomes(c)) for c in asked}
-            prepare_evidence(run.rules, run.tasks, solutions, passed, asked)
-            shown = {c: run.file("evaluations", c, SHOWN) for c in asked}
-            encode(run.rules, asked_of(run.tasks), solutions, shown)
+            for method in dict.fromkeys(context_method(m) for m in every_method):
+                self._judge_contexts(method)
         for name in run.rules.controls:
-            self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
-        self.fresh = False  # from here on what is stored is what was made now
-        return count
+            solutions = run.control_solutions(name)
+            self._judge(run.control_file(name), solutions, run.rules.control_job)
+        self.fresh = False  # what is stored from here on was made now
+        return generated
 
-    def missing(self, column: str) -> Iterator[tuple[Task, Context | None]]:
-        """Tasks that lack a completion, with their context; None where none is retrieved yet."""
-        if self.run.tasks_absent:
+    # Completions
+
+    def missing(self, method: str) -> Iterator[tuple[Task, Context | None]]:
+        """Find the tasks that lack a completion.
+
+        Args:
+            method: A method of the corpus.
+
+        Yields:
+            Task and context; None for a context that is not retrieved yet.
+        """
+        run = self.run
+        if run.tasks_absent:
             return
-        contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
-        for task in self.run.tasks:
-            bare = contexts_of(column) == "None"
-            context = Context(task.id, "None", "") if bare else contexts.get(task.id)
-            if task.id not in have and not (context and self.run.unpublished(column, context)):
-                yield task, context
+        contexts = {context.task_id: context for context in self._known_contexts(method)}
+        completed = run.completions(method)
+        for task in run.tasks:
+            if context_method(method) == NO_RAG:
+                context: Context | None = Context(task.id, NO_RAG, "")
+            else:
+                context = contexts.get(task.id)
+            if task.id in completed or (context and run.unpublished(method, context)):
+                continue
+            yield task, context
 
-    def lacks(self, columns: list[str]) -> bool:
-        """Whether one of the columns lacks a completion."""
-        return any(True for c in columns for _ in self.missing(c))
+    def lacks(self, methods: Iterable[str]) -> bool:
+        """Tell whether one of the methods lacks a completion.
 
-    def generate(self, columns: list[str]) -> int:
-        """Completes what the columns lack; returns how many prompts that was. Resumes after any stop."""
-        if not self.lacks(columns):
+        Args:
+            methods: Methods of the corpus.
+        """
+        return any(next(self.missing(method), None) is not None for method in methods)
+
+    def generate(self, methods: list[str]) -> int:
+        """Complete what the methods lack. An interrupted run can be continued.
+
+        Args:
+            methods: Methods of the corpus.
+
+        Returns:
+            How many prompts were completed.
+
+        Raises:
+            UserError: Weights, a key, the corpus or the tasks are not available.
+        """
+        if not self.lacks(methods):
             return 0
-        if (generator := self.run.generator).backend is None:
-            # Before retrieval, which takes minutes: weights or a key may not be at hand.
-            (generator.loaded if generator.spec.endpoint else generator.weights)()
+        self._require_model()
         count = 0
-        for together in stages(columns):
-            by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
-            for column in together:
-                generator = self.run.generator_of(column)
-                by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(
-                    self.prompts(column)
-                )
-            count += sum(g.complete(p, f"on {self.run.benchmark}") for g, p in by_decoding.values())
+        for stage in completion_stages(methods):
+            # Methods of one decoding are completed in one batch.
+            generators: dict[str, Generator] = {}
+            prompts: dict[str, list[Prompt]] = {}
+            for method in stage:
+                generator = self.run.generator_of(method)
+                key = generator.key("")
+                generators.setdefault(key, generator)
+                prompts.setdefault(key, []).extend(self.prompts(method))
+            for key, generator in generators.items():
+                count += generator.complete(prompts[key], f"on {self.run.benchmark}")
         return count
 
-    def prompts(self, column: str) -> list[Prompt]:
-        """The column's prompts that have no completion; retrieves what is not retrieved yet."""
-        run, contexts = self.run, self.contexts(column)
-        todo = {task.id: task for task, _ in self.missing(column)}
-        if any(c.text is None for c in contexts if c.task_id in todo):
-            contexts = self._with_texts(column, contexts)
-        file = str(run.file("generations", column).relative_to(run.generator.cache.root))
+    def _require_model(self) -> None:
+        """Check that the model is available before retrieval, which takes minutes."""
+        generator = self.run.generator
+        if generator.backend is not None:
+            return
+        if generator.spec.endpoint:
+            generator.loaded()
+        else:
+            generator.weights()
+
+    def prompts(self, method: str) -> list[Prompt]:
+        """Return the prompts of a method that have no completion. Contexts are retrieved where needed.
+
+        Args:
+            method: A method of the corpus.
+        """
+        run = self.run
+        contexts = self.contexts(method)
+        todo = {task.id: task for task, _ in self.missing(method)}
+        if any(context.text is None for context in contexts if context.task_id in todo):
+            contexts = self._with_texts(method, contexts)
+        file = str(run.file("generations", method).relative_to(run.generator.cache.root))
         prompts = []
-        for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
-            about = {"settings": run.settings(column), "context_sha256": c.sha256}
-            prompts.append(Prompt(run.request(task, c, column), file, about))
+        for context in contexts:
+            if context.task_id in todo:
+                about = {"settings": run.settings(method), "context_sha256": context.sha256}
+                request = run.request(todo[context.task_id], context, method)
+                prompts.append(Prompt(request, file, about))
         return prompts
 
     # Contexts
 
-    def contexts(self, column: str) -> list[Context]:
-        """What the column retrieves for each task: stored where that covers all, else retrieved now."""
-        known = self._known(column)
-        return known if len(known) == len(self.run.tasks) else self._retrieve(column)
+    def contexts(self, method: str) -> list[Context]:
+        """Return a method's contexts, stored ones where they cover all tasks.
 
-    def _known(self, column: str) -> list[Context]:
-        contexts = self.run.contexts(column)  # names an unknown column
-        return self._retrieved.get(contexts_of(column), []) if self.fresh else contexts
+        Args:
+            method: A method of the corpus.
 
-    def _retrieve(self, column: str) -> list[Context]:
+        Returns:
+            One context per task, in order.
+        """
+        known = self._known_contexts(method)
+        return known if len(known) == len(self.run.tasks) else self._retrieve(method)
+
+    def _known_contexts(self, method: str) -> list[Context]:
+        stored = self.run.contexts(method)  # refuses an unknown method
+        return self._retrieved.get(context_method(method), []) if self.fresh else stored
+
+    def _retrieve(self, method: str) -> list[Context]:
+        """Retrieve and store the contexts of all tasks."""
         run = self.run
-        column = contexts_of(column)
-        if below := run.rules.stored_with:
-            how = f"complete benchmark {below} on corpus {run.corpus} first"
+        name = context_method(method)
+        if base := run.rules.stored_with:
             raise NotAtHand(
-                f"{run.benchmark} has the contexts of {below}, which lacks {column}'s: {how}"
+                f"{run.benchmark} has the contexts of {base}, which lacks those of {name}: "
+                f"complete benchmark {base} on corpus {run.corpus} first"
             )
-        retriever = run.maker(column)(run.knowledge if column != "None" else None)
+        retriever = run.maker(name)(run.knowledge if name != NO_RAG else None)
         contexts = []
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
-                context = replace(context, defines_task=defines(context.text, task.entry_point))
+                known = defines(context.text, task.entry_point)
+                context = replace(context, defines_task=known)
             if run.rules.in_tokens and context.text is not None:
-                tokens, asked = (
-                    run.generator.measure(context.text),
-                    run.request(task, context, column),
-                )
-                context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
+                request = run.request(task, context, name)
+                tokens = run.generator.measure(context.text)
+                context = replace(context, tokens=tokens, prompt_sha256=digest(request.text))
             contexts.append(context)
-        pruning = {"pruning": retriever.pruning} if getattr(retriever, "pruning", "") else {}
-        self._store(column, contexts, pruning | getattr(retriever, "about", {}))
-        self._retrieved[column] = run._contexts[column] = contexts
+        about = dict(getattr(retriever, "about", {}))
+        if pruning := getattr(retriever, "pruning", ""):
+            about["pruning"] = pruning
+        self._store_contexts(name, contexts, about)
+        self._retrieved[name] = run._contexts[name] = contexts
         return contexts
 
-    def _with_texts(self, column: str, stored: list[Context]) -> list[Context]:
-        """Retrieves again where stored contexts lack their text; the digests must agree."""
-        contexts = self.run.maker(column)(self.run.knowledge).retrieve(self.run.tasks)
-        changed = [c.task_id for c, s in zip(contexts, stored, strict=True) if c.sha256 != s.sha256]
+    def _with_texts(self, method: str, stored: list[Context]) -> list[Context]:
+        """Retrieve again where stored contexts lack their text, and check that the digests agree."""
+        run = self.run
+        contexts = run.maker(method)(run.knowledge).retrieve(run.tasks)
+        changed = []
+        for new, old in zip(contexts, stored, strict=True):
+            if new.sha256 != old.sha256:
+                changed.append(new.task_id)
         if changed:
-            about = f"than the stored ones ({len(changed)} tasks, first {changed[0]})"
-            other = f"corpus {self.run.corpus} retrieves other contexts for {column} {about}"
-            raise UserError(f"{other}: run with --fresh to replace them")
+            raise UserError(
+                f"corpus {run.corpus} retrieves other contexts for {method} than the stored ones "
+                f"({len(changed)} tasks, first {changed[0]}): run with --fresh to replace them"
+            )
         return contexts
 
-    def _store(self, column: str, contexts: list[Context], of_retriever: dict[str, Any]) -> None:
-        """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
-        path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
-        about = self._provenance(column) | of_retriever
+    def _store_contexts(
+        self, method: str, contexts: list[Context], about_retriever: dict[str, Any]
+    ) -> None:
+        """Store contexts; a part of the tasks keeps the contexts of other tasks from the same corpus."""
+        run = self.run
+        path = run.file("contexts", method)
+        meta = run.file("contexts", method, ".meta.json")
+        about = self._provenance(method) | about_retriever
         before = read_provenance(meta)
-        same = bool(before) and all(
-            before.get(n) == about.get(n) for n in ("corpus_digest", "docstrings")
+        same_source = bool(before) and all(
+            before.get(name) == about.get(name) for name in ("corpus_digest", "docstrings")
         )
-        rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
-        with_text = column == "None" or corpora.redistributable(self.run.corpus)
-        for c in contexts:
-            row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
-            row = {k: v for k, v in row.items() if k not in OPTIONAL or v not in (None, "")}
-            rows[c.task_id] = row if with_text or not c.text else row | {"text": None}
+        is_part = bool(run.limit) or run.shard[1] > 1
+        rows = by_task(path) if is_part and same_source else {}
+        with_text = method == NO_RAG or corpora.redistributable(run.corpus)
+        for context in contexts:
+            row = _context_row(context)
+            if not with_text and context.text:
+                row["text"] = None
+            rows[context.task_id] = row
         write_jsonl(path, rows.values())
         write_json(meta, about)
 
-    def _provenance(self, column: str) -> dict[str, Any]:
-        whole = tasks_digest(load_benchmark(self.run.benchmark))
-        about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
-        if self.run.rules.in_tokens:
-            about |= {
-                "revision": self.run.generator.revision,
-                "budgets": dict(self.run.rules.budgets),
-            }
-        if column == "None" or self.run.rules.corpus:
+    def _provenance(self, method: str) -> dict[str, Any]:
+        """What contexts are retrieved from."""
+        run = self.run
+        about: dict[str, Any] = {
+            "column": method,
+            "benchmark": tasks_digest(load_benchmark(run.benchmark)),
+            "versions": versions(),
+        }
+        if run.rules.in_tokens:
+            about["revision"] = run.generator.revision
+            about["budgets"] = dict(run.rules.budgets)
+        if method == NO_RAG or run.rules.corpus:
             return about
-        documents = self.run.knowledge.documents
-        about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
-        how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
-        about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
-        about |= (
-            {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
-        )
-        if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
+        documents = run.knowledge.documents
+        retrieval = corpora.retrieval(run.corpus)[1]
+        about["corpus"] = run.corpus
+        about["corpus_digest"] = corpora.corpus_digest(documents)
+        about["documents"] = len(documents)
+        about["embedder"] = retrieval.embedder
+        about["context_chars"] = retrieval.chars
+        if retrieval != corpora.Retrieval():
+            about["top"] = retrieval.top
+            about["embedder_revision"] = run.knowledge.embedder.revision
+        tokenizer = corpora.tokenizer_of(run.corpus)
+        if tokenizer != corpora.ASCII:
             about["tokenizer"] = tokenizer
-        if revisions := corpora.hub_revisions(self.run.corpus):
+        if revisions := corpora.hub_revisions(run.corpus):
             about["data_sets"] = revisions
-        if (
-            column.partition(", ")[0].endswith(("-PKG", "-BM25"))
-            and self.run.corpus != corpora.PUBLISHED
-        ):
-            graph = self.run.knowledge.graph
+        base = parse_method(method).variant_of or method
+        if base.endswith(("-PKG", "-BM25")) and run.corpus != corpora.PUBLISHED:
+            graph = run.knowledge.graph
             about["graph"] = {
                 "nodes": len(graph),
                 "edges": graph.edges.num_rows,
@@ -248,121 +345,196 @@ class Evaluator:
             }
         return about
 
-    def _judge_contexts(self, column: str) -> None:
-        """Runs the contexts as solutions; texts that are not stored are retrieved again, once."""
-        run, path = self.run, self.run.file("contexts", column, LEAKAGE)
-        control, contexts = column == "None", self._known(column)
-        known, rows = {} if self.fresh else run.leakage(column), by_task(path)
-        marks = {c.task_id: c.sha256 for c in contexts if control or c.sha256 != NOTHING}
-        marks = {i: sha256 for i, sha256 in marks.items() if i not in known}
-        changed = len(known) < len(rows)  # some rows are of contexts that were there before
-        if any(c.text is None for c in contexts if c.task_id in marks) and (changed or not rows):
+    def _judge_contexts(self, method: str) -> None:
+        """Run contexts as solutions of their tasks. Texts that are not stored are retrieved once more."""
+        run = self.run
+        path = run.file("contexts", method, CONTEXT_VALIDITY)
+        is_control = method == NO_RAG
+        known = {} if self.fresh else run.leakage(method)
+        rows = by_task(path)
+        contexts = self._known_contexts(method)
+        todo = {}  # digest of the context by task id
+        for context in contexts:
+            if context.task_id not in known and (is_control or context.sha256 != NOTHING):
+                todo[context.task_id] = context.sha256
+        changed = len(known) < len(rows)  # some rows belong to earlier contexts
+        text_is_missing = any(c.text is None for c in contexts if c.task_id in todo)
+        if text_is_missing and (changed or not rows):
             with suppress(UserError):
-                contexts = run.maker(column)(run.knowledge).retrieve(run.tasks)
-        texts = {
-            c.task_id: c.text
-            for c in contexts
-            if c.text is not None and marks.get(c.task_id) == c.sha256
-        }
-        tasks = [t for t in run.tasks if t.id in texts]
-        if tasks:
-            pairs = [(t, reference_renamed(t) if control else texts[t.id]) for t in tasks]
-            rows = {i: row for i, row in rows.items() if i in known}
-            for task, leak in zip(tasks, judge(pairs, control), strict=True):
-                about = {"task_id": task.id, "sha256": run.verdict_mark(task, marks[task.id])}
-                rows[task.id] = asdict(leak) | about
-            self._write(path, rows)
+                contexts = run.maker(method)(run.knowledge).retrieve(run.tasks)
+        texts = {}
+        for context in contexts:
+            if context.text is not None and todo.get(context.task_id) == context.sha256:
+                texts[context.task_id] = context.text
+        tasks = [task for task in run.tasks if task.id in texts]
+        if not tasks:
+            return
+        if is_control:
+            texts = {task.id: reference_renamed(task) for task in tasks}
+        pairs = [(task, texts[task.id]) for task in tasks]
+        rows = {task_id: row for task_id, row in rows.items() if task_id in known}
+        for task, validity in zip(tasks, judge(pairs, is_control), strict=True):
+            mark = run.verdict_mark(task, todo[task.id])
+            rows[task.id] = asdict(validity) | {"task_id": task.id, "sha256": mark}
+        self._write(path, rows)
 
     # Verdicts
 
-    def _judge(
-        self, path: Path, solutions: dict[str, str], job: Callable[[Task, str, str], Job | Outcome]
-    ) -> None:
-        """Executes the solutions whose verdicts do not stand in the file, and stores them there."""
+    def _judge_method(self, method: str) -> None:
+        """Judge the solutions of a method, by both extractions where the authors' is compared."""
         run = self.run
-        # A fault of the harness is no verdict: it is tried again at the next run.
+        self._judge(run.file("evaluations", method), run.solutions(method), run.rules.job)
+        if parse_method(method).style:
+            file = run.file("evaluations", method, AUTHORS_EXTRACTION)
+            self._judge(file, run.authors_solutions(method), run.rules.job)
+
+    def _judge(self, path: Path, solutions: dict[str, str], make_job: JobFactory) -> None:
+        """Execute the solutions that have no verdict, and store their verdicts.
+
+        Args:
+            path: The file of verdicts.
+            solutions: Solution by task id.
+            make_job: Makes the job that judges a solution.
+        """
+        run = self.run
         current = {} if self.fresh else run.current_verdicts(path, solutions)
+        # A fault of the sandbox is no verdict: it is tried again at the next run.
         known = {i for i, row in current.items() if row["status"] != "not_measured"}
-        todo = [t for t in run.tasks if t.id in solutions and t.id not in known]
+        todo = [task for task in run.tasks if task.id in solutions and task.id not in known]
         if not todo:
             return
+        jobs = [(task, make_job(task, solutions[task.id], run.protocol)) for task in todo]
+        outcomes = self._execute(path.name.removesuffix(ROWS), jobs)
         rows = by_task(path, VERDICT)
-        outcomes = self._execute(
-            path.name.removesuffix(ROWS), [(t, job(t, solutions[t.id], run.protocol)) for t in todo]
-        )
         for task, outcome in zip(todo, outcomes, strict=True):
-            row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {
-                "seconds": round(outcome.seconds, 2)
-            }
-            row |= {k: round(v, 6) for k, v in run.rules.measures(task, solutions[task.id]).items()}
-            mark = run.verdict_mark(task, solutions[task.id])
-            rows[task.id] = row | {
-                "task_id": task.id,
-                "solution": solutions[task.id],
-                "sha256": mark,
-            }
+            solution = solutions[task.id]
+            row = asdict(outcome)
+            row["seconds"] = round(outcome.seconds, 2)
+            for name, value in run.rules.measures(task, solution).items():
+                row[name] = round(value, 6)
+            row["task_id"] = task.id
+            row["solution"] = solution
+            row["sha256"] = run.verdict_mark(task, solution)
+            rows[task.id] = row
         self._write(path, rows)
 
     def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
-        """Writes rows by task id, in the order of this run's tasks, then those of others."""
-        order = [t.id for t in self.run.tasks if t.id in rows]
+        """Write rows by task id, in the order of this experiment's tasks, then those of other tasks."""
+        order = [task.id for task in self.run.tasks if task.id in rows]
         write_jsonl(path, (rows[i] for i in dict.fromkeys([*order, *rows])))
 
-    def _execute(self, what: str, jobs: list[tuple[Task, Job | Outcome]]) -> list[Outcome]:
-        """The outcomes in order; jobs of the same limits run together."""
-        to_run = [(job, self.run.rules.limits(task)) for task, job in jobs if isinstance(job, Job)]
-        with tqdm(
-            total=len(to_run), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20
-        ) as bar:
+    def _execute(self, what: str, jobs: Sequence[tuple[Task, Job | Outcome]]) -> list[Outcome]:
+        """Run jobs, those of equal limits together.
+
+        Args:
+            what: What the progress bar says.
+            jobs: Each task with its job, or with a verdict that needs none.
+
+        Returns:
+            Outcomes in order.
+        """
+        to_run = []
+        for task, job in jobs:
+            if isinstance(job, Job):
+                to_run.append((job, self.run.rules.limits(task)))
+        few = len(jobs) < 20
+        with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
             judged = iter(run_with_limits(to_run, progress=lambda _: bar.update()))
         return [next(judged) if isinstance(job, Job) else job for _, job in jobs]
 
+    # Signals and selection
+
+    def _make_signals(self, methods: list[str]) -> None:
+        """Make the test-free signals of all solutions, with the cosines of Equation 11."""
+        run = self.run
+        files = {method: run.file("evaluations", method) for method in methods}
+        solutions = {method: run.solutions(method) for method in methods}
+        passed = {method: verdict_series(run.outcomes(method)) for method in methods}
+        prepare_signals(run.rules, run.tasks, solutions, passed, files)
+        signal_files = {method: run.file("evaluations", method, SIGNALS) for method in methods}
+        encode_solutions(run.rules, visible_tasks(run.rules, run.tasks), solutions, signal_files)
+
     def _rerank(self) -> None:
-        """Chooses where the solutions are others than when it was last chosen."""
-        run, file = self.run, self.run.file("evaluations", "candidates", ".json")
+        """Select again where the solutions have changed since the last selection."""
+        run = self.run
         candidates = list(run.retrievers) if self.fresh else run.candidates
         known = {} if self.fresh else run.selections()
-        todo = {i: about for i, about in run.selection_marks(candidates).items() if i not in known}
-        if todo or (known and not file.exists()):
-            write_json(file, {"columns": candidates})
-        if not todo:
-            return
-        path = run.file("evaluations", "reranked")
-        self._write(
-            path, by_task(path) | {row["task_id"]: row for row in self._chosen(todo, candidates)}
-        )
+        marks = run.selection_marks(candidates)
+        todo = {task_id: mark for task_id, mark in marks.items() if task_id not in known}
+        candidates_file = run.file("evaluations", "candidates", ".json")
+        if todo or (known and not candidates_file.exists()):
+            write_json(candidates_file, {"columns": candidates})
+        if todo:
+            path = run.file("evaluations", "reranked")
+            self._write(path, by_task(path) | self._select(todo, candidates))
 
-    def _chosen(self, todo: Choosing, candidates: list[str]) -> Iterator[dict[str, Any]]:
-        programs = {
-            (t.id, s): (t, self.run.rules.sanity_job(t, s))
-            for t, of, _ in todo.values()
-            for s in of.values()
-        }
-        outcomes = self._execute("runtime sanity", list(programs.values()))
-        runs = {key: o.status == "passed" for key, o in zip(programs, outcomes, strict=True)}
-        texts: dict[str, list[str]] = {}
-        checks: dict[str, list[tuple[bool, bool]]] = {}
-        for task, solutions, _ in todo.values():
-            texts[task.id], checks[task.id] = [], []
-            for solution in solutions.values():
-                program = self.run.rules.program(task, solution)
-                ran = runs[task.id, solution]
-                checks[task.id].append((is_python(program), ran))
-                texts[task.id].append(embedded_text(solution, program, task.entry_point, ran))
-        encode = Embedder(corpora.retrieval(self.run.corpus)[1].embedder).encode
-        # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
-        encode([x for t, of, _ in todo.values() for x in (t.prompt, *texts[t.id], *of.values())])
-        bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)
-        for task, solutions, mark in bar:
-            scored = cosine_scores(
-                encode, task.prompt, list(solutions.values()), texts[task.id], checks[task.id]
-            )
-            scores = dict(zip(solutions, scored, strict=True))
-            eligible = {c: score for c, score in scores.items() if c in candidates}
-            yield {
-                "task_id": task.id,
+    def _select(self, marks: dict[str, str], candidates: list[str]) -> dict[str, dict[str, Any]]:
+        """Select among the solutions of tasks by both rules of Equation 11.
+
+        Args:
+            marks: Digest of what each selection is made from, by task id.
+            candidates: The methods that may be chosen; the solutions of others are only scored.
+
+        Returns:
+            Row by task id, for tasks whose solutions all have signals.
+        """
+        scores = self._candidate_scores(marks)
+        rows = {}
+        for task_id, of_task in scores.items():
+            eligible = {method: s for method, s in of_task.items() if method in candidates}
+            rows[task_id] = {
+                "task_id": task_id,
                 "chosen": choose(eligible),
                 "chosen_as_printed": choose_as_printed(eligible),
-                "candidates": {c: asdict(score) for c, score in scores.items()},
-                "sha256": mark,
+                "candidates": {method: asdict(score) for method, score in of_task.items()},
+                "sha256": marks[task_id],
             }
+        return rows
+
+    def _candidate_scores(self, task_ids: Iterable[str]) -> dict[str, dict[str, CandidateScore]]:
+        """Score the solutions of tasks with the corpus' embedder.
+
+        Args:
+            task_ids: Tasks.
+
+        Returns:
+            Score by task id and method. A task is left out while the sandbox failed on one of its solutions.
+        """
+        run = self.run
+        signals = stored_signals(run, run.retrievers)
+        solutions = {method: run.solutions(method) for method in run.retrievers}
+        tasks = {task.id: task for task in run.tasks}
+        keys: list[tuple[str, str]] = []
+        triples = []
+        for task_id in task_ids:
+            task = tasks[task_id]
+            query = run.rules.reranking_query(task)
+            methods = [method for method in solutions if task_id in solutions[method]]
+            if not all(task_id in signals[method] for method in methods):
+                continue
+            for method in methods:
+                solution = solutions[method][task_id]
+                program = run.rules.program(task, solution)
+                runs = signals[method][task_id].runs
+                reduced = embedded_text(solution, program, task.entry_point, runs)
+                keys.append((task_id, method))
+                triples.append((query, solution, reduced))
+        embedder = Embedder(corpora.retrieval(run.corpus)[1].embedder)
+        scores: dict[str, dict[str, CandidateScore]] = {}
+        for (task_id, method), pair in zip(keys, cosines(embedder.encode, triples), strict=True):
+            of_solution = signals[method][task_id]
+            score = CandidateScore(of_solution.parses, of_solution.runs, *pair)
+            scores.setdefault(task_id, {})[method] = score
+        return scores
+
+
+def _context_row(context: Context) -> dict[str, Any]:
+    """The row of a context as it is stored."""
+    row = {}
+    for name in Context.__slots__:
+        value = getattr(context, name)
+        if name in OPTIONAL_FIELDS and value in (None, ""):
+            continue
+        row[name] = value
+    row["score"] = round(context.score, 6)
+    return row

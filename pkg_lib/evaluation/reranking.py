@@ -13,9 +13,10 @@ Both break ties in favour of the earlier candidate.
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.graph.code import is_python
@@ -62,7 +63,8 @@ def first_function(code: str, entry_point: str = "") -> str:
         entry_point: A function that is preferred to the first one, where the code defines it.
 
     Returns:
-        The function's source; WRONG_CODE where the code is no Python or has no function at its top level.
+        The function's source; WRONG_CODE if the code is no Python, and "" if it has no function at its top
+        level, as the authors' code has it.
     """
     try:
         body = syntax_tree(code).body
@@ -70,7 +72,7 @@ def first_function(code: str, entry_point: str = "") -> str:
         return WRONG_CODE
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     if not functions:
-        return WRONG_CODE
+        return ""
     # Of a name that is defined twice the last counts: the prompt's own head may stand before the solution.
     named = [function for function in functions if function.name == entry_point]
     function = named[-1] if named else functions[0]
@@ -98,35 +100,29 @@ def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> 
     if not runs:
         return WRONG_CODE
     reduced = first_function(solution) if is_python(solution) else WRONG_CODE
-    return first_function(program, entry_point) if reduced == WRONG_CODE else reduced
+    return first_function(program, entry_point) if reduced in ("", WRONG_CODE) else reduced
 
 
-def cosine_scores(
-    encode: Any,
-    query: str,
-    solutions: Sequence[str],
-    texts: Sequence[str],
-    checks: Sequence[tuple[bool, bool]],
-) -> list[CandidateScore]:
-    """Score the solutions of one task.
+def cosines(
+    encode: Callable[[list[str]], np.ndarray], triples: Sequence[tuple[str, str, str]]
+) -> list[tuple[float, float]]:
+    """Compare solutions with the queries of their tasks.
 
     Args:
-        encode: Embeds a list of texts; its vectors have length 1.
-        query: The task's prompt.
-        solutions: The solutions as they are.
-        texts: Their `embedded_text`.
-        checks: For each solution, whether it parses and whether it runs.
+        encode: Turns n texts into unit vectors [n, d].
+        triples: For each solution its query, the solution as it is, and its `embedded_text`.
 
     Returns:
-        One score per solution, in order.
+        For each solution the cosine of its `embedded_text`, and that of the solution as it is.
     """
-    vectors = encode([query, *texts, *solutions]).astype(float)
-    cosines = vectors[1:] @ vectors[0]
-    reduced, as_printed = cosines[: len(texts)], cosines[len(texts) :]
-    return [
-        CandidateScore(parses, runs, round(float(cosine), 6), round(float(printed), 6))
-        for (parses, runs), cosine, printed in zip(checks, reduced, as_printed, strict=True)
-    ]
+    if not triples:
+        return []
+    texts = [text for triple in triples for text in triple]
+    vectors = encode(texts).reshape(len(triples), 3, -1).astype(float)
+    pairs = []
+    for query, solution, reduced in vectors:
+        pairs.append((round(float(reduced @ query), 6), round(float(solution @ query), 6)))
+    return pairs
 
 
 def choose(scores: Mapping[str, CandidateScore]) -> str:

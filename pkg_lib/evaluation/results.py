@@ -1,14 +1,17 @@
-"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes and writes nothing.
+"""What is stored of one experiment: a model on a benchmark, with contexts from one corpus.
 
-    results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl.gz          what was retrieved; COLUMN.meta.json: from what
-    results/contexts/BENCHMARK/CORPUS/COLUMN.leakage.jsonl.gz  what each would be as the solution
-    results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl.gz extracted solution and verdict of each task
-    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl.gz  what was chosen, among which scores
-    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose from
+    results/contexts/BENCHMARK/CORPUS/METHOD.jsonl.gz            retrieved contexts
+    results/contexts/BENCHMARK/CORPUS/METHOD.meta.json           what they were retrieved from
+    results/contexts/BENCHMARK/CORPUS/METHOD.leakage.jsonl.gz    what each context is as a solution
+    results/generations/MODEL/BENCHMARK/CORPUS/METHOD.jsonl      completions (the cache)
+    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.jsonl.gz   solution and verdict of each task
+    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl.gz what the reranker chose, with the scores
+    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json   the methods among which it chooses
 
-None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. Contexts measured in a
-model's tokens stand one folder deeper, in MODEL. `Evaluator` makes what is missing.
+A prompt without context needs no corpus: its files are stored under CORPUS = "none" and serve every corpus.
+Contexts that are measured in a model's tokens are stored one folder deeper, in MODEL.
+
+Reading computes and writes nothing. `pipeline.evaluate` makes what is missing.
 """
 
 import re
@@ -16,15 +19,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
+from pkg_lib.core.reading import NUMBER, is_there
 from pkg_lib.core.registry import load_plugins, unknown
-from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
+from pkg_lib.core.store import ROWS, read_json, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
@@ -32,77 +35,68 @@ from pkg_lib.core.types import (
     Generation,
     Outcome,
     Request,
-    Status,
     Task,
     UserError,
     digest,
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.stored_rows import (
+    AUTHORS_EXTRACTION,
+    CONTEXT,
+    CONTEXT_VALIDITY,
+    LEAK,
+    SELECTION,
+    VERDICT,
+    by_task,
+    read_provenance,
+)
 from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.extraction import answer, continued, extract
 from pkg_lib.generation.generator import Generator
-from pkg_lib.retrieval.columns import (
-    COLUMNS,
-    DRAW,
-    TOP_P,
-    Make,
-    column_of,
-    columns_of,
-    contexts_of,
-    draw_name,
-    knowledge_of,
-    variants,
-)
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.leakage import Leak
+from pkg_lib.retrieval.methods import (
+    NO_RAG,
+    TOP_P,
+    RetrieverFactory,
+    Sampling,
+    context_method,
+    is_method,
+    knowledge_of,
+    methods_of,
+    parse_method,
+    sampled_name,
+    variant_methods,
+)
 
-OUTCOME: Kinds = {
-    "task_id": str,
-    "status": frozenset(get_args(Status)),
-    "error": str,
-    "detail": str,
-}
-VERDICT = OUTCOME | {"sha256": str, "solution": str}
-CONTEXT: Kinds = {"column": str, "text": TEXT_OR_NONE, "sha256": str}
-# What other fields of a stored row are, where it has them.
-OTHERS: Kinds = {
-    **dict.fromkeys(("seconds", "score"), NUMBER),
-    **dict.fromkeys(("source", "pruned", "prompt_sha256", "query", "chosen_as_printed"), str),
-    **dict.fromkeys(("tokens", "spent"), (int, type(None))),
-    "recall": (*NUMBER, type(None)),
-    "truncated": bool,
-    "defines_task": (bool, type(None)),
-}
-LEAK: Kinds = {
-    "sha256": str,
-    **dict.fromkeys(("callable", "passes"), bool),
-    **dict.fromkeys(("jaccard", "edit"), NUMBER),
-    "statements": list,
-}
-PROVENANCE: Kinds = {
-    **dict.fromkeys(("benchmark", "corpus", "corpus_digest"), str),
-    "versions": dict,
-}
-CHOICE: Kinds = {"chosen": str, "sha256": str, "candidates": dict}
-LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
-SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
-AS_PRINTED = (
-    "Reranked, as printed"  # by the rule of the paper's Section 3.3 instead of the authors' code
-)
-RERANKING = "authors' code"  # part of the mark of a stored choice: the rule by which it was made
-LEAKAGE = f".leakage{ROWS}"
-AUTHORS_EXTRACTION = (
-    f".authors-extraction{ROWS}"  # verdicts on solutions that the authors' rule extracts
-)
+# Share of the tasks that must have a verdict; a method with fewer counts as not measured.
+LEAST = 0.5
+RERANKED, IDEAL = "Reranked", "Ideal"
+SELECTING = (RERANKED, IDEAL)  # methods that select among the solutions of others
+AS_PRINTED = "Reranked, as printed"  # by the paper's Section 3.3 instead of the authors' code
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
 class Results:
-    """Names in, stored records out. UserError: an unknown name; BenchmarkMissing: no tasks and no verdicts.
+    """The stored records of one model on one benchmark with one corpus.
 
-    Where the tasks alone cannot be had, `tasks_absent` says why: verdicts then stand as stored, unchecked.
+    Where the benchmark's tasks are not available but verdicts are stored, `tasks_absent` says why they are
+    not. Verdicts are then returned as they are stored, without a check that they belong to these solutions.
+
+    Attributes:
+        model: The model's name.
+        benchmark: The benchmark's name.
+        corpus: The corpus' name.
+        rules: The benchmark.
+        tasks: The tasks, in the benchmark's order.
+        limit: How many of the first tasks are taken; None for all.
+        shard: (i, n): part i of the tasks, of n parts.
+        results: The results directory.
+        retrievers: Factory of the retriever by method, for the methods that the corpus offers.
+        caches: Completion caches by place; several results of one plan share them.
+        slots: How many prompts are decoded together; None for as many as fit into memory.
     """
 
     protocol = "pkg-paper"
@@ -116,296 +110,481 @@ class Results:
         results: Path | None = None,
         shard: tuple[int, int] = (1, 1),
     ) -> None:
+        """Name an experiment.
+
+        Args:
+            model: A model by name.
+            benchmark: A benchmark by name.
+            corpus: A corpus by name; "" for the benchmark's own or the default one.
+            limit: Take only so many of the first tasks.
+            results: The results directory; None for the configured one.
+            shard: Take only part i of n parts of the tasks.
+
+        Raises:
+            UserError: A name is unknown, or the benchmark does not go with the corpus.
+            BenchmarkMissing: Neither tasks nor verdicts are available.
+        """
         load_plugins()
+        model_spec(model)  # an unknown model is reported before anything is read
         self.rules = BENCHMARKS.get_or_fail(benchmark)
-        self.model, self.benchmark, self.limit, self.shard = model, benchmark, limit, shard
+        self.model = model
+        self.benchmark = benchmark
         self.corpus = corpus or self.rules.corpus or corpora.DEFAULT
+        self.limit = limit
+        self.shard = shard
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
-        self.retrievers = columns_of(self.corpus)
-        if self.corpus != self.rules.corpus and {self.corpus, self.rules.corpus} & {
-            *corpora.OF_TASKS
-        }:
-            goes = ", ".join(f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus)
-            raise UserError(
-                f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}"
-            )
-        self.tasks_absent = ""
-        self.caches: dict[tuple[Path, str], GenerationCache] = {}  # runs of one plan share them
-        self.slots: int | None = None  # prompts decoded together, where the user names a number
+        self.retrievers = methods_of(self.corpus)
+        self._check_corpus()
+        self.caches: dict[tuple[Path, str], GenerationCache] = {}
+        self.slots: int | None = None
         self._contexts: dict[str, list[Context]] = {}
-        model_spec(model)  # an unknown model is told before anything is read
+        self.tasks_absent = ""
         self.tasks = self._load_tasks()
-        if limit and len(self.tasks) < limit:
-            self.limit = None  # a limit that takes all tasks is none
-        # Tasks of one prompt stay together, since they share a completion.
-        places = {
-            prompt: n for n, prompt in enumerate(dict.fromkeys(t.prompt for t in self.tasks), 1)
-        }
-        self.tasks = [t for t in self.tasks if places[t.prompt] % shard[1] == shard[0] % shard[1]]
+
+    def _check_corpus(self) -> None:
+        """Raise UserError where only one of benchmark and corpus goes with nothing but its own partner."""
+        own = self.rules.corpus
+        if self.corpus == own or not {self.corpus, own} & set(corpora.OF_TASKS):
+            return
+        pairs = [f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus]
+        raise UserError(
+            f"benchmark {self.benchmark} has no corpus {self.corpus}; "
+            f"these go together: {', '.join(pairs)}"
+        )
 
     def _load_tasks(self) -> list[Task]:
+        """Return the tasks of this shard; bare ids from the stored verdicts where tasks are not available."""
         try:
-            return load_benchmark(self.benchmark, self.limit)
-        except BenchmarkMissing as e:
-            if not (
-                self.results / "evaluations" / slug(self.model) / slug(self.benchmark)
-            ).is_dir():
+            tasks = load_benchmark(self.benchmark, self.limit)
+        except BenchmarkMissing as error:
+            folder = self.results / "evaluations" / slug(self.model) / slug(self.benchmark)
+            if not folder.is_dir():
                 raise
-            self.tasks_absent = str(e)
-        ids = by_task(self.file("evaluations", "None"), VERDICT)
-        return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
+            self.tasks_absent = str(error)
+            ids = list(by_task(self.file("evaluations", NO_RAG), VERDICT))
+            tasks = [Task(i, self.benchmark, "", "", "", "") for i in ids[: self.limit]]
+        if self.limit and len(tasks) < self.limit:
+            self.limit = None  # a limit that takes every task is none
+        # Tasks of one prompt share a completion, so they stay in one shard.
+        place: dict[str, int] = {}
+        for task in tasks:
+            place.setdefault(task.prompt, len(place) + 1)
+        part, parts = self.shard
+        return [task for task in tasks if place[task.prompt] % parts == part % parts]
 
-    @cached_property
-    def generator(self) -> Generator:
-        """The model with its cache, by whose keys completions are found."""
-        decoding = self.rules.decoding(model_spec(self.model).style)
-        if self.slots:
-            decoding = replace(decoding, slots=self.slots)
-        place = (
-            self.results / "generations" / slug(self.model),
-            self.rules.stored_with or self.benchmark,
-        )
-        if place not in self.caches:
-            self.caches[place] = GenerationCache(*place)
-        return Generator(self.model, decoding, self.caches[place], self.results)
-
-    def generator_of(self, column: str) -> Generator:
-        """The same model and cache, as a column draws from it."""
-        return self.generator.decoding_with(column_of(column).decoding)
-
-    def settings(self, column: str) -> str:
-        """Identifies how a column asks: model, revision, decoding, sample and wording."""
-        about = column_of(column)
-        return self.generator_of(column).key(about.wording, about.sample)
-
-    def offers(self, column: str) -> bool:
-        """Whether the corpus has the column, or that of which it is a variant."""
-        if column in self.retrievers or not (column in COLUMNS or DRAW.fullmatch(column)):
-            return column in self.retrievers
-        variant = column_of(column)
-        fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
-        # A benchmark with a corpus of its own has prompts of its own, too.
-        fits = fits and not ((variant.wording or variant.style) and self.rules.corpus)
-        fits = fits and not (variant.in_chat and self.generator.spec.style != "chat")
-        return bool(variant.of) and fits and self.offers(variant.of)
+    # Names
 
     @property
     def stem(self) -> str:
+        """What the names of this experiment's tables, figures and notebooks begin with."""
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
     def label(self) -> str:
         """What progress lines call it."""
-        return " | ".join([self.model, self.benchmark, self.corpus])
+        return f"{self.model} | {self.benchmark} | {self.corpus}"
 
     @property
     def heading(self) -> str:
-        return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
+        """A heading for a page."""
+        tasks = f"{self.rules.title} ({len(self.tasks)} tasks)"
+        return f"{self.model}, {tasks}, corpus {self.corpus}"
 
     @property
     def narrow_heading(self) -> str:
-        """Two lines for a figure of one text column."""
+        """A heading of two lines for a figure of one text column."""
         return f"{self.model}\n{self.rules.title}, corpus {self.corpus}"
+
+    # Files
+
+    def file(self, stage: str, method: str, suffix: str = "") -> Path:
+        """Return the path of a method's file.
+
+        Args:
+            stage: "contexts", "generations" or "evaluations".
+            method: A method, or the name of another file beside those of methods.
+            suffix: What the name ends with; "" for the stage's usual ending.
+
+        Returns:
+            The path, whether there is such a file or not.
+        """
+        source = context_method(method)
+        corpus = "none" if source == NO_RAG else slug(self.corpus)
+        # A benchmark that judges another one's solutions by other tests shares that one's contexts and
+        # completions. Whether a context passes the tests is its own matter.
+        judges = stage == "evaluations" or suffix == CONTEXT_VALIDITY
+        benchmark = self.benchmark if judges else self.rules.stored_with or self.benchmark
+        model = slug(self.model)
+        folder = self.results / stage
+        if stage != "contexts":
+            folder = folder / model / benchmark / corpus
+        elif self.rules.in_tokens:
+            folder = folder / benchmark / corpus / model
+        else:
+            folder = folder / benchmark / corpus
+        name = slug((source if stage == "contexts" else method).replace(", ", "."))
+        usual = ".jsonl" if stage == "generations" else ROWS  # the cache is appended to
+        return folder / (name + (suffix or usual))
+
+    def control_file(self, name: str) -> Path:
+        """Return the path of the verdicts of a control row."""
+        folder = self.results / "evaluations" / "controls" / self.benchmark
+        return folder / f"{name.replace(' ', '-')}{ROWS}"
+
+    # Methods
+
+    def offers(self, method: str) -> bool:
+        """Tell whether the corpus has a method, or the one that it varies.
+
+        Args:
+            method: Any name.
+        """
+        if method in self.retrievers or not is_method(method):
+            return method in self.retrievers
+        variant = parse_method(method)
+        if not variant.variant_of:
+            return False
+        if variant.make_retriever and corpora.kind_of(self.corpus) not in variant.corpus_kinds:
+            return False
+        # A benchmark with a corpus of its own has prompts of its own, too.
+        if (variant.prompt_variant or variant.style) and self.rules.corpus:
+            return False
+        if variant.in_chat and self.generator.spec.style != "chat":
+            return False
+        return self.offers(variant.variant_of)
+
+    def stored_columns(self) -> list[str]:
+        """Return the methods, variants and samples that have stored completions or verdicts."""
+        names = list(self.retrievers)
+        names += [method for method in variant_methods() if self.offers(method)]
+        found = []
+        for name in names:
+            # Equal prompts share the completions of another method.
+            files = (self.file("generations", name), self.file("evaluations", name))
+            if any(stored(file) for file in files):
+                found.append(name)
+        for name in self.retrievers:
+            found += self.draws(name)
+        return found
+
+    def draws(self, method: str, decoding: str = "") -> list[str]:
+        """Return the names of a method's stored samples, in order.
+
+        Args:
+            method: A method that is sampled.
+            decoding: Only samples of this decoding, such as "T0.8"; "" for all.
+        """
+        file = self.file("generations", method)
+        form = re.compile(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)\.jsonl(?:\.gz)?")
+        samplings = set()
+        for path in file.parent.glob(f"{file.stem}.t*"):
+            if parts := form.fullmatch(path.name.removeprefix(f"{file.stem}.")):
+                temperature, top_p, number = parts.groups()
+                samplings.add((float(temperature), float(top_p or TOP_P), int(number)))
+        names = [sampled_name(method, Sampling(*sampling)) for sampling in sorted(samplings)]
+        return [name for name in names if decoding in ("", *name.split(", "))]
+
+    # Contexts
 
     @cached_property
     def knowledge(self) -> Any:
-        """What the columns retrieve from."""
+        """What the methods retrieve from."""
         if self.rules.corpus:
             return self.rules.knowledge(self.generator)
         return knowledge_of(self.corpus)
 
-    def file(self, stage: str, column: str, suffix: str = "") -> Path:
-        of = contexts_of(column)
-        corpus = "none" if of == "None" else slug(self.corpus)
-        column = of if stage == "contexts" else column
-        own = ".jsonl" if stage == "generations" else ROWS  # of a cache, which is appended to
-        # A benchmark that judges another's solutions by other tests shares its contexts and completions, but
-        # whether a context passes the tests is a matter of its own.
-        shared = self.rules.stored_with if stage != "evaluations" and suffix != LEAKAGE else ""
-        place, model = (shared or self.benchmark, corpus), (slug(self.model),)
-        if stage != "contexts":
-            place = model + place
-        elif self.rules.in_tokens:
-            place += model
-        return self.results.joinpath(
-            stage, *place, slug(column.replace(", ", ".")) + (suffix or own)
-        )
+    def maker(self, method: str) -> RetrieverFactory:
+        """Return what makes the retriever of a method's contexts.
 
-    def control_file(self, name: str) -> Path:
-        return (
-            self.results
-            / "evaluations"
-            / "controls"
-            / self.benchmark
-            / f"{name.replace(' ', '-')}{ROWS}"
-        )
+        Args:
+            method: A method that the corpus offers.
+        """
+        name = context_method(method)
+        factory = self.retrievers.get(name) or parse_method(name).make_retriever
+        assert factory is not None, f"{name} does not retrieve"
+        return factory
 
-    def stored_columns(self) -> list[str]:
-        """The columns with their variants and draws, those whose completions or verdicts are stored."""
-        named = [c for c in variants() if self.offers(c)]
-        stages = (
-            "generations",
-            "evaluations",
-        )  # equal prompts may share the completions of another column
-        have = [
-            c for c in [*self.retrievers, *named] if any(stored(self.file(s, c)) for s in stages)
-        ]
-        return [*have, *(draw for c in self.retrievers for draw in self.draws(c))]
+    def contexts(self, method: str) -> list[Context]:
+        """Read a method's stored contexts.
 
-    def draws(self, column: str, decoding: str = "") -> list[str]:
-        """The columns of a column's stored draws, in order; of one `decoding` such as T0.8, or all."""
-        file = self.file("generations", column)
-        rest = (p.name.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
-        form = re.compile(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)\.jsonl(?:\.gz)?")
-        parts = filter(None, map(form.fullmatch, rest))
-        numbers = sorted({(float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts})
-        names = [draw_name(column, *n) for n in numbers]
-        return [n for n in names if decoding in ("", *n.split(", "))]
+        Args:
+            method: A method that the corpus offers.
 
-    # Contexts
+        Returns:
+            Contexts in the order of the tasks; none for a task without one.
 
-    def maker(self, column: str) -> Make:
-        """What makes the retriever of a column's contexts."""
-        name = contexts_of(column)
-        return self.retrievers.get(name) or column_of(name).retriever
+        Raises:
+            UserError: The corpus does not offer the method.
+        """
+        if not self.offers(method):
+            raise unknown("column", method, self.retrievers, f"for corpus {self.corpus}")
+        name = context_method(method)
+        if name not in self._contexts:
+            of_task = self.stored_contexts(name)
+            self._contexts[name] = [of_task[t.id] for t in self.tasks if t.id in of_task]
+        return self._contexts[name]
 
-    def contexts(self, column: str) -> list[Context]:
-        """The column's stored contexts in the order of the tasks. UserError for an unknown column."""
-        if not self.offers(column):
-            raise unknown("column", column, self.retrievers, f"for corpus {self.corpus}")
-        column = contexts_of(column)
-        if column not in self._contexts:
-            stored = self.stored_contexts(column)
-            self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
-        return self._contexts[column]
+    def stored_contexts(self, method: str) -> dict[str, Context]:
+        """Read the contexts of all tasks of the benchmark.
 
-    def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a user's corpus once that or BM25's tokenizer has changed."""
-        rows = by_task(self.file("contexts", column), CONTEXT)
-        if rows and contexts_of(column) != "None" and corpora.own(self.corpus):
-            about = read_provenance(self.file("contexts", column, ".meta.json"))
-            with suppress(UserError):  # the corpus is gone
-                if corpora.corpus_digest(self.knowledge.documents) != about.get("corpus_digest"):
-                    return {}
-            by_words = contexts_of(column).endswith("BM25")
-            if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(
-                self.corpus
-            ):
-                return {}
-        if rows and contexts_of(column) == ENHANCED and self._docstrings_have_changed():
+        Contexts of a user-supplied corpus are left out once the corpus, or the tokenizer of its BM25, has
+        changed; contexts of enhanced functions once their docstrings have changed.
+
+        Args:
+            method: A method that the corpus offers.
+
+        Returns:
+            Context by task id.
+        """
+        rows = by_task(self.file("contexts", method), CONTEXT)
+        if not rows or self._are_outdated(context_method(method)):
             return {}
+        contexts = {}
+        for task_id, row in rows.items():
+            fields = {name: row[name] for name in Context.__slots__ if name in row}
+            contexts[task_id] = Context(**fields)
+        return contexts
+
+    def _are_outdated(self, method: str) -> bool:
+        """Whether stored contexts were retrieved from something else than what is there now."""
+        about = read_provenance(self.file("contexts", method, ".meta.json"))
+        if method == ENHANCED:
+            with suppress(UserError):  # stored contexts remain readable without the docstrings
+                now = stored_docstrings(corpora.retrieval(self.corpus)[0]).sha256
+                docstrings = about.get("docstrings")
+                if not isinstance(docstrings, dict) or docstrings.get("sha256") != now:
+                    return True
+        if method == NO_RAG or not corpora.own(self.corpus):
+            return False
+        with suppress(UserError):  # stored contexts remain readable without the corpus
+            if corpora.corpus_digest(self.knowledge.documents) != about.get("corpus_digest"):
+                return True
+        tokenizer = about.get("tokenizer", corpora.ASCII)
+        return method.endswith("BM25") and tokenizer != corpora.tokenizer_of(self.corpus)
+
+    def leakage(self, method: str) -> dict[str, Leak]:
+        """Read what a method's contexts are as solutions of their tasks.
+
+        Args:
+            method: A method. For NoRAG this is the control: the reference solution under another name.
+
+        Returns:
+            Result by task id, for the contexts as they are now.
+        """
+        rows = by_task(self.file("contexts", method, CONTEXT_VALIDITY), LEAK)
+        if not self.tasks_absent:
+            tasks = {task.id: task for task in self.tasks}
+            current = {}
+            for context in self.contexts(method):
+                row = rows.get(context.task_id)
+                mark = self.verdict_mark(tasks[context.task_id], context.sha256)
+                if row is not None and row["sha256"] == mark:
+                    current[context.task_id] = row
+            rows = current
         return {
-            i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()
+            task_id: Leak(**{name: row[name] for name in Leak.__slots__})
+            for task_id, row in rows.items()
         }
 
-    def _docstrings_have_changed(self) -> bool:
-        """Whether the enhancer has written docstrings since it was retrieved from them."""
-        about = read_provenance(self.file("contexts", ENHANCED, ".meta.json")).get("docstrings")
-        with suppress(UserError):  # what was retrieved remains readable without them
-            now = stored_docstrings(corpora.retrieval(self.corpus)[0]).sha256
-            return not isinstance(about, dict) or about.get("sha256") != now
-        return False
+    def unpublished(self, method: str, context: Context) -> bool:
+        """Tell whether the authors published no context for a task, so that it is not measured.
 
-    def leakage(self, column: str) -> dict[str, Leak]:
-        """task id -> what its context is as the solution; of None the control, the reference renamed."""
-        rows = by_task(self.file("contexts", column, LEAKAGE), LEAK)
-        if not self.tasks_absent:
-            tasks = {t.id: t for t in self.tasks}
-            marks = {
-                c.task_id: self.verdict_mark(tasks[c.task_id], c.sha256)
-                for c in self.contexts(column)
-            }
-            rows = {i: row for i, row in rows.items() if row["sha256"] == marks.get(i)}
-        return {i: Leak(**{k: row[k] for k in Leak.__slots__}) for i, row in rows.items()}
-
-    def unpublished(self, column: str, context: Context) -> bool:
-        """Whether the authors published no context for the task, so that its prompt would be None's."""
+        Args:
+            method: A method.
+            context: Its context for the task.
+        """
         absent = self.corpus == corpora.PUBLISHED and context.sha256 == NOTHING
-        return absent and contexts_of(column) != "None"
+        return absent and context_method(method) != NO_RAG
 
     # Completions
 
-    def request(self, task: Task, context: Context, column: str) -> Request:
-        """Format(q, C(q)), Equation 10, before the model's own chat template, in the column's wording."""
-        about = column_of(column)
+    @cached_property
+    def generator(self) -> Generator:
+        """The model with its cache. Completions are found by the generator's keys."""
+        decoding = self.rules.decoding(model_spec(self.model).style)
+        if self.slots:
+            decoding = replace(decoding, slots=self.slots)
+        place = self.results / "generations" / slug(self.model)
+        own = self.rules.stored_with or self.benchmark
+        if (place, own) not in self.caches:
+            self.caches[place, own] = GenerationCache(place, own)
+        return Generator(self.model, decoding, self.caches[place, own], self.results)
+
+    def generator_of(self, method: str) -> Generator:
+        """Return the same model and cache with the decoding of a method.
+
+        Args:
+            method: A method.
+        """
+        return self.generator.decoding_with(parse_method(method).decoding)
+
+    def settings(self, method: str) -> str:
+        """Return a digest of how a method prompts: model, revision, decoding, sample and prompt variant.
+
+        Args:
+            method: A method.
+        """
+        about = parse_method(method)
+        return self.generator_of(method).key(about.prompt_variant, about.sampling.number)
+
+    def request(self, task: Task, context: Context, method: str) -> Request:
+        """Build the prompt of a task: Format(q, C(q)) of Equation 10, before the model's chat template.
+
+        Args:
+            task: The task.
+            context: Its context.
+            method: The method, which decides the wording.
+
+        Returns:
+            The prompt, and how it is sent.
+        """
+        about = parse_method(method)
         style = about.style or self.generator.spec.style
-        variant = f"{style}, {about.wording}" if about.wording else style
+        variant = f"{style}, {about.prompt_variant}" if about.prompt_variant else style
         text = self.rules.prompt(task, context.text or "", variant, self.generator.measure)
         return Request(
             task.id,
             text,
             task.entry_point,
-            about.sample,
+            about.sampling.number,
             as_it_is=bool(about.style) and not about.in_chat,
             whole_answer=bool(about.style),
         )
 
-    def completions(self, column: str) -> dict[str, Generation]:
-        """task id -> completion; a task without one is absent. Damaged if their file cannot be read."""
-        self.generator.cache.require(self.file("generations", column))
-        contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
-        tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
-        generator, settings = self.generator_of(column), self.settings(column)
-        if (
-            self.rules.in_tokens
-        ):  # reading cannot make these prompts; some answers are an earlier round's
-            known, own = self.generator.cache.by_prompt(), contexts_of(column)
-            how = {
-                c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}
-            }
-            keys = {c.task_id: (c.prompt_sha256, how[c.column]) for c in contexts}
-            found = {i: known.get(key) or known.get((key[0], None)) for i, key in keys.items()}
-            return {i: answer for i, answer in found.items() if answer is not None}
-        hidden = self.tasks_absent or any(c.text is None for c in contexts)
-        by_context = self._by_context(settings) if hidden else {}
-        solutions = self.solutions(column) if self.tasks_absent else {}
-        completions = {}
-        for c in contexts:
-            if c.task_id in tasks and c.text is not None:
-                request = self.request(tasks[c.task_id], c, column)
+    def completions(self, method: str) -> dict[str, Generation]:
+        """Read the stored completions of a method.
+
+        Args:
+            method: A method that the corpus offers.
+
+        Returns:
+            Completion by task id; a task without one is left out.
+
+        Raises:
+            Damaged: The file of completions cannot be read.
+        """
+        self.generator.cache.require(self.file("generations", method))
+        contexts = [c for c in self.contexts(method) if not self.unpublished(method, c)]
+        if self.rules.in_tokens:
+            found = self._completions_by_prompt_digest(method, contexts)
+        elif self.tasks_absent or any(c.text is None for c in contexts):
+            found = self._completions_by_context_digest(method, contexts)
+        else:
+            found = self._completions_by_prompt(method, contexts)
+        return {task_id: answer for task_id, answer in found.items() if answer is not None}
+
+    def _completions_by_prompt(
+        self, method: str, contexts: list[Context]
+    ) -> dict[str, Generation | None]:
+        """Find completions by the prompts that the contexts give."""
+        generator = self.generator_of(method)
+        tasks = {task.id: task for task in self.tasks}
+        found = {}
+        for context in contexts:
+            request = self.request(tasks[context.task_id], context, method)
+            found[context.task_id] = generator.stored(request.text, request.sample)
+        return found
+
+    def _completions_by_prompt_digest(
+        self, method: str, contexts: list[Context]
+    ) -> dict[str, Generation | None]:
+        """Find completions of prompts that only the model's tokenizer could build again.
+
+        A context that was taken from an earlier round has the answer of that round.
+        """
+        known = self.generator.cache.by_prompt()
+        found = {}
+        for context in contexts:
+            own = context.column == context_method(method)
+            settings = self.settings(method if own else context.column)
+            answer = known.get((context.prompt_sha256, settings))
+            found[context.task_id] = answer or known.get((context.prompt_sha256, None))
+        return found
+
+    def _completions_by_context_digest(
+        self, method: str, contexts: list[Context]
+    ) -> dict[str, Generation | None]:
+        """Find completions where the tasks, or the texts of contexts, are not available."""
+        answers = self._answers_by_context(self.settings(method))
+        tasks = {} if self.tasks_absent else {task.id: task for task in self.tasks}
+        generator = self.generator_of(method)
+        solutions = self.solutions(method) if self.tasks_absent else {}
+        found: dict[str, Generation | None] = {}
+        for context in contexts:
+            task_id = context.task_id
+            if task_id in tasks and context.text is not None:
+                request = self.request(tasks[task_id], context, method)
                 answer = generator.stored(request.text, request.sample)
             else:
-                answer = by_context.get((c.task_id, c.sha256))
-            if answer is None and c.task_id in solutions:
-                same = [g for (_, sha256), g in by_context.items() if sha256 == c.sha256]
-                answer = _of_solution(solutions[c.task_id], same, self.rules.starts_program)
-            completions[c.task_id] = answer
-        return {i: answer for i, answer in completions.items() if answer is not None}
+                answer = answers.get((task_id, context.sha256))
+            if answer is None and task_id in solutions:
+                same = [g for (_, sha256), g in answers.items() if sha256 == context.sha256]
+                answer = _answer_of_solution(solutions[task_id], same, self.rules.starts_program)
+            found[task_id] = answer
+        return found
 
-    def _by_context(self, settings: str) -> dict[tuple[str, str], Generation]:
-        """Completions by task and digest of the context, for contexts whose text is not stored.
+    def _answers_by_context(self, settings: str) -> dict[tuple[str, str], Generation]:
+        """Completions with these settings by task id and digest of the context.
 
-        Benchmarks share task ids but not prompts; tasks of one prompt share a completion.
+        Benchmarks share task ids but not prompts. Tasks of one prompt share a completion.
         """
         cache = self.generator.cache
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
-        rows = [g for key, g in cache.rows.items() if cache.folders[key] in folders]
-        same = [g for g in rows if g.meta.get("settings") == settings]
-        of_tasks = ((i, g) for g in same for i in self._twins.get(g.task_id, (g.task_id,)))
-        return {(i, g.meta.get("context_sha256", "")): g for i, g in of_tasks}
+        found = {}
+        for key, generation in cache.rows.items():
+            if cache.folders[key] not in folders or generation.meta.get("settings") != settings:
+                continue
+            context = generation.meta.get("context_sha256", "")
+            for task_id in self._tasks_of_same_prompt.get(generation.task_id, [generation.task_id]):
+                found[task_id, context] = generation
+        return found
 
     @cached_property
-    def _twins(self) -> dict[str, list[str]]:
-        """task id -> the tasks of its prompt, itself among them."""
-        by_prompt = dict[str, list[str]]()
-        for t in [] if self.tasks_absent else load_benchmark(self.benchmark):
-            by_prompt.setdefault(t.prompt, []).append(t.id)
-        return {i: ids for ids in by_prompt.values() for i in ids}
+    def _tasks_of_same_prompt(self) -> dict[str, list[str]]:
+        """Ids of the tasks that share a task's prompt, itself among them, by task id."""
+        by_prompt: dict[str, list[str]] = {}
+        for task in [] if self.tasks_absent else load_benchmark(self.benchmark):
+            by_prompt.setdefault(task.prompt, []).append(task.id)
+        return {task_id: ids for ids in by_prompt.values() for task_id in ids}
 
-    def solutions(self, column: str) -> dict[str, str]:
-        """task id -> solution extracted from the completion."""
+    # Solutions and verdicts
+
+    def solutions(self, method: str) -> dict[str, str]:
+        """Extract the solutions from a method's completions.
+
+        Args:
+            method: A method that the corpus offers.
+
+        Returns:
+            Solution by task id; as stored where the tasks are not available.
+        """
         if self.tasks_absent:
-            rows = self._verdict_rows(column)
+            rows = self._verdict_rows(method)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
-        tasks = {t.id: t for t in self.tasks}
-        return {
-            task_id: self.rules.solution(tasks[task_id], self._answer(completion.raw))
-            for task_id, completion in self.completions(column).items()
-        }
+        tasks = {task.id: task for task in self.tasks}
+        solutions = {}
+        for task_id, completion in self.completions(method).items():
+            text = self._without_reasoning(completion.raw)
+            solutions[task_id] = self.rules.solution(tasks[task_id], text)
+        return solutions
 
-    def _answer(self, raw: str) -> str:
-        """The model's text without its reasoning; for a model that only continues, up to the body's end."""
+    def authors_solutions(self, method: str) -> dict[str, str]:
+        """Extract the solutions of a method by the authors' rule.
+
+        Args:
+            method: A method whose answers are kept whole (`Method.style`).
+
+        Returns:
+            Solution by task id; empty where the tasks are not available.
+        """
+        if self.tasks_absent:
+            return {}
+        completions = self.completions(method)
+        return {task_id: extract_as_authors(g.raw) for task_id, g in completions.items()}
+
+    def _without_reasoning(self, raw: str) -> str:
+        """The text that holds the solution; of a base model's text, what continues the prompt."""
         if len(raw) > limits.MAX_ANSWER_BYTES:
             # Parsing a text takes many times its size in memory, and no solution is that long.
             return ""
@@ -413,276 +592,345 @@ class Results:
         text = answer(raw, spec.reasoning_tags)
         return continued(text) if spec.style == "plain" else text
 
-    # Verdicts
-
-    def authors_solutions(self, column: str) -> dict[str, str]:
-        """Extract the solutions of a method by the authors' rule.
+    def outcomes(self, method: str, authors_extraction: bool = False) -> dict[str, Outcome]:
+        """Read the verdicts on a method's solutions.
 
         Args:
-            column: A method whose answers are kept whole (`Column.style`).
-
-        Returns:
-            Solution by task id; none where the tasks are not available.
-        """
-        if self.tasks_absent:
-            return {}
-        return {i: extract_as_authors(g.raw) for i, g in self.completions(column).items()}
-
-    def outcomes(self, column: str, authors_extraction: bool = False) -> dict[str, Outcome]:
-        """Read the verdicts on a method's answers.
-
-        Args:
-            column: A method.
+            method: A method.
             authors_extraction: Whether the solutions are those of the authors' extraction.
 
         Returns:
             Outcome by task id; a task without a stored verdict is not measured.
         """
         if authors_extraction:
-            file = self.file("evaluations", column, AUTHORS_EXTRACTION)
-            rows = self.current_verdicts(file, self.authors_solutions(column))
+            file = self.file("evaluations", method, AUTHORS_EXTRACTION)
+            rows = self.current_verdicts(file, self.authors_solutions(method))
         else:
-            rows = self._verdict_rows(column)
+            rows = self._verdict_rows(method)
         absent = Outcome("not_measured", detail="no stored verdict")
         return {t.id: Outcome.of(rows[t.id]) if t.id in rows else absent for t in self.tasks}
 
-    def measures(self, column: str) -> pd.DataFrame:
-        """[task, measure]: how far the judged solutions are the references'; no rows where there are none."""
-        rows, about = self._verdict_rows(column), {*VERDICT, *Outcome.__slots__}
-        judged = {t.id: rows[t.id] for t in self.tasks if t.id in rows}
-        values = {
-            i: {k: v for k, v in row.items() if k not in about and isinstance(v, NUMBER)}
-            for i, row in judged.items()
-        }
+    def measures(self, method: str) -> pd.DataFrame:
+        """Read how similar the judged solutions are to the references.
+
+        Args:
+            method: A method.
+
+        Returns:
+            Values [task, measure]; no rows where the benchmark has no such measures.
+        """
+        rows = self._verdict_rows(method)
+        other_fields = {*VERDICT, *Outcome.__slots__}
+        values = {}
+        for task in self.tasks:
+            row = rows.get(task.id)
+            if row is not None:
+                values[task.id] = {
+                    name: value
+                    for name, value in row.items()
+                    if name not in other_fields and isinstance(value, NUMBER)
+                }
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
-    def _verdict_rows(self, column: str) -> dict[str, dict[str, Any]]:
-        solutions = {} if self.tasks_absent else self.solutions(column)
-        return self.current_verdicts(self.file("evaluations", column), solutions)
+    def _verdict_rows(self, method: str) -> dict[str, dict[str, Any]]:
+        solutions = {} if self.tasks_absent else self.solutions(method)
+        return self.current_verdicts(self.file("evaluations", method), solutions)
 
     def current_verdicts(self, path: Path, solutions: dict[str, str]) -> dict[str, dict[str, Any]]:
-        """The stored rows on these very solutions, tests, protocol and packages; all without tasks."""
+        """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
+
+        Args:
+            path: A file of verdicts.
+            solutions: Solution by task id.
+
+        Returns:
+            Row by task id; all rows of the file where the tasks are not available.
+        """
         rows = by_task(path, VERDICT)
         if self.tasks_absent:
             return rows
-        known = [(t, rows[t.id]) for t in self.tasks if t.id in solutions and t.id in rows]
-        return {
-            t.id: row for t, row in known if row["sha256"] == self.verdict_mark(t, solutions[t.id])
-        }
+        current = {}
+        for task in self.tasks:
+            if task.id in solutions and task.id in rows:
+                mark = self.verdict_mark(task, solutions[task.id])
+                if rows[task.id]["sha256"] == mark:
+                    current[task.id] = rows[task.id]
+        return current
 
     def verdict_mark(self, task: Task, solution: str) -> str:
-        """Identifies what a verdict is on."""
-        return digest(
-            self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages
-        )
-
-    def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
-        """Boolean [task, column]: True passed, False failed, <NA> not measured; Reranked and Ideal last.
-
-        A column with verdicts on fewer than LEAST of the tasks counts as not measured.
-        """
-        offered = [*self.retrievers, *(SELECTED if self.rules.selects else ())]
-        wanted = columns or offered
-        selects = {*SELECTED, AS_PRINTED} if self.rules.selects else set()
-        candidates = self.candidates if selects & set(wanted) else []
-        others = [c for c in wanted if c not in (*offered, AS_PRINTED)]
-        needed = [c for c in self.retrievers if c in wanted or c in candidates] + others
-        frame = _without_sparse(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
-        if candidates:
-            frame["Reranked"] = self._verdicts_of_chosen(frame[candidates], "chosen")
-            frame[AS_PRINTED] = self._verdicts_of_chosen(frame[candidates], "chosen_as_printed")
-            frame["Ideal"] = ideal(frame[candidates])
-        shown = [c for c in (*offered, AS_PRINTED) if c in wanted and c in frame]
-        return _without_sparse(frame[shown + others])
-
-    def _verdicts_of_chosen(self, candidates: pd.DataFrame, rule: str) -> pd.Series:
-        """The verdicts of what a rule chose; not measured while a candidate is missing, as for the ideal.
+        """Return a digest of what a verdict is on.
 
         Args:
-            candidates: Verdicts [task, method] of what was chosen from.
-            rule: The field of a stored selection that names the chosen method.
+            task: The task.
+            solution: A solution of it.
+        """
+        packages = self.rules.limits(task).packages
+        return digest(self.rules.mark(task, solution), self.protocol, packages)
+
+    def verdicts(self, methods: list[str] | None = None) -> pd.DataFrame:
+        """Return whether each method solves each task.
+
+        Args:
+            methods: Methods; None for the corpus' default methods, the selecting ones last.
 
         Returns:
-            One verdict per task.
+            Boolean [task, method]: True passed, False failed, <NA> not measured. A method with verdicts on
+            fewer than LEAST of the tasks is not measured at all.
         """
-        known = candidates.dropna()
-        chosen = {i: row.get(rule, "") for i, row in self.selections().items() if i in known.index}
-        values = {i: known.at[i, column] for i, column in chosen.items() if column in known}
-        return pd.Series(values, dtype="boolean").reindex(candidates.index)
+        offered = list(self.retrievers)
+        if self.rules.selects:
+            offered += SELECTING
+        wanted = methods or offered
+        selecting = {*SELECTING, AS_PRINTED} if self.rules.selects else set()
+        candidates = self.candidates if selecting & set(wanted) else []
+        others = [m for m in wanted if m not in (*offered, AS_PRINTED)]
+        needed = [m for m in self.retrievers if m in wanted or m in candidates] + others
+        series = {method: verdict_series(self.outcomes(method)) for method in needed}
+        frame = _without_sparse(pd.DataFrame(series))
+        if candidates:
+            frame[RERANKED] = self._verdicts_of_chosen(frame[candidates], "chosen")
+            frame[AS_PRINTED] = self._verdicts_of_chosen(frame[candidates], "chosen_as_printed")
+            frame[IDEAL] = ideal(frame[candidates])
+        shown = [m for m in (*offered, AS_PRINTED) if m in wanted and m in frame]
+        return _without_sparse(frame[shown + others])
+
+    # Selection among the solutions of several methods
 
     @property
     def candidates(self) -> list[str]:
-        """What Reranked and Ideal choose from: the columns offered at the first choice, else all.
+        """The methods among whose solutions Reranked and Ideal select.
 
-        So a column that is added later changes no stored result.
+        These are the methods that were offered at the first selection, so that a method that is added later
+        changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
-        stored = (
-            read_json(path, {"columns": list})["columns"]
-            if is_there(path)
-            else list(self.retrievers)
-        )
-        return [c for c in stored if isinstance(c, str) and c in self.retrievers]
+        if not is_there(path):
+            return list(self.retrievers)
+        names = read_json(path, {"columns": list})["columns"]
+        return [name for name in names if isinstance(name, str) and name in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:
-        """task id -> what the reranker saw and chose (Section 3.3), for the solutions as they are."""
-        rows = by_task(self.file("evaluations", "reranked"), CHOICE)
+        """Read what the reranker saw and chose (Section 3.3), for the solutions as they are now.
+
+        Returns:
+            Row by task id: `chosen` and `chosen_as_printed` name methods, `candidates` has the scores.
+        """
+        rows = by_task(self.file("evaluations", "reranked"), SELECTION)
         if self.tasks_absent:
             return rows
         marks = self.selection_marks(self.candidates)
-        return {
-            i: rows[i] for i, (*_, mark) in marks.items() if rows.get(i, {}).get("sha256") == mark
-        }
+        return {i: rows[i] for i, mark in marks.items() if rows.get(i, {}).get("sha256") == mark}
 
-    def selection_marks(self, candidates: list[str]) -> dict[str, tuple[Task, dict[str, str], str]]:
-        """task id -> (task, column -> solution, mark), for tasks with a solution in any column.
+    @cached_property
+    def _queries(self) -> dict[str, str]:
+        """What the solutions of a task are compared with, by task id."""
+        return {task.id: self.rules.reranking_query(task) for task in self.tasks}
 
-        The mark identifies a choice among these candidates.
+    def selection_marks(self, candidates: list[str]) -> dict[str, str]:
+        """Return digests of what each selection is made from: query, candidates and solutions.
+
+        Args:
+            candidates: The methods that may be chosen.
+
+        Returns:
+            Digest by task id, for tasks with a solution by any method.
         """
-        solutions = {c: self.solutions(c) for c in self.retrievers}
+        solutions = {method: self.solutions(method) for method in self.retrievers}
         marks = {}
         for task in self.tasks:
-            if of_task := {c: s[task.id] for c, s in solutions.items() if task.id in s}:
-                programs = [
-                    (self.rules.program(task, s), self.rules.untested(task, s))
-                    for s in of_task.values()
-                ]
-                without_tests = [untested for program, untested in programs if untested != program]
-                scored_only = [c for c in of_task if c not in candidates]
-                named = [part for item in of_task.items() for part in item]
-                mark = digest(RERANKING, task.prompt, *named, *without_tests, *scored_only)
-                marks[task.id] = (task, of_task, mark)
+            parts = [SELECTION_RULE, self._queries[task.id]]
+            scored_only = []
+            for method, of_task in solutions.items():
+                if task.id in of_task:
+                    parts += [method, of_task[task.id]]
+                    if method not in candidates:
+                        scored_only.append(method)
+            if len(parts) > 2:
+                marks[task.id] = digest(*parts, "only scored", *scored_only)
         return marks
 
-    def records(self, column: str) -> pd.DataFrame:
-        """Boolean [task, STAGES]: whether a task reaches each; <NA>: not the column's stage, or not measured.
+    def _verdicts_of_chosen(self, candidates: pd.DataFrame, rule: str) -> pd.Series:
+        """Return the verdicts on the chosen solutions.
 
-        `ran`: the program without its tests runs through. What passed has reached all from completion on.
+        Args:
+            candidates: Verdicts [task, method] of the candidates.
+            rule: The field of a selection that names the chosen method.
+
+        Returns:
+            One verdict per task; not measured while a candidate is missing, as for the ideal reranker.
         """
-        selections, completions = self.selections(), self.completions(column)
-        solutions = self.solutions(column)
-        contexts = {c.task_id: c for c in self.contexts(column)}
-        records = {}
-        for i, outcome in self.outcomes(column).items():
-            context, answer = contexts.get(i), completions.get(i)
-            scored = selections.get(i, {}).get("candidates", {}).get(column, {})
-            ran = [scored.get(name, False) for name in ("parses", "runs")]
-            way = [answer is not None, bool(solutions.get(i, "").strip()), *ran]
-            retrieved = context is not None and context.sha256 != NOTHING
-            # A completion may have been made with another context than the one that stands here now.
-            asked = retrieved and (
-                not answer or answer.meta.get("context_sha256") == context.sha256
-            )
-            places = (pd.NA, pd.NA) if contexts_of(column) == "None" else (retrieved, asked)
-            passed = passes(outcome)
-            records[i] = [*places, *([True] * 4 if passed is True else way), passed]
-        return pd.DataFrame.from_dict(records, orient="index", columns=STAGES).astype("boolean")
+        known = candidates.dropna()
+        values = {}
+        for task_id, row in self.selections().items():
+            method = row.get(rule, "")
+            if task_id in known.index and method in known:
+                values[task_id] = known.at[task_id, method]
+        return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
-    def own_assertions(self, column: str) -> frozenset[str]:
-        """Tasks whose solution is ended by an assertion of its own before any test; it counts as failed."""
-        records, outcomes = self.records(column), self.outcomes(column)
-        ended = records.index[records["parsed"] & ~records["ran"] & ~records["passed"].fillna(True)]
-        return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
+    # Summaries
+
+    def records(self, method: str) -> pd.DataFrame:
+        """Return which stages each task reaches.
+
+        Args:
+            method: A method.
+
+        Returns:
+            Boolean [task, STAGES]; <NA> where the method has no such stage or it was not measured. "ran":
+            the program without its tests runs through. A task that passes has reached every stage from the
+            completion on.
+        """
+        selections = self.selections()
+        completions = self.completions(method)
+        solutions = self.solutions(method)
+        contexts = {context.task_id: context for context in self.contexts(method)}
+        without_context = context_method(method) == NO_RAG
+        records = {}
+        for task_id, outcome in self.outcomes(method).items():
+            completion = completions.get(task_id)
+            if without_context:
+                found: list[Any] = [pd.NA, pd.NA]
+            else:
+                context = contexts.get(task_id)
+                retrieved = context is not None and context.sha256 != NOTHING
+                # The completion may have been made with another context than the one stored now.
+                in_prompt = retrieved and (
+                    completion is None or completion.meta.get("context_sha256") == context.sha256  # type: ignore[union-attr]
+                )
+                found = [retrieved, in_prompt]
+            passed = passes(outcome)
+            if passed is True:
+                reached: list[Any] = [True] * 4
+            else:
+                scored = selections.get(task_id, {}).get("candidates", {}).get(method, {})
+                extracted = bool(solutions.get(task_id, "").strip())
+                reached = [completion is not None, extracted]
+                reached += [scored.get("parses", False), scored.get("runs", False)]
+            records[task_id] = [*found, *reached, passed]
+        frame = pd.DataFrame.from_dict(records, orient="index", columns=list(STAGES))
+        return frame.astype("boolean")
+
+    def own_assertions(self, method: str) -> frozenset[str]:
+        """Return the tasks whose solution fails an assertion of its own before any test.
+
+        Args:
+            method: A method.
+
+        Returns:
+            Task ids. Such a task counts as failed.
+        """
+        records = self.records(method)
+        outcomes = self.outcomes(method)
+        stopped = records["parsed"] & ~records["ran"] & ~records["passed"].fillna(True)
+        ids = records.index[stopped]
+        return frozenset(i for i in ids if outcomes[i].error == "AssertionError")
 
     def controls(self) -> dict[str, pd.Series]:
-        """Verdicts of the control rows, through the same execution as a model's text."""
+        """Read the verdicts on the control rows, which go through the same execution as a model's text.
+
+        Returns:
+            Boolean verdicts by name of the control.
+        """
         series = {}
         for name in self.rules.controls:
             solutions = {} if self.tasks_absent else self.control_solutions(name)
             rows = self.current_verdicts(self.control_file(name), solutions)
-            series[name] = verdict_series(
-                {t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows}
-            )
+            outcomes = {t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows}
+            series[name] = verdict_series(outcomes)
         return series
 
     def control_solutions(self, name: str) -> dict[str, str]:
-        return {t.id: self.rules.control(t, name) for t in self.tasks}
+        """Return the solutions of a control row by task id.
+
+        Args:
+            name: A control of the benchmark.
+        """
+        return {task.id: self.rules.control(task, name) for task in self.tasks}
 
     def provenance(self) -> dict[str, Any]:
-        """What the results were made from; versions and commit are those of the run that retrieved."""
-        metas = {c: self.file("contexts", c, ".meta.json") for c in self.retrievers}
-        retrieved = {c: about for c, path in metas.items() if (about := read_provenance(path))}
+        """Return what the results were made from.
+
+        Returns:
+            Fields for the last section of a page. Versions and commit are those of the retrieval.
+        """
+        retrieved = {}
+        for method in self.retrievers:
+            about = read_provenance(self.file("contexts", method, ".meta.json"))
+            if about:
+                retrieved[method] = about
+        decoding = dict(self.generator.decoding.parameters)
+        decoding.pop("style", None)
+        packages = {self.rules.limits(task).packages for task in self.tasks}
+        digests = {
+            about["corpus_digest"] for about in retrieved.values() if "corpus_digest" in about
+        }
         return {
             "model": self.model,
             "revision": self.generator.revision,
-            "decoding": {
-                k: v for k, v in self.generator.decoding.parameters.items() if k != "style"
-            },
+            "decoding": decoding,
             "benchmark": self.benchmark,
-            "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
+            "benchmark_digest": retrieved.get(NO_RAG, {}).get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
-            "packages": ", ".join(sorted({self.rules.limits(t).packages for t in self.tasks})),
+            "packages": ", ".join(sorted(packages)),
             "corpus": self.corpus,
-            "corpus_digest": sorted(
-                {m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}
-            ),
-            "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
+            "corpus_digest": sorted(digests),
+            "retrieved_with": [about.get("versions") for about in retrieved.values()][-1:],
         }
 
 
-def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
-    """Read the rows of a file by their tasks.
-
-    Args:
-        path: A JSONL file with a row for each task.
-        fields: The fields that a row must have beside its `task_id`, with what they must be.
-
-    Returns:
-        Task id -> row; nothing if there is no file.
-
-    Raises:
-        Damaged: A row is not such an object, or the file cannot be read.
-    """
-    if not is_there(path):
-        return {}
-    typed = fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
-    return {row["task_id"]: row for row in read_rows(path, {"task_id": str} | typed, OTHERS)}
+# Part of the digest of a stored selection: the rule by which it was made.
+SELECTION_RULE = "authors' code, query without hints"
 
 
-def read_provenance(meta: Path) -> dict[str, Any]:
-    """What contexts were made from; {} if that is not recorded.
-
-    Args:
-        meta: The file beside the contexts.
-
-    Raises:
-        Damaged: The file cannot be read, or holds something else.
-    """
-    return read_json(meta, (), PROVENANCE) if is_there(meta) else {}
-
-
-def _of_solution(
+def _answer_of_solution(
     solution: str, answers: list[Generation], starts_program: bool
 ) -> Generation | None:
-    """The answer that gave a solution, of a task that shares its prompt; None where several fit."""
+    """Find the answer that gave a solution, of a task that shares its prompt; None if several fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
-    fitting = {
-        g.key: g
-        for g in answers
-        if any(extract(g.raw, name, starts_program) == solution for name in names)
-    }
+    fitting = {}
+    for generation in answers:
+        if any(extract(generation.raw, name, starts_program) == solution for name in names):
+            fitting[generation.key] = generation
     return next(iter(fitting.values())) if len(fitting) == 1 else None
 
 
 def passes(outcome: Outcome) -> Any:
-    """True, False, or <NA> where it is not measured."""
+    """Return True or False, or <NA> for an outcome that was not measured.
+
+    Args:
+        outcome: A verdict.
+    """
     return pd.NA if outcome.status == "not_measured" else outcome.status == "passed"
 
 
 def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
-    """Boolean per task: True passed, False failed, <NA> not measured."""
-    return pd.Series([passes(o) for o in outcomes.values()], list(outcomes), dtype="boolean")
+    """Return verdicts as a series.
+
+    Args:
+        outcomes: Outcome by task id.
+
+    Returns:
+        Boolean per task: True passed, False failed, <NA> not measured.
+    """
+    values = [passes(outcome) for outcome in outcomes.values()]
+    return pd.Series(values, list(outcomes), dtype="boolean")
 
 
 def ideal(verdicts: pd.DataFrame) -> pd.Series:
-    """Boolean per task over the candidate columns: True when one passed; <NA> while one has no verdict.
+    """Return the verdicts of an oracle that selects a passing solution where there is one.
 
-    Such a task could only be known as solved, never as unsolved: counting it would favour the oracle.
+    Args:
+        verdicts: Boolean [task, method] of the candidates.
+
+    Returns:
+        True where a candidate passed; <NA> while one has no verdict. Such a task could only be known as
+        solved, never as unsolved: counting it would favour the oracle.
     """
-    return verdicts.fillna(False).any(axis=1).astype("boolean").mask(verdicts.isna().any(axis=1))
+    solved = verdicts.fillna(False).any(axis=1).astype("boolean")
+    return solved.mask(verdicts.isna().any(axis=1))
 
 
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Without the verdicts of columns that are measured on too few tasks."""
+    """Remove the verdicts of methods that are measured on too few tasks."""
     return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))

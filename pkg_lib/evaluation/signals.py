@@ -1,13 +1,16 @@
-"""What may be known of a solution before any hidden test: by this alone the choices among solutions go.
+"""Test-free signals: what may be known of a solution before any hidden test is run.
 
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.shown.jsonl.gz   a `Known` a task
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.unshown.jsonl.gz verdicts by the tests no prompt shows
+Every selection among solutions uses these signals alone.
 
-The second is there only where prompts show tests of their tasks. No choice reads it.
+    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.shown.jsonl.gz    the signals of each solution
+    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.unshown.jsonl.gz  verdicts by the held-out tests
+
+Held-out tests are those that no prompt shows. The second file exists only where prompts show some of their
+task's tests. No selection reads it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,23 +23,19 @@ from pkg_lib.core.store import PACKED, ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
-from pkg_lib.evaluation.reranking import embedded_text
-from pkg_lib.evaluation.results import Results, by_task
+from pkg_lib.evaluation.reranking import cosines, embedded_text
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.stored_rows import by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
 
-SHOWN, UNSHOWN = f".shown{ROWS}", f".unshown{ROWS}"
+SIGNALS, HELD_OUT = f".shown{ROWS}", f".unshown{ROWS}"  # what the files' names end with
+EXAMPLE_SECONDS = 1.0  # time limit of one example: what a prompt shows is small
 
-
-def beside(file: Path, suffix: str) -> Path:
-    """The file of evidence on the solutions whose verdicts a file holds."""
-    return file.with_name(file.name.removesuffix(PACKED)).with_suffix(suffix)
-
-
-SECONDS = 1.0  # of a process that looks at a solution: what a prompt shows is small
-SAID = "ValueError: behaves as "
-BEHAVIOUR = """\
+BEHAVIOUR_PREFIX = "ValueError: behaves as "
+# Reports a digest of what a function returns on generated inputs, through the error that ends the program.
+BEHAVIOUR_PROGRAM = """\
 import hashlib as _hashlib
 _all = _hashlib.sha256()
 for _inputs in {inputs!r}:
@@ -47,22 +46,54 @@ for _inputs in {inputs!r}:
     _all.update(repr(_said).encode("utf8", "replace") + b";")
 raise ValueError("behaves as " + _all.hexdigest()[:16])
 """
-Asked = Mapping[str, tuple[str, str]]  # task id -> (prompt, name of the function); no test
-Solutions = Mapping[str, Mapping[str, str]]  # column -> task id -> solution
 
-
-KNOWN: Kinds = {
-    **dict.fromkeys(("sha256", "behaviour"), str),
-    **dict.fromkeys(("passed", "shown"), int),
-    **dict.fromkeys(("parses", "runs"), bool),
-    **dict.fromkeys(("cosine", "bare"), (*NUMBER, type(None))),
+Solutions = Mapping[str, Mapping[str, str]]  # method -> task id -> solution
+SIGNAL_FIELDS: Kinds = {
+    "sha256": str,
+    "behaviour": str,
+    "passed": int,
+    "shown": int,
+    "parses": bool,
+    "runs": bool,
+    "cosine": (*NUMBER, type(None)),
+    "bare": (*NUMBER, type(None)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Of a solution: `passed` of the `shown` examples, `behaviour` on generated inputs ("": unknown), and
-    what Equation 11 asks; `bare`: cosine without docstring. Cosines are None where not encoded."""
+class VisibleTask:
+    """The part of a task that a selection may see.
+
+    Attributes:
+        prompt: The task as the model is prompted with it; "" where it is not available.
+        entry_point: The function that is asked for.
+        query: The text that Equation 11 compares solutions with.
+    """
+
+    prompt: str
+    entry_point: str
+    query: str
+
+
+VisibleTasks = Mapping[str, VisibleTask]  # by task id
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What is known of one solution without hidden tests.
+
+    Attributes:
+        task_id: The task.
+        sha256: Digest of the program and the examples that the signals are on.
+        passed: How many of the prompt's examples the solution passes.
+        shown: How many examples the prompt shows.
+        behaviour: Digest of what the function returns on generated inputs; "" if unknown.
+        parses: Whether the program is Python.
+        runs: Whether the program runs to its end without any test.
+        cosine: Similarity of the query and the solution's first function, without docstring and comments;
+            None before it is encoded.
+        cosine_as_printed: Similarity of the query and the solution as it is.
+    """
 
     task_id: str
     sha256: str
@@ -72,187 +103,382 @@ class Known:
     parses: bool
     runs: bool
     cosine: float | None
-    bare: float | None
+    cosine_as_printed: float | None
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> "Signals":
+        """Return the signals of a stored row, which calls the first cosine "bare".
+
+        Args:
+            row: A row of a file of signals.
+        """
+        return cls(
+            task_id=row["task_id"],
+            sha256=row["sha256"],
+            passed=row["passed"],
+            shown=row["shown"],
+            behaviour=row["behaviour"],
+            parses=row["parses"],
+            runs=row["runs"],
+            cosine=row["bare"],
+            cosine_as_printed=row["cosine"],
+        )
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The row that is stored."""
+        return {
+            "task_id": self.task_id,
+            "sha256": self.sha256,
+            "passed": self.passed,
+            "shown": self.shown,
+            "behaviour": self.behaviour,
+            "parses": self.parses,
+            "runs": self.runs,
+            "cosine": self.cosine_as_printed,
+            "bare": self.cosine,
+        }
+
+
+def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleTask]:
+    """Return what selections may see of tasks.
+
+    Args:
+        rules: Their benchmark.
+        tasks: Any tasks.
+
+    Returns:
+        The visible part by task id.
+    """
+    visible = {}
+    for task in tasks:
+        query = rules.reranking_query(task)
+        visible[task.id] = VisibleTask(task.prompt, task.entry_point, query)
+    return visible
+
+
+def signals_file(verdicts: Path, suffix: str) -> Path:
+    """Return the path of the signals that belong to a file of verdicts.
+
+    Args:
+        verdicts: The file of verdicts.
+        suffix: SIGNALS or HELD_OUT.
+    """
+    return verdicts.with_name(verdicts.name.removesuffix(PACKED)).with_suffix(suffix)
+
+
+# Signals
 
 
 @cache
-def looking_jobs(rules: Benchmark, prompt: str, name: str, solution: str) -> tuple[Job, ...]:
-    """What looks at a solution: the program alone, on generated inputs, on each example of the prompt.
+def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job, ...]:
+    """Return the jobs that observe a solution. None of them contains a hidden test.
 
-    No test can come in: the task that the rules are asked with has none.
+    Args:
+        rules: The task's benchmark.
+        task: The visible part of the task.
+        solution: A solution of it.
+
+    Returns:
+        The program alone, the program on generated inputs, and the program on each example of the prompt.
     """
-    examples = shown_examples(prompt, name)
-    program = without_copies(_program(rules, prompt, name, solution), "\n".join(examples))
-    inputs = like_inputs(examples, name, seed=prompt)
-    behaviour = BEHAVIOUR.format(inputs=inputs, name=name) if inputs else "pass"
+    name = task.entry_point
+    examples = shown_examples(task.prompt, name)
+    program = without_copies(_program(rules, task, solution), "\n".join(examples))
+    inputs = like_inputs(examples, name, seed=task.prompt)
+    behaviour = BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name) if inputs else "pass"
     alone = Job("", program, (), name, RUNTIME_SECONDS)
-    return (alone, *(Job("", program, (test,), name, SECONDS) for test in (behaviour, *examples)))
+    observed = [Job("", program, (test,), name, EXAMPLE_SECONDS) for test in (behaviour, *examples)]
+    return (alone, *observed)
 
 
-def _program(rules: Benchmark, prompt: str, name: str, solution: str) -> str:
-    return rules.program(Task("", rules.name, prompt, name, "", ""), solution)
+def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:
+    """The program that is executed; the task that the benchmark is given has no tests."""
+    return rules.program(Task("", rules.name, task.prompt, task.entry_point, "", ""), solution)
 
 
-def _mark(jobs: Sequence[Job]) -> str:
-    return digest(jobs[0].solution, *(test for job in jobs for test in job.tests))[:16]
+def _digest_of(jobs: Sequence[Job]) -> str:
+    tests = [test for job in jobs for test in job.tests]
+    return digest(jobs[0].solution, *tests)[:16]
 
 
-def gather(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
-    """Writes the evidence that the files lack; stored rows on the very same solutions and examples stay."""
-    known = {c: read_evidence(rules, asked, of, files[c]) for c, of in solutions.items()}
-    pairs = sorted(
-        {(i, s) for c, of in solutions.items() for i, s in of.items() if i not in known[c]}
-    )
-    made = dict(
-        zip(pairs, _looked_at([looking_jobs(rules, *asked[i], s) for i, s in pairs]), strict=True)
-    )
-    for c, of in solutions.items():
-        new = {i: made[i, s] for i, s in of.items() if (i, s) in made and i not in known[c]}
-        _store(files[c], {i: e | {"task_id": i} for i, e in new.items() if e})
+def gather_signals(
+    rules: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+) -> None:
+    """Observe the solutions whose signals are not stored, and store them.
+
+    Args:
+        rules: The benchmark.
+        tasks: What is visible of the tasks.
+        solutions: Solutions by method and task.
+        files: The file of each method's signals.
+    """
+    lacking: dict[str, list[str]] = {}  # task ids by method
+    pairs = set()
+    for method, of_method in solutions.items():
+        known = read_signals(rules, tasks, of_method, files[method])
+        lacking[method] = [task_id for task_id in of_method if task_id not in known]
+        pairs |= {(task_id, of_method[task_id]) for task_id in lacking[method]}
+    ordered = sorted(pairs)
+    jobs = [signal_jobs(rules, tasks[task_id], solution) for task_id, solution in ordered]
+    observed = dict(zip(ordered, _observe(jobs), strict=True))
+    for method, of_method in solutions.items():
+        rows = {}
+        for task_id in lacking[method]:
+            fields = observed[task_id, of_method[task_id]]
+            if fields is not None:
+                rows[task_id] = fields | {"task_id": task_id}
+        _store(files[method], rows)
 
 
-def encode(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
-    """Adds the cosines to stored evidence: of a solution as it is, and as the authors embed it."""
-    embedder = Embedder()
-    for c, of in solutions.items():
-        known = read_evidence(rules, asked, of, files[c])
-        rows = {i: e for i, e in known.items() if e.bare is None}
-        bare = []
-        for i, e in rows.items():
-            prompt, name = asked[i]
-            bare.append(embedded_text(of[i], _program(rules, prompt, name, of[i]), name, e.runs))
-        texts = [text for i, b in zip(rows, bare, strict=True) for text in (asked[i][0], of[i], b)]
-        vectors = embedder.encode(texts).reshape(len(rows), 3, -1 if rows else 0).astype(float)
-        cosines = (vectors[:, 1:] @ vectors[:, 0, :, None])[..., 0].round(6).tolist()
-        pairs = zip(rows.values(), cosines, strict=True)
-        _store(files[c], {e.task_id: asdict(replace(e, cosine=x, bare=y)) for e, (x, y) in pairs})
+def _observe(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
+    """Run the `signal_jobs` of solutions.
 
+    Args:
+        jobs: The jobs of each solution.
 
-def _store(file: Path, rows: dict[str, dict[str, Any]]) -> None:
-    """Adds rows to a file by their tasks."""
-    if rows:
-        write_jsonl(file, (by_task(file) | rows).values())
-
-
-def _looked_at(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
-    """What the `looking_jobs` of each solution say; None where the sandbox had a fault."""
-    wholes = list(_run([_in_one(of) for of in jobs], "all examples at once"))
-    # Most pass all of it; only the others are looked at one by one.
-    fine = [o.status == "passed" or o.detail.startswith(SAID) for o in wholes]
-    singly = _run(
-        [job for of, well in zip(jobs, fine, strict=True) if not well for job in of], "one by one"
-    )
-    for of, whole, well in zip(jobs, wholes, fine, strict=True):
-        look = [whole] if well else [next(singly) for _ in of]
-        about = {
-            "sha256": _mark(of),
+    Returns:
+        The fields of each solution's row; None where the sandbox failed.
+    """
+    together = list(_run([_in_one(of) for of in jobs], "all examples at once"))
+    # Most solutions pass everything. The examples of the others are run one by one.
+    passing = [o.status == "passed" or o.detail.startswith(BEHAVIOUR_PREFIX) for o in together]
+    single_jobs = []
+    for of, all_passed in zip(jobs, passing, strict=True):
+        if not all_passed:
+            single_jobs += of
+    singly = _run(single_jobs, "one by one")
+    for of, whole, all_passed in zip(jobs, together, passing, strict=True):
+        outcomes = [whole] if all_passed else [next(singly) for _ in of]
+        if any(outcome.status == "not_measured" for outcome in outcomes):
+            yield None
+            continue
+        shown = len(of) - 2  # beside the program alone and the generated inputs
+        behaving = outcomes[0] if all_passed else outcomes[1]
+        examples = [outcome.status == "passed" for outcome in outcomes[2:]]
+        yield {
+            "sha256": _digest_of(of),
             "parses": is_python(of[0].solution),
             "cosine": None,
             "bare": None,
+            "shown": shown,
+            "behaviour": behaving.detail.partition(BEHAVIOUR_PREFIX)[2][:16],
+            "passed": shown if all_passed else sum(examples),
+            "runs": all_passed or outcomes[0].status == "passed",
         }
-        about |= {"shown": len(of) - 2, "behaviour": look[not well].detail.partition(SAID)[2][:16]}
-        about["passed"] = len(of) - 2 if well else sum(o.status == "passed" for o in look[2:])
-        about["runs"] = well or look[0].status == "passed"
-        yield None if any(o.status == "not_measured" for o in look) else about
 
 
 def _in_one(jobs: Sequence[Job]) -> Job:
-    """All examples and then the generated inputs in one process."""
-    _, behaviour, *examples = jobs
-    return replace(
-        jobs[0], tests=("\n".join(test for job in (*examples, behaviour) for test in job.tests),)
-    )
+    """All examples, and then the generated inputs, in one process."""
+    alone, behaviour, *examples = jobs
+    tests = [test for job in (*examples, behaviour) for test in job.tests]
+    return replace(alone, tests=("\n".join(tests),))
 
 
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
+    """Run jobs with a progress bar."""
     with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
         yield from run_jobs(jobs, progress=lambda _: bar.update())
 
 
-def read_evidence(
-    rules: Benchmark, asked: Asked, solutions: Mapping[str, str], file: Path
-) -> dict[str, Known]:
-    """task id -> stored evidence on these very solutions and examples; all of it where no prompt is here."""
-    rows = by_task(file, KNOWN)
-    known = {
-        i: Known(**{k: row[k] for k in Known.__slots__}) for i, row in rows.items() if i in asked
-    }
-    if not any(prompt for prompt, _ in asked.values()):
-        return known
-    jobs = {i: looking_jobs(rules, *asked[i], s) for i, s in solutions.items() if i in known}
-    return {i: known[i] for i, of in jobs.items() if known[i].sha256 == _mark(of)}
+def encode_solutions(
+    rules: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+) -> None:
+    """Add the cosines of Equation 11 to stored signals that lack them.
+
+    Args:
+        rules: The benchmark.
+        tasks: What is visible of the tasks.
+        solutions: Solutions by method and task.
+        files: The file of each method's signals.
+    """
+    embedder = Embedder()
+    for method, of_method in solutions.items():
+        stored = read_signals(rules, tasks, of_method, files[method])
+        lacking = [signals for signals in stored.values() if signals.cosine is None]
+        if not lacking:
+            continue
+        triples = []
+        for signals in lacking:
+            task, solution = tasks[signals.task_id], of_method[signals.task_id]
+            program = _program(rules, task, solution)
+            reduced = embedded_text(solution, program, task.entry_point, signals.runs)
+            triples.append((task.query, solution, reduced))
+        pairs = cosines(embedder.encode, triples)
+        rows = {}
+        for signals, (cosine, as_printed) in zip(lacking, pairs, strict=True):
+            encoded = replace(signals, cosine=cosine, cosine_as_printed=as_printed)
+            rows[signals.task_id] = encoded.row
+        _store(files[method], rows)
 
 
-def unshown_jobs(
-    rules: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
-) -> dict[str, Job] | None:
-    """task id -> job of the tests that its prompt does not show, if any; None where no prompt shows one."""
-    tests = {t: rules.tests(t, PROTOCOLS[0]) for t in tasks}
-    shown = {t: shown_examples(t.prompt, t.entry_point) for t in tests}
-    rest = {
-        t: tuple(test for test in of if test.strip() not in shown[t]) for t, of in tests.items()
-    }
-    if rest == tests:
-        return None
-    programs = {t: rules.program(t, solutions[t.id]) for t in rest if rest[t] and t.id in solutions}
-    return {t.id: Job(t.id, p, rest[t], t.entry_point, rules.seconds) for t, p in programs.items()}
-
-
-def judge_unshown(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Path) -> None:
-    """Writes the verdicts of `unshown_jobs`; `passed` by all tests, so that only what failed those is run."""
-    known = {i: True for i, by_all in passed.items() if by_all} | read_unshown(jobs, file)
-    todo = {i: job for i, job in jobs.items() if i in passed and i not in known}
-    ran = zip(todo, run_jobs(todo.values()), strict=True)
-    known |= {i: o.status == "passed" for i, o in ran if o.status != "not_measured"}
-    rows = {
-        i: {"task_id": i, "sha256": _mark([jobs[i]]), "passed": known[i]}
-        for i in jobs
-        if i in known
-    }
+def _store(file: Path, rows: dict[str, dict[str, Any]]) -> None:
+    """Add rows to a file by their tasks."""
     if rows:
         write_jsonl(file, (by_task(file) | rows).values())
 
 
-def read_unshown(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
-    """task id -> stored verdict of these very jobs; all verdicts where None are known."""
-    rows = by_task(file, {"sha256": str, "passed": bool})
-    marks = {i: _mark([job]) for i, job in (jobs or {}).items()}
-    return {i: r["passed"] for i, r in rows.items() if jobs is None or marks.get(i) == r["sha256"]}
+def read_signals(
+    rules: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
+) -> dict[str, Signals]:
+    """Read the stored signals of these very solutions and examples.
+
+    Args:
+        rules: The benchmark.
+        tasks: What is visible of the tasks.
+        solutions: Solution by task id.
+        file: The file of signals.
+
+    Returns:
+        Signals by task id; everything in the file where no prompt is available.
+    """
+    stored = {}
+    for task_id, row in by_task(file, SIGNAL_FIELDS).items():
+        if task_id in tasks:
+            stored[task_id] = Signals.of(row)
+    if not any(task.prompt for task in tasks.values()):
+        return stored
+    current = {}
+    for task_id, solution in solutions.items():
+        if task_id in stored:
+            jobs = signal_jobs(rules, tasks[task_id], solution)
+            if stored[task_id].sha256 == _digest_of(jobs):
+                current[task_id] = stored[task_id]
+    return current
 
 
-def prepare_evidence(
+# Held-out tests
+
+
+def held_out_jobs(
+    rules: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
+) -> dict[str, Job] | None:
+    """Return jobs with the tests that a task's prompt does not show.
+
+    Args:
+        rules: The benchmark.
+        tasks: Its tasks.
+        solutions: Solution by task id.
+
+    Returns:
+        Job by task id, for tasks with such tests; None where no prompt shows any test.
+    """
+    jobs = {}
+    some_are_shown = False
+    for task in tasks:
+        tests = rules.tests(task, PROTOCOLS[0])
+        shown = shown_examples(task.prompt, task.entry_point)
+        held_out = tuple(test for test in tests if test.strip() not in shown)
+        some_are_shown |= len(held_out) < len(tests)
+        if held_out and task.id in solutions:
+            program = rules.program(task, solutions[task.id])
+            jobs[task.id] = Job(task.id, program, held_out, task.entry_point, rules.seconds)
+    return jobs if some_are_shown else None
+
+
+def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Path) -> None:
+    """Store verdicts by held-out tests.
+
+    Args:
+        jobs: The `held_out_jobs` by task id.
+        passed: Verdict by all tests. What passed all tests passes these, too, and is not run again.
+        file: Where the verdicts are stored.
+    """
+    known = {task_id: True for task_id, by_all in passed.items() if by_all}
+    known |= read_held_out(jobs, file)
+    todo = {i: job for i, job in jobs.items() if i in passed and i not in known}
+    for task_id, outcome in zip(todo, run_jobs(todo.values()), strict=True):
+        if outcome.status != "not_measured":
+            known[task_id] = outcome.status == "passed"
+    rows = {}
+    for task_id, job in jobs.items():
+        if task_id in known:
+            mark = _digest_of([job])
+            rows[task_id] = {"task_id": task_id, "sha256": mark, "passed": known[task_id]}
+    if rows:
+        write_jsonl(file, (by_task(file) | rows).values())
+
+
+def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
+    """Read verdicts by held-out tests.
+
+    Args:
+        jobs: The jobs that the verdicts must be of; None accepts every verdict.
+        file: Where the verdicts are stored.
+
+    Returns:
+        Verdict by task id.
+    """
+    verdicts = {}
+    for task_id, row in by_task(file, {"sha256": str, "passed": bool}).items():
+        if jobs is None or (task_id in jobs and _digest_of([jobs[task_id]]) == row["sha256"]):
+            verdicts[task_id] = row["passed"]
+    return verdicts
+
+
+# Of an experiment
+
+
+def prepare_signals(
     rules: Benchmark,
     tasks: Sequence[Task],
     solutions: Solutions,
     passed: Mapping[str, pd.Series],
     files: Mapping[str, Path],
 ) -> None:
-    """Gathers the evidence of columns and judges by unshown tests, beside the `files` of their verdicts."""
-    gather(rules, asked_of(tasks), solutions, {c: beside(f, SHOWN) for c, f in files.items()})
-    for c, of in solutions.items():
-        if (jobs := unshown_jobs(rules, tasks, of)) is not None:
-            judge_unshown(jobs, passed[c].dropna().to_dict(), beside(files[c], UNSHOWN))
+    """Make the signals of solutions, and their verdicts by held-out tests; cosines are left out.
+
+    Args:
+        rules: The benchmark.
+        tasks: Its tasks.
+        solutions: Solutions by method and task.
+        passed: Boolean verdicts by method and task.
+        files: The file of each method's verdicts. The new files are stored beside it.
+    """
+    signal_files = {method: signals_file(file, SIGNALS) for method, file in files.items()}
+    gather_signals(rules, visible_tasks(rules, tasks), solutions, signal_files)
+    for method, of_method in solutions.items():
+        jobs = held_out_jobs(rules, tasks, of_method)
+        if jobs is not None:
+            known = passed[method].dropna().to_dict()
+            judge_held_out(jobs, known, signals_file(files[method], HELD_OUT))
 
 
-def evidence_of(run: Results, columns: Iterable[str]) -> dict[str, dict[str, Known]]:
-    """column -> task id -> stored evidence; computes nothing."""
-    files = {c: run.file("evaluations", c, SHOWN) for c in columns}
-    return {
-        c: read_evidence(run.rules, asked_of(run.tasks), run.solutions(c), file)
-        for c, file in files.items()
-    }
+def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[str, Signals]]:
+    """Read the signals of methods' solutions.
+
+    Args:
+        results: The experiment.
+        methods: Methods.
+
+    Returns:
+        Signals by method and task id.
+    """
+    tasks = visible_tasks(results.rules, results.tasks)
+    signals = {}
+    for method in methods:
+        file = results.file("evaluations", method, SIGNALS)
+        signals[method] = read_signals(results.rules, tasks, results.solutions(method), file)
+    return signals
 
 
-def unshown_verdicts(run: Results, columns: list[str]) -> pd.DataFrame:
-    """Boolean [task, column] by the tests that no prompt shows; by all tests where prompts show none."""
-    frame = run.verdicts(columns)
-    for c in columns:
-        file = run.file("evaluations", c, UNSHOWN)
-        jobs = None if run.tasks_absent else unshown_jobs(run.rules, run.tasks, run.solutions(c))
-        if jobs is not None or (run.tasks_absent and file.exists()):
-            frame[c] = pd.Series(read_unshown(jobs, file), dtype="boolean").reindex(frame.index)
+def held_out_verdicts(results: Results, methods: list[str]) -> pd.DataFrame:
+    """Return verdicts by the tests that no prompt shows.
+
+    Args:
+        results: The experiment.
+        methods: Methods.
+
+    Returns:
+        Boolean [task, method]; by all tests where prompts show none.
+    """
+    frame = results.verdicts(methods)
+    for method in methods:
+        file = results.file("evaluations", method, HELD_OUT)
+        jobs = None
+        if not results.tasks_absent:
+            jobs = held_out_jobs(results.rules, results.tasks, results.solutions(method))
+        if jobs is not None or (results.tasks_absent and file.exists()):
+            verdicts = pd.Series(read_held_out(jobs, file), dtype="boolean")
+            frame[method] = verdicts.reindex(frame.index)
     return frame
-
-
-def asked_of(tasks: Iterable[Task]) -> Asked:
-    return {t.id: (t.prompt, t.entry_point) for t in tasks}

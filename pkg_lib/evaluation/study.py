@@ -15,7 +15,15 @@ from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import LIBRARY, OF_TASKS, kind_of
-from pkg_lib.retrieval.columns import COLUMNS, DRAW, TOP_P, draw_name, retrieved, variants
+from pkg_lib.retrieval.methods import (
+    METHODS,
+    TOP_P,
+    Sampling,
+    is_method,
+    retrieving_methods,
+    sampled_name,
+    variant_methods,
+)
 
 if TYPE_CHECKING:
     from pkg_lib.evaluation.pipeline import Evaluator
@@ -127,7 +135,11 @@ class Choice:
     def asked(self) -> tuple[str, ...]:
         """The columns to generate; none: all of a part."""
         numbers, columns = range(1, self.samples + 1), self.columns or ["None"]
-        draws = (draw_name(c, self.temperature, self.top_p, n) for n in numbers for c in columns)
+        draws = (
+            sampled_name(c, Sampling(self.temperature, self.top_p, n))
+            for n in numbers
+            for c in columns
+        )
         return tuple(draws) if self.samples else tuple(self.columns)
 
 
@@ -138,8 +150,9 @@ def parts(choice: Choice) -> list[Part]:
     """
     load_plugins()  # columns and benchmarks of the papers
     for column in choice.columns:
-        if column not in retrieved() and not (column in variants() or DRAW.fullmatch(column)):
-            raise unknown("column", column, [*retrieved(), *variants()])
+        known = [*retrieving_methods(), *variant_methods()]
+        if column not in known and (column in METHODS or not is_method(column)):
+            raise unknown("column", column, known)
     models, benchmarks, chosen = choice.models, choice.benchmarks, []
     if choice.corpora:
         models, benchmarks = models or [MODEL], benchmarks or [STUDY[0].benchmark]
@@ -392,9 +405,9 @@ def _lacks(parameters: dict[str, Any], run: Results, columns: list[str]) -> str:
 
     for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
         for column in parameters[name].split("+"):
-            if column not in COLUMNS:
-                raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
-            if not measured(column) and not COLUMNS[column].needs:
+            if column not in METHODS:
+                raise UserError(f"parameter {name}: {unknown('column', column, METHODS)}")
+            if not measured(column) and not METHODS[column].needs:
                 known = ", ".join(f'"{c}"' for c in run.retrievers if measured(c)) or "no column"
                 return f"column {column} is not measured; measured: {known}"
     return ""

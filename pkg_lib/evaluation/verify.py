@@ -8,7 +8,8 @@ from typing import Any
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import Generation, Request, UserError
-from pkg_lib.evaluation.results import Results, read_provenance
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.stored_rows import read_provenance
 from pkg_lib.generation.generator import Generator
 
 TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"

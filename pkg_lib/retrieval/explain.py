@@ -12,9 +12,9 @@ from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
-from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import INDEXES, HNSWIndex, make_index
+from pkg_lib.retrieval.methods import knowledge_of
 from pkg_lib.retrieval.prune import GUARDED, choices, prune
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
 

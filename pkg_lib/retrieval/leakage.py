@@ -24,7 +24,7 @@ from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.retrieval.augment import parsed, takes
-from pkg_lib.retrieval.columns import base
+from pkg_lib.retrieval.methods import retriever_of
 
 NEAR = 0.8  # of either likeness: a near-duplicate
 SECONDS = 3.0  # of a test process, where the benchmark grants more
@@ -196,7 +196,9 @@ class LeakFree:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order."""
         chosen = {t.id: Context(t.id, self.column, "") for t in tasks}
-        left = list(zip(tasks, base(self.of, self.knowledge).ranked(tasks, UNITS), strict=True))
+        left = list(
+            zip(tasks, retriever_of(self.of, self.knowledge).ranked(tasks, UNITS), strict=True)
+        )
         while left:
             units = [(t, rest, *unit) for t, rest in left if (unit := next(rest, None))]
             # Pruning may take from a unit what leaks, or leave what does: either is a leak.
@@ -221,7 +223,7 @@ class Swapped:
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order. UserError where most contexts are one text."""
-        every = base(self.of, self.knowledge).retrieve(load_benchmark(tasks[0].benchmark))
+        every = retriever_of(self.of, self.knowledge).retrieve(load_benchmark(tasks[0].benchmark))
         order = sorted((c for c in every if c.text), key=lambda c: (c.sha256, digest(c.task_id)))
         texts = [c.sha256 for c in order]
         step = max(map(texts.count, texts), default=0)

@@ -3,10 +3,10 @@
 import pytest
 from matplotlib.text import Text
 
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 CODE, TEXT = (
-    tuple(c.name for c in COLUMNS.values() if kind in c.kinds and not c.of)
+    tuple(c.name for c in METHODS.values() if kind in c.corpus_kinds and not c.variant_of)
     for kind in ("code", "text")
 )
 

@@ -19,7 +19,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.papers.claims import claim_tests, claims
 from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, table
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 CLAIMS, NOTEBOOK = {c.id: c for c in claims.load()}, definitions("claims")
 CHECKS, pairs = NOTEBOOK["CHECKS"], NOTEBOOK["pairs"]
@@ -74,7 +74,7 @@ def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
             *claim.columns,
             *(c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())),
         ]
-        assert claim.test in CHECKS or set(columns) <= set(COLUMNS), claim.id
+        assert claim.test in CHECKS or set(columns) <= set(METHODS), claim.id
         assert not (
             claim.relation in NUMBERS and math.isnan(claim_tests.claimed_by(claim).target)
         ), claim.id

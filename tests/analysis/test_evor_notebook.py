@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from notebook_code import definitions
 
-from pkg_lib.papers.evor.methods import DRAWS
+from pkg_lib.papers.evor.evor_methods import DRAWS
 
 TASKS = "ab"
 

@@ -19,11 +19,11 @@ from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.papers.pkg.replay import replay
-from pkg_lib.retrieval.columns import draw_name
+from pkg_lib.retrieval.methods import Sampling, sampled_name
 
 MODEL = "endpoint:mine"  # whose server is described nowhere any more
 GROUP = "None, T0.8"
-DRAWS = [draw_name("None", 0.8, 0.95, n) for n in (1, 2)]
+DRAWS = [sampled_name("None", Sampling(0.8, 0.95, n)) for n in (1, 2)]
 # task -> which of (greedy, first draw, second draw) are right
 RIGHT = {"HumanEval/0": (1, 1, 0), "HumanEval/1": (0, 0, 0), "HumanEval/2": (1, 1, 1)}
 

@@ -16,7 +16,7 @@ if __name__ == "__main__":
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import ROOT
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.signals import asked_of, gather
+from pkg_lib.evaluation.signals import gather_signals, visible_tasks
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.retrieval.leakage import judge
 
@@ -47,7 +47,9 @@ def measure(tasks=None):
     pairs = [(i, s) for of in solutions.values() for i, s in of.items()]
     with tempfile.TemporaryDirectory() as folder:
         files = {c: Path(folder, f"{n}.jsonl") for n, c in enumerate(solutions)}
-        choice = timed(lambda: gather(run.rules, asked_of(run.tasks), solutions, files))
+        choice = timed(
+            lambda: gather_signals(run.rules, visible_tasks(run.rules, run.tasks), solutions, files)
+        )
         looked_at = sum(len(f.read_text("utf8").splitlines()) for f in files.values())
     leak, peer = timed(lambda: judge(contexts)), timed(lambda: official(pairs))
     each = peer[0] / len(pairs)

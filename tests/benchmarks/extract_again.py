@@ -17,7 +17,8 @@ import pandas as pd
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Outcome, UserError
-from pkg_lib.evaluation.results import VERDICT, Results, by_task
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.stored_rows import VERDICT, by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
 
 

@@ -10,7 +10,7 @@ from pkg_lib.evaluation.reranking import (
     CandidateScore,
     choose,
     choose_as_printed,
-    cosine_scores,
+    cosines,
     embedded_text,
     first_function,
 )
@@ -48,9 +48,9 @@ REDUCED = [
         "def f(x):\n    if x:\n        def g(y):\n            return y\n    return 0",
         "def f(x):\n    if x:\n        pass\n    return 0",
     ),
-    ("a class", "class A:\n    def f(self):\n        return 1", WRONG_CODE),
+    ("a class", "class A:\n    def f(self):\n        return 1", ""),
     ("no Python", "def f(x:\n", WRONG_CODE),
-    ("nothing", "", WRONG_CODE),
+    ("nothing", "", ""),
 ]
 
 
@@ -114,5 +114,5 @@ def test_choice(scores, authors, printed):
 def test_cosines_are_of_the_query_with_both_texts():
     vectors = {"query": (1, 0), "reduced": (0.6, 0.8), "whole": (0, 1)}
     encode = lambda texts: np.array([vectors[text] for text in texts], dtype="float32")  # noqa: E731
-    (scored,) = cosine_scores(encode, "query", ["whole"], ["reduced"], [(True, False)])
-    assert scored == CandidateScore(True, False, 0.6, 0.0)
+    assert cosines(encode, [("query", "whole", "reduced")]) == [(0.6, 0.0)]
+    assert cosines(encode, []) == []

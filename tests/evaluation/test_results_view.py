@@ -21,9 +21,9 @@ from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.published import context_id
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
-from pkg_lib.evaluation.results import SELECTED, Results
+from pkg_lib.evaluation.results import SELECTING, Results
 from pkg_lib.evaluation.study import MODEL, STUDY
-from pkg_lib.retrieval.columns import columns_of, contexts_of
+from pkg_lib.retrieval.methods import context_method, methods_of
 from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
 FIRST = STUDY[0]
@@ -55,7 +55,8 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     }
     everywhere = set.intersection(*(asked[c] for c in run.candidates))
     assert all(
-        set(frame.index[frame[c].notna()]) == asked.get(contexts_of(c), everywhere) for c in frame
+        set(frame.index[frame[c].notna()]) == asked.get(context_method(c), everywhere)
+        for c in frame
     )
     counts = {"humaneval": 164, "mbpp": 500, "beatnum": 93, "monkey": 80}
     counts |= {"more-itertools": 30, "newlisp": 60, "networkx": 100}
@@ -66,9 +67,9 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
 
 def test_verdicts_cover_every_task_and_column(run):
     frame = run.verdicts()
-    assert list(frame) == [*columns_of("textbook"), *SELECTED] and frame.notna().all(axis=None)
+    assert list(frame) == [*methods_of("textbook"), *SELECTING] and frame.notna().all(axis=None)
     assert list(frame.index) == [t.id for t in run.tasks]
-    assert (frame["Ideal"] == frame[list(columns_of("textbook"))].any(axis=1)).all()
+    assert (frame["Ideal"] == frame[list(methods_of("textbook"))].any(axis=1)).all()
     chosen = {task: row["chosen"] for task, row in run.selections().items()}
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
 
@@ -269,7 +270,7 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Results(MODEL, corpus="python-docs", limit=2).verdicts()
-    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(
+    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTING] and frame.isna().all(
         axis=None
     )
     (pages / "a.md").write_text("# Lists\n\nA list holds items, and shrinks.\n")
@@ -369,7 +370,7 @@ def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkey
 def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
     run = Results(MODEL, corpus="pkg-contexts", limit=4)
-    assert run.verdicts()[list(SELECTED)].notna().all(axis=None)
+    assert run.verdicts()[list(SELECTING)].notna().all(axis=None)
     run.file("evaluations", "candidates", ".json").write_text('{"columns": ["None"]}')
     verdicts = run.verdicts()
     assert run.candidates == ["None"] and verdicts["Ideal"].equals(verdicts["None"].rename("Ideal"))

@@ -26,16 +26,16 @@ from pkg_lib.data.mbpp import SEPARATOR
 from pkg_lib.evaluation import signals
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.signals import (
-    Known,
-    asked_of,
-    encode,
-    evidence_of,
-    gather,
-    judge_unshown,
-    looking_jobs,
-    read_evidence,
-    read_unshown,
-    unshown_jobs,
+    Signals,
+    encode_solutions,
+    gather_signals,
+    held_out_jobs,
+    judge_held_out,
+    read_held_out,
+    read_signals,
+    signal_jobs,
+    stored_signals,
+    visible_tasks,
 )
 from pkg_lib.evaluation.study import MODEL
 
@@ -98,14 +98,14 @@ def hidden_changed(tasks: list[Task]) -> list[Task]:
 def test_no_hidden_test_reaches_a_choice():
     """Every test and reference solution is another: the evidence stays, and so does each choice."""
     run = Results(MODEL, corpus="textbook+stdlib", limit=30, results=ROOT / "results")
-    before = evidence_of(run, run.retrievers)
+    before = stored_signals(run, run.retrievers)
     choices = {name: chosen(before, name) for name in CHOICES}
     assert len(before) == 6 and all(len(of) == 30 for of in before.values())
     run.tasks = hidden_changed(run.tasks)
-    after = evidence_of(run, run.retrievers)
+    after = stored_signals(run, run.retrievers)
     assert after == before and all(chosen(after, name).equals(choices[name]) for name in CHOICES)
     run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
-    assert len(evidence_of(run, ["None"])["None"]) < 30  # the prompt does reach it
+    assert len(stored_signals(run, ["None"])["None"]) < 30  # the prompt does reach it
 
 
 def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
@@ -119,18 +119,20 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     rows = {}
     for name, tasks in (("told", [INC]), ("changed", hidden_changed([INC]))):
         file = tmp_path / f"{name}.jsonl"
-        gather(
-            BENCHMARKS["mbpp"], asked_of(tasks), {"": {INC.id: RIGHT + "\n" + HIDDEN}}, {"": file}
+        gather_signals(
+            BENCHMARKS["mbpp"],
+            visible_tasks(BENCHMARKS["mbpp"], tasks),
+            {"": {INC.id: RIGHT + "\n" + HIDDEN}},
+            {"": file},
         )
         rows[name] = file.read_text()
     assert rows["told"] == rows["changed"]
     tests = "\n".join(test for job in texts for test in job.tests)
     assert {line for line in tests.splitlines() if "assert" in line} == {"assert inc(1) == 2"}
     humaneval = load_benchmark("humaneval")
-    jobs = [
-        (t, looking_jobs(BENCHMARKS["humaneval"], t.prompt, t.entry_point, "    pass"))
-        for t in humaneval
-    ]
+    rules = BENCHMARKS["humaneval"]
+    visible = visible_tasks(rules, humaneval)
+    jobs = [(t, signal_jobs(rules, visible[t.id], "    pass")) for t in humaneval]
     for task, of in jobs:
         shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
         assert {job.tests for job in of[2:]} == shown and not any(
@@ -139,9 +141,9 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
 
 
 def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
-    monkeypatch.setattr(signals, "SECONDS", 0.2)
+    monkeypatch.setattr(signals, "EXAMPLE_SECONDS", 0.2)
     monkeypatch.setattr(signals, "Embedder", WordEmbedder)
-    rules, asked = BENCHMARKS["mbpp"], asked_of([INC])
+    rules, asked = BENCHMARKS["mbpp"], visible_tasks(BENCHMARKS["mbpp"], [INC])
     texts = (
         RIGHT,
         LATE,
@@ -151,42 +153,40 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     )
     files = {text: tmp_path / f"{n}.jsonl" for n, text in enumerate(texts)}
     solutions = {text: {INC.id: text} for text in texts}
-    gather(rules, asked, solutions, files)
+    gather_signals(rules, asked, solutions, files)
     right, late, loops, broken, own = (
-        read_evidence(rules, asked, solutions[text], file)[INC.id] for text, file in files.items()
+        read_signals(rules, asked, solutions[text], file)[INC.id] for text, file in files.items()
     )
     assert (right.passed, right.shown, right.parses, right.runs) == (1, 1, True, True)
     assert late.passed == 0 and late.behaviour not in ("", right.behaviour)
     assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
     assert (broken.parses, broken.runs) == (False, False) and not own.runs
-    assert read_evidence(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
+    assert read_signals(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
     monkeypatch.setattr(
         signals, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
     )
-    gather(rules, asked, solutions, files)
-    encode(rules, asked, solutions, files)
-    assert all(
-        read_evidence(rules, asked, solutions[t], f)[INC.id].cosine for t, f in files.items()
-    )
+    gather_signals(rules, asked, solutions, files)
+    encode_solutions(rules, asked, solutions, files)
+    assert all(read_signals(rules, asked, solutions[t], f)[INC.id].cosine is not None for t, f in files.items())
 
 
 def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
-    program = looking_jobs(BENCHMARKS["mbpp"], INC.prompt, "inc", LATE + "\nassert inc(1) == 2")[
-        0
-    ].solution
+    rules = BENCHMARKS["mbpp"]
+    task = visible_tasks(rules, [INC])[INC.id]
+    program = signal_jobs(rules, task, LATE + "\nassert inc(1) == 2")[0].solution
     assert "assert" not in program
 
 
 def test_unshown_tests_decide_where_a_prompt_shows_tests(tmp_path):
     rules, file, passed = BENCHMARKS["mbpp"], tmp_path / "x", {"MBPP/1": False}
     for text, verdict in ((LUCKY, False), (LATE, True)):
-        jobs = unshown_jobs(rules, [INC], {INC.id: text})
-        assert jobs[INC.id].tests == (HIDDEN,) and read_unshown(jobs, file) == {}
-        judge_unshown(jobs, passed, file)
-        assert read_unshown(jobs, file) == read_unshown(None, file) == {INC.id: verdict}
+        jobs = held_out_jobs(rules, [INC], {INC.id: text})
+        assert jobs[INC.id].tests == (HIDDEN,) and read_held_out(jobs, file) == {}
+        judge_held_out(jobs, passed, file)
+        assert read_held_out(jobs, file) == read_held_out(None, file) == {INC.id: verdict}
     all_shown = replace(INC, prompt=f"{INC.prompt}\n{HIDDEN}")
-    assert unshown_jobs(rules, [all_shown], {INC.id: RIGHT}) == {}
-    assert unshown_jobs(rules, [replace(INC, prompt="Add one.")], {INC.id: RIGHT}) is None
+    assert held_out_jobs(rules, [all_shown], {INC.id: RIGHT}) == {}
+    assert held_out_jobs(rules, [replace(INC, prompt="Add one.")], {INC.id: RIGHT}) is None
 
 
 def test_generated_inputs_are_seeded_and_of_the_same_types():
@@ -197,11 +197,11 @@ def test_generated_inputs_are_seeded_and_of_the_same_types():
     assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
 
 
-def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Known:
-    return Known("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
+def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Signals:
+    return Signals("t", "", passed, 2, behaviour, runs, runs, -cosine, cosine)
 
 
-def choice(**of: Known) -> dict[str, str]:
+def choice(**of: Signals) -> dict[str, str]:
     return {name: choose(of) for name, choose in CHOICES.items()}
 
 

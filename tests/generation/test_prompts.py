@@ -9,7 +9,7 @@ import pytest
 
 from pkg_lib.core.models import MODELS
 from pkg_lib.generation.prompts import STYLES, TEMPLATES, TURN, delimited, turns
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_prompts.json").read_text("utf8"))[
     "prompts"
@@ -103,9 +103,11 @@ def test_no_code_was_found_shows_no_context(style):
     assert told == TEMPLATES[style](PROBLEM, "# no code was found")
 
 
-@pytest.mark.parametrize("method", [c for c in COLUMNS.values() if c.style])
+@pytest.mark.parametrize("method", [c for c in METHODS.values() if c.style])
 def test_every_style_of_a_method_exists(method):
-    assert (f"{method.style}, {method.wording}" if method.wording else method.style) in TEMPLATES
+    assert (
+        f"{method.style}, {method.prompt_variant}" if method.prompt_variant else method.style
+    ) in TEMPLATES
 
 
 def test_where_the_other_wordings_put_the_context():

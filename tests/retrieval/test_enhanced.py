@@ -12,7 +12,13 @@ from pkg_lib.data.corpora import load_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg import enhancer
-from pkg_lib.retrieval.columns import COLUMNS, columns_of, knowledge_of, retrieved, variants
+from pkg_lib.retrieval.methods import (
+    METHODS,
+    knowledge_of,
+    methods_of,
+    retrieving_methods,
+    variant_methods,
+)
 from pkg_lib.retrieval.retrievers import Knowledge
 from pkg_lib.retrieval.trace import trace
 from tests.fakes import FakeBackend, WordEmbedder
@@ -66,7 +72,7 @@ def enhance(corpus, tmp_path, count=None, model=MODEL):
 
 def retrieve(corpus, *prompts) -> list[Context]:
     tasks = [Task(f"T/{i}", "made-up", prompt, "f", "", "") for i, prompt in enumerate(prompts)]
-    return COLUMNS[METHOD].retriever(knowledge(corpus)).retrieve(tasks)
+    return METHODS[METHOD].make_retriever(knowledge(corpus)).retrieve(tasks)
 
 
 def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path):
@@ -97,8 +103,8 @@ def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
         Task(f"T/{i}", "", p, "f", "", "")
         for i, p in enumerate(("mean items sum", "bananas", "x one"))
     ]
-    plain = columns_of(corpus)["Func-PKG"](knowledge(corpus)).retrieve(tasks)
-    enhanced = COLUMNS[METHOD].retriever(knowledge(corpus)).retrieve(tasks)
+    plain = methods_of(corpus)["Func-PKG"](knowledge(corpus)).retrieve(tasks)
+    enhanced = METHODS[METHOD].make_retriever(knowledge(corpus)).retrieve(tasks)
     assert [(c.source, c.text, c.pruned) for c in enhanced] == [
         (c.source, c.text, c.pruned) for c in plain
     ]
@@ -107,7 +113,7 @@ def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
 
 def test_functions_that_were_not_asked_about_are_left_out(corpus, tmp_path, caplog):
     log = enhance(corpus, tmp_path, 1)
-    retriever = COLUMNS[METHOD].retriever(knowledge(corpus))
+    retriever = METHODS[METHOD].make_retriever(knowledge(corpus))
     counts = retriever.about["docstrings"]
     assert (log["asked"], counts["not asked"], counts["own docstring"], counts["model"]) == (
         1,
@@ -118,7 +124,7 @@ def test_functions_that_were_not_asked_about_are_left_out(corpus, tmp_path, capl
     assert "2 of 4 functions" in caplog.text
     assert len(retriever.functions) == 2
     enhance(corpus, tmp_path)
-    later = COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]
+    later = METHODS[METHOD].make_retriever(knowledge(corpus)).about["docstrings"]
     assert "not asked" not in later and later["sha256"] != counts["sha256"]
     assert (later["written"], later["none accepted"], later["own docstring"]) == (2, 1, 1)
 
@@ -127,7 +133,7 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
     """Answers that were not judged yet are none; a rejected first form is still to be asked in the second."""
     with pytest.raises(KeyboardInterrupt):
         enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(answer, stop=3))
-    counts = COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]
+    counts = METHODS[METHOD].make_retriever(knowledge(corpus)).about["docstrings"]
     assert (
         counts["own docstring"] == 1 and counts["not asked"] >= 1 and "none accepted" not in counts
     )
@@ -135,23 +141,24 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
 
 def test_users_mistakes(corpus, tmp_path, monkeypatch):
     with pytest.raises(NotAtHand, match="pkg-lib enhance"):
-        COLUMNS[METHOD].retriever(knowledge(corpus))
+        METHODS[METHOD].make_retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
     enhance(corpus, tmp_path, model="starcoder2-7b")
     with pytest.raises(UserError, match="PKG_ENHANCER") as error:
-        COLUMNS[METHOD].retriever(knowledge(corpus))
+        METHODS[METHOD].make_retriever(knowledge(corpus))
     assert MODEL in str(error.value) and "starcoder2-7b" in str(error.value)
     monkeypatch.setenv("PKG_ENHANCER", "starcoder2-7b")
     assert (
-        COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]["model"] == "starcoder2-7b"
+        METHODS[METHOD].make_retriever(knowledge(corpus)).about["docstrings"]["model"]
+        == "starcoder2-7b"
     )
     monkeypatch.setenv("PKG_ENHANCER", "nosuch")
     with pytest.raises(NotAtHand, match="by nosuch"):
-        COLUMNS[METHOD].retriever(knowledge(corpus))
+        METHODS[METHOD].make_retriever(knowledge(corpus))
 
 
 def test_it_is_a_method_of_its_own_for_code(corpus):
-    assert METHOD in variants() and METHOD not in retrieved()
+    assert METHOD in variant_methods() and METHOD not in retrieving_methods()
     assert Results("qwen2.5-coder-0.5b-instruct", corpus=corpus, limit=1).offers(METHOD)
     for other in ("published", "python-docs"):
         assert not Results("qwen2.5-coder-0.5b-instruct", corpus=other, limit=1).offers(METHOD)

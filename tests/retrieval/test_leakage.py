@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 from fakes import WordEmbedder
 
-from pkg_lib.core.types import Context, Document, Task
+from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.retrieval import columns
-from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.leakage import judge, reference_renamed, statements
+from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.retrievers import FuncPKG, Knowledge
 
 pytest.importorskip("datasketch")
@@ -100,7 +99,7 @@ def test_statements_are_compared_with_their_names():
 
 
 def retriever(column, documents):
-    return COLUMNS[column].retriever(
+    return METHODS[column].make_retriever(
         Knowledge([Document(n, t) for n, t in documents.items()], WordEmbedder())
     )
 
@@ -134,9 +133,9 @@ def test_swapped_gives_each_task_the_text_of_another(made, monkeypatch):
                 for t, x in zip(tasks, texts, strict=True)
             ]
 
-    monkeypatch.setattr("pkg_lib.retrieval.leakage.base", lambda *_: Stored())
-    swapped = COLUMNS["Func-PKG, swapped"].retriever(None)
-    with pytest.raises(columns.UserError, match="2 of 3 contexts of Func-PKG are one text"):
+    monkeypatch.setattr("pkg_lib.retrieval.leakage.retriever_of", lambda *_: Stored())
+    swapped = METHODS["Func-PKG, swapped"].make_retriever(None)
+    with pytest.raises(UserError, match="2 of 3 contexts of Func-PKG are one text"):
         swapped.retrieve(made)
     texts[3] = "c"
     given = swapped.retrieve(made)

@@ -13,8 +13,8 @@ from pkg_lib.core.types import Document
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import BLOCK, IMPL, build
-from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.prune import GUARDED, LITERAL, PRUNINGS, UNPRUNED, prune, without
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the code counts exciting ones too.
@@ -193,4 +193,4 @@ def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_gua
 @pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
 def test_a_column_is_guarded_unless_its_name_says_otherwise(column):
     ways = {"": "guarded", ", paper-literal": "paper-literal", ", unpruned": "unpruned"}
-    assert {name: COLUMNS[f"{column}{name}"].retriever(None).pruning for name in ways} == ways
+    assert {name: METHODS[f"{column}{name}"].make_retriever(None).pruning for name in ways} == ways

@@ -9,10 +9,10 @@ import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.text.documents import Structured
-from pkg_lib.retrieval.columns import COLUMNS, columns_of
+from pkg_lib.retrieval.methods import METHODS, methods_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, Knowledge, TextKnowledge, cut
 
-RETRIEVERS = columns_of("textbook")
+RETRIEVERS = methods_of("textbook")
 
 PRIMES = """\
 def is_prime(number):
@@ -96,7 +96,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("column", BEST)
 def test_the_best_unit_is_found_and_pruned(knowledge, column):
-    contexts = COLUMNS[column].retriever(knowledge).retrieve(TASKS)
+    contexts = METHODS[column].make_retriever(knowledge).retrieve(TASKS)
     assert ([c.source for c in contexts], [c.pruned for c in contexts]) == BEST[column]
     assert contexts[0].text == TEXTS[column]
     assert all(c.score > 0 and not c.truncated for c in contexts)
@@ -214,11 +214,11 @@ def test_json_pkg_returns_the_payload_of_the_nearest_leaf(pages, embedder):
         assert context.score == pytest.approx(float(leaf @ query), abs=1e-6)
 
 
-@pytest.mark.parametrize("column", columns_of("python-docs"))
+@pytest.mark.parametrize("column", methods_of("python-docs"))
 def test_every_column_of_a_text_corpus(pages, column):
-    found = columns_of("python-docs")[column](pages).retrieve(QUESTIONS)
+    found = methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
     assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in QUESTIONS]
-    assert found == columns_of("python-docs")[column](pages).retrieve(QUESTIONS)
+    assert found == methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
     if column != "None":  # all columns see the same documents
         assert [c.source.partition("#")[0] for c in found] == [
             "t/primes",

@@ -26,7 +26,7 @@ from pkg_lib.graph import bolt
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, build
 from pkg_lib.graph.text.documents import build_text
 from pkg_lib.graph.text.structure import structured
-from pkg_lib.retrieval.columns import columns_of, knowledge_of
+from pkg_lib.retrieval.methods import knowledge_of, methods_of
 from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
@@ -87,7 +87,7 @@ def asked(place, query, **parameters) -> list:
 
 
 def contexts(knowledge, method, tasks) -> list:
-    return columns_of("textbook")[method](knowledge).retrieve(tasks)
+    return methods_of("textbook")[method](knowledge).retrieve(tasks)
 
 
 def same_neighbours(knowledge, stored, kind, queries, k):
@@ -107,7 +107,7 @@ def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machi
     stored, textbook, queries
 ):
     assert kind_of(stored) == "code" and tokenizer_of(stored) == "ascii"
-    assert set(columns_of(stored)) == CODE_METHODS
+    assert set(methods_of(stored)) == CODE_METHODS
     knowledge, read = (
         Knowledge(textbook[0], WordEmbedder(), tokenizer="ascii"),
         knowledge_of(stored),
@@ -169,14 +169,14 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
     graph = build_text(PAGES, structured(PAGES))
     write(f"{running}/pages", PAGES, graph, "text")
     place = f"{running}/pages"
-    assert kind_of(place) == "text" and set(columns_of(place)) == {
+    assert kind_of(place) == "text" and set(methods_of(place)) == {
         "None",
         "BM25",
         "Dense",
         "JSON-PKG",
     }
     tasks = [Task("q/0", "humaneval", "prime divisors", "f", "", "")]
-    for method, retriever in columns_of("python-docs").items():
+    for method, retriever in methods_of("python-docs").items():
         ours, theirs = (
             retriever(TextKnowledge(PAGES, WordEmbedder())),
             retriever(knowledge_of(place)),

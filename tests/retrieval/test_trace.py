@@ -8,7 +8,7 @@ import pytest
 
 from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.retrievers import JsonPKG, Knowledge, TextKnowledge
 from pkg_lib.retrieval.trace import trace
 
@@ -34,7 +34,9 @@ def of(knowledge):
 
 
 def retrieved(knowledge, column, query="apple apples core"):
-    (context,) = COLUMNS[column].retriever(knowledge).retrieve([Task("t", "", query, "", "", "")])
+    (context,) = (
+        METHODS[column].make_retriever(knowledge).retrieve([Task("t", "", query, "", "", "")])
+    )
     return context
 
 

@@ -34,7 +34,7 @@ from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
-from pkg_lib.retrieval.columns import COLUMNS, Column
+from pkg_lib.retrieval.methods import METHODS, Method
 
 SAMPLE = 100  # of RepoEval's 455 tasks, which are completed
 FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256")
@@ -214,4 +214,4 @@ for about, chunking in (*PAIRS, ("MiniLM", "split-only")):
     ranker, _, unmasked = about.partition(", ")
     column = f"{chunking}, {about}"
     retriever = methodcaller("column", column, chunking, ranker, not unmasked)  # of Repositories
-    COLUMNS.register(Column(column, retriever, (corpora.REPOSITORY,), "chunk"))
+    METHODS.register(Method(column, retriever, (corpora.REPOSITORY,), "chunk"))

@@ -31,7 +31,7 @@ from pkg_lib.papers.pkg.cost import build_seconds, stored
 from pkg_lib.papers.pkg.replay import agreement, verdict_frame
 from pkg_lib.papers.pkg.replay import replayed as replayed_outcomes
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences"), "points")
 UNITS["context_validity"] = "points"
@@ -172,7 +172,7 @@ class StoredRuns:
             same = run.benchmark == claim.args["benchmark"] and run.corpus in corpora
             return same and about_text == is_text(run.corpus)
 
-        variants = [c for c in columns if COLUMNS[c].of]
+        variants = [c for c in columns if METHODS[c].variant_of]
         found = [m.with_variants(variants) for m in self.runs if fits(m.run)]
         return [m for m in found if {*columns} <= {*m.verdicts}]
 
@@ -203,7 +203,7 @@ def published_effects(claim: Claim) -> pd.Series:
         return pd.Series(dtype=float)
     which = args.get("kind", kind(claim.columns)) if test == "paired" else test
     rates = table(TABLES[which][args["benchmark"] == "mbpp"])
-    names = [COLUMNS[c].published_as or c for c in claim.columns]
+    names = [METHODS[c].published_as or c for c in claim.columns]
     if not {*names} <= {*rates}:
         return pd.Series(dtype=float)  # the paper prints no number for a variant of a method
     a, b = (rates[name] for name in names)

@@ -18,7 +18,7 @@ from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import JAVA
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, OURS, SAME_SIZE, decoding
-from pkg_lib.retrieval.columns import COLUMNS, Column
+from pkg_lib.retrieval.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from pkg_lib.papers.dkb.repository_study import RepositoryStudy
@@ -134,4 +134,4 @@ BENCHMARKS.register(
     )
 )
 for _name in (BASE, SAME_SIZE, OURS, LLM_KB):
-    COLUMNS.register(Column(_name, partial(PipelineRetriever, column=_name), (JAVA,), "chunk"))
+    METHODS.register(Method(_name, partial(PipelineRetriever, column=_name), (JAVA,), "chunk"))

@@ -15,11 +15,11 @@ import numpy as np
 
 from pkg_lib.core.types import Context, NotAtHand, Task
 from pkg_lib.generation.extraction import blocks
-from pkg_lib.papers.evor.methods import DRAWS, METHODS
+from pkg_lib.papers.evor.evor_methods import DRAWS, EVOR_METHODS
 from pkg_lib.papers.evor.renaming import PROGRAMS
 from pkg_lib.papers.evor.rounds import RoundRetriever
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, parsed
-from pkg_lib.retrieval.columns import contexts_of
+from pkg_lib.retrieval.methods import context_method
 
 if TYPE_CHECKING:
     from pkg_lib.papers.evor.rounds import Evolution
@@ -90,7 +90,7 @@ class LastPrompts:
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order."""
-        evor, last = METHODS["EVOR"], dict[str, Context]()
+        evor, last = EVOR_METHODS["EVOR"], dict[str, Context]()
         for n in range(evor.rounds + 1):
             if n and len(self.evolution.run.completions(evor.column(n - 1))) < len(tasks):
                 raise NotAtHand(
@@ -123,7 +123,7 @@ class MpscRetriever:
         ]
         chosen = self._chosen(functions, {i: [of[i].raw for of in asked] for i in about})
         spent = {i: sum(len(of[i].tokens) + of[i].prompt_tokens for of in asked) for i in about}
-        of = {c.task_id: c for c in e.run.contexts(contexts_of(self.drawn[0]))}
+        of = {c.task_id: c for c in e.run.contexts(context_method(self.drawn[0]))}
         columns = {t.id: chosen.get(t.id, self.drawn[0]) for t in tasks}
         return [replace(of[i], column=c, spent=spent.get(i, 0)) for i, c in columns.items()]
 

@@ -31,7 +31,7 @@ from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator, Prompt
-from pkg_lib.papers.evor.methods import Method
+from pkg_lib.papers.evor.evor_methods import EvorMethod
 from pkg_lib.papers.evor.soup import Need, Soup, called, calling_lines
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
 
@@ -149,7 +149,7 @@ class Evolution:
 
     def feedback_rows(self, column: str) -> dict[str, dict[str, Any]]:
         """task id -> the stored feedback on the column's draft."""
-        from pkg_lib.evaluation.results import by_task
+        from pkg_lib.evaluation.stored_rows import by_task
 
         return by_task(self._feedback_file(column), FEEDBACK)
 
@@ -224,7 +224,7 @@ class RoundRetriever:
     """C of a round's tasks."""
 
     evolution: Evolution
-    method: Method
+    method: EvorMethod
     number: int
 
     @property

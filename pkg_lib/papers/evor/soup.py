@@ -13,7 +13,7 @@ from textwrap import shorten
 import numpy as np
 
 from pkg_lib.data.corpora import UNICODE
-from pkg_lib.papers.evor.methods import Method
+from pkg_lib.papers.evor.evor_methods import EvorMethod
 from pkg_lib.papers.evor.unfamiliar import head
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.chunks import largest
@@ -107,7 +107,7 @@ class Soup:
             )
         return found
 
-    def named(self, names: Sequence[str], method: Method) -> list[str]:
+    def named(self, names: Sequence[str], method: EvorMethod) -> list[str]:
         """The heads that are nearest to each name, as many as the method has, a line each."""
         if not method.nearest:
             return [""] * len(names)
@@ -119,7 +119,7 @@ class Soup:
     def gather(
         self,
         needs: Sequence[Need],
-        method: Method,
+        method: EvorMethod,
         budgets: Mapping[str, int],
         measure: Callable[[str], int],
     ) -> list[tuple[str, list[str]]]:

@@ -19,7 +19,7 @@ from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.graph_figures import inline, subgraph
-from pkg_lib.retrieval.columns import COLUMNS, EVERY
+from pkg_lib.retrieval.methods import EVERY_METHOD, METHODS
 from pkg_lib.retrieval.trace import Traced, trace
 
 
@@ -124,7 +124,7 @@ class ColumnCases:
     def _rounds(self, task_id: str) -> Iterator[Round]:
         """The rounds up to the column's, where it has any before."""
         names = [self.column]
-        while (about := COLUMNS.get(names[0])) and about.needs not in ((), EVERY):
+        while (about := METHODS.get(names[0])) and about.needs not in ((), EVERY_METHOD):
             names = [*about.needs, *names]
         for name in names if len(names) > 1 else ():
             context = {c.task_id: c for c in self.run.contexts(name)}.get(task_id)

@@ -14,7 +14,7 @@ from pkg_lib.analysis.sentences import decided, finding, listed
 from pkg_lib.analysis.stats import BASELINE, CONTROLS, ORACLE, compare, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, HERE, complete, csv_text, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 # (benchmark, kind of the columns) -> number of the paper's table
 PUBLISHED = {
@@ -144,7 +144,7 @@ def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.D
     setting = setting or kind(columns)
     if (benchmark, setting) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
-    names = [COLUMNS[c].published_as or c for c in columns]
+    names = [METHODS[c].published_as or c for c in columns]
     wide = printed(PUBLISHED[benchmark, setting]).reindex(columns=names, fill_value="")
     return wide.set_axis(list(columns), axis=1)
 

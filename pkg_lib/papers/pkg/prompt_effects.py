@@ -22,7 +22,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import Difference, holm, paired_bootstrap
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.columns import IN_CHAT, PAPER_STYLES, style_label
+from pkg_lib.retrieval.methods import IN_CHAT, PAPER_STYLES, style_label
 
 TEMPLATES_SENT = {False: "none (raw text)", True: "the model's chat template"}
 EXTRACTIONS = ("this project's", "authors'")

@@ -23,16 +23,17 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
-from pkg_lib.evaluation.results import OTHERS, OUTCOME, ideal, verdict_series
-from pkg_lib.evaluation.signals import prepare_evidence
+from pkg_lib.evaluation.results import ideal, verdict_series
+from pkg_lib.evaluation.signals import prepare_signals
+from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
 
 SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
 DONE: Kinds = {"key": str, "protocol": str}
 STORED = OUTCOME | {"benchmark": str, "method": str}
-STORED_TOO = OTHERS | {"sample": int, "published": (bool, type(None))}
-SELECTED = (
+STORED_TOO = OPTIONAL | {"sample": int, "published": (bool, type(None))}
+SELECTING = (
     "reranked",
     "ideal",
 )  # chosen among the other methods' completions, so no candidates of their own
@@ -150,7 +151,7 @@ def replay(
         report = partial(progress, f"{path.parent.name}/{path.stem}")
         frames.append(_evaluated(target, samples, tasks[path.parent.name], protocol, report))
         problems += wrong
-        if path.stem not in SELECTED:
+        if path.stem not in SELECTING:
             try:
                 _look(target, samples, frames[-1], tasks[path.parent.name])
             except Damaged as e:  # its evidence; the verdicts stand
@@ -223,7 +224,7 @@ def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list
         judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
     )
     rules, file = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
-    prepare_evidence(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
+    prepare_signals(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
@@ -233,7 +234,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     rows = [
         _counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])
     ]
-    for benchmark, group in frame[~frame["method"].isin(SELECTED)].groupby("benchmark"):
+    for benchmark, group in frame[~frame["method"].isin(SELECTING)].groupby("benchmark"):
         if group["method"].nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
             wide = group.pivot(index="task_id", columns="method", values=["here", "published"])
             union = {name: ideal(wide[name].astype("boolean")) for name in ("here", "published")}

@@ -15,8 +15,8 @@ from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, w
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.leakage import statements
+from pkg_lib.retrieval.methods import METHODS
 
 STRATA = ("correct", "wrong", "unrelated", "none")
 
@@ -79,7 +79,7 @@ def by_context(run: Results, columns: Iterable[str]) -> Grid:
     rows = {}
     for column in columns:
         table, swap = strata_table(run, column), f"{column}, swapped"
-        offered = swap in COLUMNS and run.offers(swap)
+        offered = swap in METHODS and run.offers(swap)
         swapped = run.verdicts([swap])[swap] if offered else pd.Series(dtype="boolean")
         rates = [percent(pass_at_1(known).value) for known in (copies(run, column), swapped)]
         cells = [_change(row, column) for _, row in table.iterrows()]

@@ -12,9 +12,9 @@ from pkg_lib.core.reading import TEXT_OR_NONE, Kinds, is_there
 from pkg_lib.core.store import ROWS, page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
-from pkg_lib.evaluation.results import OTHERS, OUTCOME
+from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.methods import METHODS
 
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
@@ -31,10 +31,10 @@ class ExperimentRows:
         )
         self.files: list[Path] = []
         judged, contexts = results / "evaluations" / slug(self.model), results / "contexts"
-        self.judged = self._read(judged, OUTCOME | {"solution": str}, *single(COLUMNS))
+        self.judged = self._read(judged, OUTCOME | {"solution": str}, *single(METHODS))
         self.chose = self._read(judged, {"chosen": str}, "Reranked").get("Reranked", {})
         self.contexts = self._read(
-            contexts, {"text": TEXT_OR_NONE, "source": str}, *single(COLUMNS)[1:]
+            contexts, {"text": TEXT_OR_NONE, "source": str}, *single(METHODS)[1:]
         )
 
     def _read(self, folder: Path, fields: Kinds, *columns: str) -> dict[str, dict[str, Any]]:
@@ -45,7 +45,7 @@ class ExperimentRows:
             path = folder / self.benchmark / shelf / f"{slug(column)}{ROWS}"
             if is_there(path):
                 self.files.append(path)
-                stored[column] = {row["task_id"]: row for row in read_rows(path, fields, OTHERS)}
+                stored[column] = {row["task_id"]: row for row in read_rows(path, fields, OPTIONAL)}
         return stored
 
     def beside(self, column: str) -> str:

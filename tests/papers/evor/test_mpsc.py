@@ -6,7 +6,7 @@ import pytest
 
 from pkg_lib.core.types import NotAtHand
 from pkg_lib.papers.evor import mpsc
-from pkg_lib.papers.evor.methods import DRAWS
+from pkg_lib.papers.evor.evor_methods import DRAWS
 from tests.papers.evor.conftest import answer
 
 

@@ -14,7 +14,7 @@ from pkg_lib.evaluation.study import LARGER
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
-from pkg_lib.papers.evor.methods import METHODS
+from pkg_lib.papers.evor.evor_methods import EVOR_METHODS
 from pkg_lib.papers.evor.rounds import NOTHING_WRITTEN, Draft, RoundRetriever, absent_names
 from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Feedback
 from tests.fakes import FakeBackend
@@ -65,7 +65,7 @@ def test_a_draft_that_adds_nothing_has_failed(toy):
 
 
 def test_success_or_three_equal_feedbacks_end_a_task():
-    task, evolution = Toy().tasks()[0], RoundRetriever(None, METHODS["EVOR"], 3)
+    task, evolution = Toy().tasks()[0], RoundRetriever(None, EVOR_METHODS["EVOR"], 3)
     one, other, fine = Feedback(False, "E: 1"), Feedback(False, "E: 2"), Feedback(True)
 
     def ends(*said):
@@ -100,7 +100,9 @@ def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
     monkeypatch.setattr(
         type(preparer.run.rules), "budgets", NARROW
     )  # or the first drafts run, and all ends
-    preparer.prepare([METHODS[method].column(n) for n in range(METHODS[method].rounds + 1)])
+    preparer.prepare(
+        [EVOR_METHODS[method].column(n) for n in range(EVOR_METHODS[method].rounds + 1)]
+    )
     prompts = [r.text for r in preparer.run.generator.backend.asked]
     assert all(any(kind in text for text in prompts) for kind in (*ASKED[method], "You write"))
     assert not [text for text in prompts if "7777" in text or "the reference" in text]
@@ -246,7 +248,7 @@ def test_a_round_is_accounted_for(toy, monkeypatch):
 
 
 def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
-    other = replace(METHODS["EVOR of documents"], query_model=LARGER, input_model=LARGER)
+    other = replace(EVOR_METHODS["EVOR of documents"], query_model=LARGER, input_model=LARGER)
     preparer = toy()
     monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
     preparer.prepare(["EVOR of documents@0"])

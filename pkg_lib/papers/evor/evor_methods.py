@@ -9,14 +9,22 @@ from typing import Any
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Retriever
 from pkg_lib.data.corpora import LIBRARY
-from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make, draw_name
+from pkg_lib.retrieval.methods import (
+    GREEDY,
+    METHODS,
+    TOP_P,
+    Method,
+    RetrieverFactory,
+    Sampling,
+    sampled_name,
+)
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
 QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class EvorMethod:
     """How contexts are made, and for how many rounds after the first.
 
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
@@ -46,12 +54,12 @@ class Method:
 
 
 _TEXT = Path(__file__).with_name("methods.toml").read_text("utf8")
-METHODS: Registry[Method] = Registry(
-    "method", (Method(n, **m) for n, m in tomllib.loads(_TEXT).items())
+EVOR_METHODS: Registry[EvorMethod] = Registry(
+    "method", (EvorMethod(n, **m) for n, m in tomllib.loads(_TEXT).items())
 )
 
 
-def _made(name: str, module: str = "rounds", **about: Any) -> Make:
+def _made(name: str, module: str = "rounds", **about: Any) -> RetrieverFactory:
     """A class of a module here, which is loaded when the column is asked for its contexts."""
 
     def make(evolution: Any) -> Retriever:
@@ -60,26 +68,32 @@ def _made(name: str, module: str = "rounds", **about: Any) -> Make:
     return make
 
 
-COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
-for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
+METHODS.register(Method("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
+for _method, _n in ((m, n) for m in EVOR_METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
-    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if 0 < _method.drawn <= _n else {}
-    COLUMNS.register(
-        Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw)
+    _sampling = Sampling(0.8, TOP_P, _n) if 0 < _method.drawn <= _n else GREEDY
+    METHODS.register(
+        Method(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, sampling=_sampling)
     )
 # MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task. The latter have
 # numbers that no round has: a round that was drawn from that prompt would be one of the five.
 DRAWS = {
-    name: tuple(draw_name(of, 0.8, TOP_P, n) for n in range(first, first + 5))
+    name: tuple(sampled_name(of, Sampling(0.8, TOP_P, n)) for n in range(first, first + 5))
     for name, of, first in (("MPSC", "None", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
 }
-_last = METHODS["EVOR"].column(METHODS["EVOR"].rounds)
-_about = {"of": _last, "needs": (_last,)}
-COLUMNS.register(
-    Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document", **_about)
+_last = EVOR_METHODS["EVOR"].column(EVOR_METHODS["EVOR"].rounds)
+METHODS.register(
+    Method(
+        "EVOR, last prompt",
+        _made("LastPrompts", "mpsc"),
+        (LIBRARY,),
+        "document",
+        variant_of=_last,
+        needs=(_last,),
+    )
 )
 for _name, _drawn in DRAWS.items():
-    COLUMNS.register(
-        Column(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn)
+    METHODS.register(
+        Method(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn)
     )

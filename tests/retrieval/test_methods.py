@@ -9,7 +9,7 @@ import pytest
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
-from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
+from pkg_lib.retrieval.methods import METHODS, Method, knowledge_of, methods_of, retrieving_methods
 from pkg_lib.retrieval.retrievers import NoRetrieval, TextKnowledge
 
 
@@ -50,12 +50,15 @@ def task(i, benchmark="humaneval"):
 
 
 def test_columns_by_corpus():
-    assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
-    assert list(columns_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+    assert list(methods_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
+    assert list(methods_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
     code = ["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
-    assert list(columns_of("textbook+stdlib")) == code and retrieved()[:7] == [*code, "JSON-PKG"]
+    assert list(methods_of("textbook+stdlib")) == code and retrieving_methods()[:7] == [
+        *code,
+        "JSON-PKG",
+    ]
     with pytest.raises(UserError, match="mixes code and text"):
-        columns_of("textbook+tutorials")
+        methods_of("textbook+tutorials")
     with pytest.raises(UserError, match="own context; run it alone"):
         check_name("textbook+published")
     assert isinstance(knowledge_of("docstrings:json"), TextKnowledge)
@@ -64,7 +67,7 @@ def test_columns_by_corpus():
 def test_published_contexts_are_the_authors_first_of_each_task(authors):
     knowledge = knowledge_of("published")
     tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
-    columns = columns_of("published")
+    columns = methods_of("published")
     assert {
         c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns.items()
     } == {
@@ -77,7 +80,7 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
 
 
 def test_a_task_that_the_authors_did_not_have_is_named(authors):
-    column = columns_of("published")["Func-PKG"](knowledge_of("published"))
+    column = methods_of("published")["Func-PKG"](knowledge_of("published"))
     with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
         column.retrieve([task("MBPP/600", "mbpp-all")])
 
@@ -89,10 +92,10 @@ def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
 
 
 def test_a_column_is_one_entry(monkeypatch):
-    monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", NoRetrieval, ("text",)))
+    monkeypatch.setitem(METHODS, "Toy", Method("Toy", NoRetrieval, ("text",)))
     assert (
-        list(columns_of("python-docs"))[-1]
-        == retrieved()[-1]
+        list(methods_of("python-docs"))[-1]
+        == retrieving_methods()[-1]
         == "Toy"
-        not in columns_of("textbook")
+        not in methods_of("textbook")
     )

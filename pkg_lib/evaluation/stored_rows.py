@@ -1,0 +1,91 @@
+"""The fields of stored rows, and how the rows of one file are read.
+
+Every row belongs to one task. A row that lacks a field, or has one of another type, is damaged.
+"""
+
+from pathlib import Path
+from typing import Any, get_args
+
+from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
+from pkg_lib.core.store import ROWS, read_json, read_rows
+from pkg_lib.core.types import Status
+
+OUTCOME: Kinds = {
+    "task_id": str,
+    "status": frozenset(get_args(Status)),
+    "error": str,
+    "detail": str,
+}
+VERDICT: Kinds = {**OUTCOME, "sha256": str, "solution": str}
+CONTEXT: Kinds = {"column": str, "text": TEXT_OR_NONE, "sha256": str}
+LEAK: Kinds = {
+    "sha256": str,
+    "callable": bool,
+    "passes": bool,
+    "jaccard": NUMBER,
+    "edit": NUMBER,
+    "statements": list,
+}
+SELECTION: Kinds = {"chosen": str, "sha256": str, "candidates": dict}
+PROVENANCE: Kinds = {
+    "benchmark": str,
+    "corpus": str,
+    "corpus_digest": str,
+    "versions": dict,
+}
+# Types of further fields, where a row has them.
+OPTIONAL: Kinds = {
+    "seconds": NUMBER,
+    "score": NUMBER,
+    "source": str,
+    "pruned": str,
+    "prompt_sha256": str,
+    "query": str,
+    "chosen_as_printed": str,
+    "tokens": (int, type(None)),
+    "spent": (int, type(None)),
+    "recall": (*NUMBER, type(None)),
+    "truncated": bool,
+    "defines_task": (bool, type(None)),
+}
+
+# What the name of a file ends with, beside the method's name.
+CONTEXT_VALIDITY = f".leakage{ROWS}"
+AUTHORS_EXTRACTION = (
+    f".authors-extraction{ROWS}"  # verdicts on solutions by the authors' extraction
+)
+
+
+def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
+    """Read the rows of a file by their tasks.
+
+    Args:
+        path: A JSONL file with a row for each task.
+        fields: The fields that a row must have beside its `task_id`, with their types.
+
+    Returns:
+        Row by task id; empty if there is no file.
+
+    Raises:
+        Damaged: A row is not such an object, or the file cannot be read.
+    """
+    if not is_there(path):
+        return {}
+    required: Kinds = {"task_id": str}
+    required |= fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
+    return {row["task_id"]: row for row in read_rows(path, required, OPTIONAL)}
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Read what contexts were retrieved from.
+
+    Args:
+        path: The file beside the contexts.
+
+    Returns:
+        Its fields; empty if there is no file.
+
+    Raises:
+        Damaged: The file cannot be read, or holds something else.
+    """
+    return read_json(path, (), PROVENANCE) if is_there(path) else {}

@@ -1,0 +1,459 @@
+"""Methods: what a column of the paper's Tables 1 to 4 measures, and which corpora offer it.
+
+A method decides where the context of a prompt comes from, how the prompt is worded and how the model is
+sampled. The registry METHODS has every named method; `parse_method` also reads the names of sampled ones.
+A new method is one entry of METHODS.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from pkg_lib.core.registry import Registry
+from pkg_lib.core.types import Context, Retriever, Task, UserError
+from pkg_lib.data import corpora, published
+
+RetrieverFactory = Callable[[Any], Retriever]  # takes a Knowledge
+
+NO_RAG = "None"
+EVERY_METHOD = ("*",)  # `needs` of a method that needs every other one that the corpus offers
+TOP_P = 0.95  # the default of nucleus sampling; names leave it out
+
+CODE, TEXT, PUBLISHED = "code", "text", "published"  # kinds of corpora
+FUNCTION, BLOCK, ROW, PATH_VALUE = "function", "block", "row", "path-value"  # retrieved units
+
+# The paper's models whose prompt styles are compared, to separate the effects of wording, content and
+# answer extraction.
+PAPER_STYLES = ("codellama", "starcoder2", "deepseek")
+# Whether the style's prompt is sent as the user's message of the model's own chat template.
+IN_CHAT = (False, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the tokens of an answer are chosen.
+
+    Attributes:
+        temperature: 0 stands for greedy decoding.
+        top_p: Probability mass of nucleus sampling.
+        number: Which of several samples of one prompt this is, from 1; 0 for greedy decoding.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    number: int = 0
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is always taken."""
+        return self.number == 0
+
+
+GREEDY = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to answer a task.
+
+    Attributes:
+        name: Its name in tables, on the command line and in the API.
+        make_retriever: Makes the retriever from a Knowledge. None for a method that takes the contexts of
+            another one, or that selects among the solutions of others.
+        corpus_kinds: Kinds of corpora that offer the method.
+        unit: What it retrieves.
+        published_as: The paper's name for it, where that differs.
+        needs: Methods that must be completed before this one.
+        variant_of: The method that it varies. A variant enters a table only when it is asked for by name.
+        prompt_variant: Variant of the prompt's wording; "" for the default.
+        style: Prompt style of one of the paper's models, used in place of the model's own. The answer is
+            then kept whole, since the authors' extraction reads all of it.
+        in_chat: Whether the prompt of `style` is sent through the model's chat template.
+        sampling: How the model's tokens are chosen.
+    """
+
+    name: str
+    make_retriever: RetrieverFactory | None = None
+    corpus_kinds: tuple[str, ...] = (CODE, PUBLISHED)
+    unit: str = ""
+    published_as: str = ""
+    needs: tuple[str, ...] = ()
+    variant_of: str = ""
+    prompt_variant: str = ""
+    style: str = ""
+    in_chat: bool = False
+    sampling: Sampling = GREEDY
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def context_method(self) -> str:
+        """The name of the method whose contexts it takes: its own where it retrieves."""
+        if self.variant_of and self.make_retriever is None:
+            return self.variant_of
+        return self.name
+
+    @property
+    def without_context(self) -> bool:
+        """Whether its prompts hold no retrieved context."""
+        return self.context_method == NO_RAG
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """The decoding parameters that differ from the benchmark's greedy decoding."""
+        changed: dict[str, Any] = {}
+        if self.style:
+            changed["style"] = self.style
+            changed["stop"] = "end"
+        if self.in_chat:
+            changed["template"] = "chat"
+        if not self.sampling.greedy:
+            changed["do_sample"] = True
+            changed["temperature"] = self.sampling.temperature
+            changed["top_p"] = self.sampling.top_p
+        return changed
+
+
+# The methods
+
+
+def _retriever(name: str, module: str = "retrievers", **options: str) -> RetrieverFactory:
+    """Return a factory that imports a retriever class only when it is needed.
+
+    Args:
+        name: A class of a module in this folder.
+        module: That module.
+        **options: Further arguments of the class.
+    """
+
+    def make(knowledge: Any) -> Retriever:
+        retriever_class = getattr(import_module(f"pkg_lib.retrieval.{module}"), name)
+        retriever: Retriever = retriever_class(knowledge, **options)
+        return retriever
+
+    return make
+
+
+GRAPH_METHODS = {"Func-PKG": FUNCTION, "Block-PKG": BLOCK}
+# Prompt variants beside the default one (generation/prompts.py).
+_WITH_CONTEXT = ("context first", "earlier turn", "helper section")
+PROMPT_VARIANTS = {
+    NO_RAG: ("no code was found",),
+    "Func-PKG": _WITH_CONTEXT,
+    "Block-PKG": _WITH_CONTEXT,
+}
+_ROW_KINDS = (CODE, TEXT)
+_ANY_KIND = (CODE, TEXT, PUBLISHED)
+
+
+def _table_methods() -> Iterator[Method]:
+    """The columns of Tables 1 to 4, in the paper's order."""
+    every_kind = (*_ANY_KIND, "repository", "library-documents")
+    yield Method(NO_RAG, _retriever("NoRetrieval"), every_kind)
+    yield Method("BM25", _retriever("BM25Rows"), _ROW_KINDS, ROW)
+    yield Method("Dense", _retriever("DenseRows"), _ANY_KIND, ROW, published_as="VoyageEmb")
+    yield Method("Func-BM25", _retriever("FuncBM25"), unit=FUNCTION)
+    yield Method("Func-PKG", _retriever("FuncPKG"), unit=FUNCTION)
+    yield Method("Block-PKG", _retriever("BlockPKG"), unit=BLOCK)
+    yield Method("JSON-PKG", _retriever("JsonPKG"), (TEXT,), PATH_VALUE)
+    yield Method("Reranked", corpus_kinds=_ANY_KIND, needs=EVERY_METHOD)
+    yield Method("Ideal", corpus_kinds=_ANY_KIND, published_as="Ideal Reranker", needs=EVERY_METHOD)
+
+
+def _prompt_variants() -> Iterator[Method]:
+    """The same contexts in another wording of the prompt."""
+    for method, variants in PROMPT_VARIANTS.items():
+        for variant in variants:
+            yield Method(f"{method}, {variant}", variant_of=method, prompt_variant=variant)
+
+
+def _context_variants() -> Iterator[Method]:
+    """Controls with other contexts, and other rules of pruning."""
+    for method, unit in GRAPH_METHODS.items():
+        for change, retriever in (("swapped", "Swapped"), ("leak-free", "LeakFree")):
+            factory = _retriever(retriever, "leakage", of=method)
+            yield Method(f"{method}, {change}", factory, unit=unit, variant_of=method)
+    for method, unit in GRAPH_METHODS.items():
+        for pruning in ("paper-literal", "unpruned"):  # the default is guarded (prune.py)
+            factory = _retriever(method.replace("-", ""), pruning=pruning)
+            yield Method(f"{method}, {pruning}", factory, (CODE,), unit, variant_of=method)
+    factory = _retriever("EnhancedFuncPKG", "enhanced")
+    yield Method("Func-PKG, enhanced", factory, (CODE,), FUNCTION, variant_of="Func-PKG")
+
+
+def style_label(style: str, in_chat: bool) -> str:
+    """Return the part of a method's name that says whose prompt it sends.
+
+    Args:
+        style: A prompt style.
+        in_chat: Whether the prompt goes through the model's chat template.
+    """
+    return f"{style} prompt in chat" if in_chat else f"{style} prompt"
+
+
+def _style_variants() -> Iterator[Method]:
+    """Every model prompted in the style of one of the paper's models, with several contents."""
+    contents = [
+        (NO_RAG, ""),
+        (NO_RAG, "no code was found"),
+        ("Block-PKG", ""),
+        ("Block-PKG, swapped", ""),
+    ]
+    for style in PAPER_STYLES:
+        for in_chat in IN_CHAT:
+            extra = [(NO_RAG, "no stray quote")] if style == "codellama" else []
+            for method, variant in contents + extra:
+                parts = [method, style_label(style, in_chat)]
+                if variant:
+                    parts.append(variant)
+                yield Method(
+                    ", ".join(parts),
+                    variant_of=method,
+                    prompt_variant=variant,
+                    style=style,
+                    in_chat=in_chat,
+                )
+
+
+METHODS: Registry[Method] = Registry(
+    "method",
+    [*_table_methods(), *_prompt_variants(), *_context_variants(), *_style_variants()],
+)
+
+# Names
+
+
+_SAMPLED = re.compile(
+    r"(?P<method>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<number>[1-9]\d*)"
+)
+
+
+def sampled_name(method: str, sampling: Sampling) -> str:
+    """Return the name of one sample of a method, such as "None, T0.8, 1".
+
+    Args:
+        method: A method's name.
+        sampling: How it is sampled.
+    """
+    nucleus = "" if sampling.top_p == TOP_P else f", p{sampling.top_p}"
+    return f"{method}, T{sampling.temperature}{nucleus}, {sampling.number}"
+
+
+def parse_method(name: str) -> Method:
+    """Return the method of a name. Its inverse is `str`.
+
+    Args:
+        name: A name of METHODS, or that of one sample of such a method (`sampled_name`).
+
+    Returns:
+        The method. A sample takes the contexts of the method that is sampled.
+
+    Raises:
+        UserError: The name is unknown.
+    """
+    match = None if name in METHODS else _SAMPLED.fullmatch(name)
+    if match is None:
+        return METHODS.get_or_fail(name)
+    sampled = METHODS.get_or_fail(match["method"])
+    sampling = Sampling(
+        temperature=float(match["temperature"]),
+        top_p=float(match["top_p"] or TOP_P),
+        number=int(match["number"]),
+    )
+    return replace(
+        sampled,
+        name=name,
+        make_retriever=None,
+        variant_of=sampled.context_method,
+        published_as="",
+        sampling=sampling,
+    )
+
+
+def is_method(name: str) -> bool:
+    """Tell whether a name is that of a method or of one of its samples."""
+    return name in METHODS or _SAMPLED.fullmatch(name) is not None
+
+
+def context_method(name: str) -> str:
+    """Return the name of the method whose contexts a method takes.
+
+    Args:
+        name: A method's name, or the name of another result file, which is returned as it is.
+    """
+    return parse_method(name).context_method if is_method(name) else name
+
+
+def name_of_samples(name: str) -> str:
+    """Return the name that all samples of a method share, such as "None, T0.8".
+
+    Args:
+        name: A method's name. One that is not sampled is returned as it is.
+    """
+    sampled = name not in METHODS and _SAMPLED.fullmatch(name) is not None
+    return name.rpartition(", ")[0] if sampled else name
+
+
+def retrieving_methods() -> list[str]:
+    """Return the methods that retrieve and vary no other one, in the order of the tables."""
+    return [m.name for m in METHODS.values() if m.make_retriever and not m.variant_of]
+
+
+def variant_methods() -> list[str]:
+    """Return the methods that vary another one."""
+    return [m.name for m in METHODS.values() if m.variant_of]
+
+
+def completion_stages(names: Iterable[str]) -> list[list[str]]:
+    """Group methods so that each one's needs are completed before it.
+
+    Args:
+        names: Methods, in order.
+
+    Returns:
+        Groups in order. The methods of one group can be completed together.
+    """
+    stages: list[list[str]] = [[]]
+    for name in names:
+        needs = parse_method(name).needs
+        if set(needs) & set(stages[-1]):
+            stages.append([])
+        stages[-1].append(name)
+    return stages
+
+
+# What a corpus offers
+
+
+class PublishedContexts:
+    """Contexts that the paper's authors retrieved: the first one of each task, not pruned.
+
+    Attributes:
+        column: The method whose contexts these are.
+    """
+
+    def __init__(self, knowledge: Any, column: str) -> None:
+        self.column = column
+        self._texts = {document.id: document.text for document in knowledge.documents}
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """Return the published context of each task, empty where none was published.
+
+        Args:
+            tasks: Tasks of HumanEval or MBPP.
+
+        Returns:
+            One context per task, in order.
+
+        Raises:
+            UserError: A task is of another benchmark.
+        """
+        contexts = []
+        for task in tasks:
+            source = published.context_id(self.column, task.id)
+            if source not in self._texts:
+                raise UserError(
+                    f"corpus published has no {self.column} context for {task.id}; "
+                    "take humaneval or mbpp"
+                )
+            contexts.append(Context(task.id, self.column, self._texts[source], source))
+        return contexts
+
+    def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
+        """Return the first published contexts of each task, best first.
+
+        Args:
+            tasks: Tasks of HumanEval or MBPP.
+            k: How many contexts per task, at most.
+
+        Returns:
+            For each task an iterator over pairs of text and context.
+        """
+        texts_of_task = {}
+        for method, task_id, texts in published.ranked():
+            if method == self.column:
+                texts_of_task[task_id] = texts[:k]
+        found = []
+        for task in tasks:
+            source = published.context_id(self.column, task.id)
+            texts = texts_of_task[task.id]
+            contexts = [Context(task.id, self.column, text, source) for text in texts]
+            found.append(iter(zip(texts, contexts, strict=True)))
+        return found
+
+
+def retriever_of(method: str, knowledge: Any) -> Any:
+    """Return the retriever of a method over a corpus.
+
+    Args:
+        method: A method that retrieves.
+        knowledge: The documents, with their indexes.
+
+    Returns:
+        The method's retriever, or the authors' own contexts where the documents are those.
+    """
+    first = knowledge.documents[:1]
+    if first and first[0].id.startswith(f"{corpora.PUBLISHED}/"):
+        return PublishedContexts(knowledge, method)
+    factory = METHODS[method].make_retriever
+    assert factory is not None, f"{method} does not retrieve"
+    return factory(knowledge)
+
+
+def methods_of(corpus: str) -> dict[str, RetrieverFactory]:
+    """Return the retrieving methods that a corpus offers.
+
+    Args:
+        corpus: A corpus by name.
+
+    Returns:
+        Factory of the retriever by name of the method, in the order of the tables.
+
+    Raises:
+        UserError: The corpus mixes code and text.
+    """
+    kind = corpora.kind_of(corpus)
+    offered: dict[str, RetrieverFactory] = {}
+    for name in retrieving_methods():
+        method = METHODS[name]
+        if kind in method.corpus_kinds and method.make_retriever is not None:
+            offered[name] = method.make_retriever
+    if kind == PUBLISHED:
+        for name in published.FILES:
+            offered[name] = partial(PublishedContexts, column=name)
+    return offered
+
+
+def knowledge_of(corpus: str) -> Any:
+    """Return the documents of a corpus with what its methods retrieve from.
+
+    Args:
+        corpus: A corpus by name.
+
+    Returns:
+        A Knowledge. Its graph, indexes and embeddings are made when a method asks for them.
+
+    Raises:
+        UserError: The corpus is not available.
+    """
+    # These modules load numpy and more, which the names of methods do not need.
+    from pkg_lib.retrieval.embed import Embedder
+    from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+    from pkg_lib.retrieval.stored_graph import StoredKnowledge
+
+    place, how = corpora.retrieval(corpus)
+    documents = corpora.load_corpus(corpus)
+    embedder = Embedder(how.embedder)
+    shared = (documents, embedder, how.top, how.chars, corpora.tokenizer_of(corpus), place)
+    if corpora.is_stored_graph(corpus):
+        return StoredKnowledge(*shared, place=place)
+    if not corpora.is_text(corpus):
+        return Knowledge(*shared)
+    # docutils and similar packages are only needed for a corpus of text.
+    from pkg_lib.data.structuring import json_of
+
+    return TextKnowledge(*shared, structure=partial(json_of, corpus))
