@@ -17,6 +17,7 @@ from pkg_lib.papers.pkg.prompt_effects import (
     BOTH_SOURCE,
     CONDITION,
     CONTENTS,
+    CONTEXT_WORDING,
     EFFECTS,
     EXTRACTION_EFFECT,
     EXTRACTION_SOURCE,
@@ -266,57 +267,70 @@ def _failed_prompts(
 
 
 def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
-    """Give the share of NameErrors by content, beside the published one."""
-    sentences = []
-    for (style, sent_as), group in conditions.groupby(["style", "sent as"], sort=False):
-        rates = [
-            f"{percent(row['name_errors'] / row['n'])} % ({row['content']})"
-            for row in group.to_dict("records")
-        ]
-        name, counts = _published_name_errors(str(style))
-        published = [percent(counts[content] / TABLE7_TASKS) for content in (NO_CONTEXT, RETRIEVED)]
-        sentences.append(
-            f"{where}, {style} prompts ({sent_as}): NameErrors in {', '.join(rates)} of the "
-            f"tasks. {name}'s published share on MBPP is {published[0]} % without context and "
-            f"{published[1]} % with Block-PKG."
-        )
-    return sentences
+    """Say in how many prompts the share of NameErrors falls or rises, beside the published ones."""
+    share = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
+    shares_of = conditions.assign(share=share).pivot(
+        index=["style", "sent as"], columns="content", values="share"
+    )
+    parts = []
+    for content in (CONTEXT_WORDING, RETRIEVED):
+        if {content, NO_CONTEXT} <= set(shares_of.columns):
+            change = (shares_of[content] - shares_of[NO_CONTEXT]).dropna()
+            counts = f"fall in {(change < 0).sum()} and rise in {(change > 0).sum()}"
+            parts.append(f"{content}: they {counts} of {len(change)} prompts")
+    published = []
+    for style in dict.fromkeys(conditions["style"]):
+        name, counts_of = _published_name_errors(style)
+        ends = [percent(counts_of[c] / TABLE7_TASKS) for c in (NO_CONTEXT, RETRIEVED)]
+        published.append(f"{name} {ends[0]} % and {ends[1]} %")
+    if not parts:
+        return []
+    return [
+        f"{where}: shares of NameErrors, compared with {NO_CONTEXT}. {'; '.join(parts)}. Published "
+        f"on MBPP, without context and with Block-PKG: {'; '.join(published)}."
+    ]
 
 
 def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
-    """Say which effects are shown after correction."""
+    """Say in how many prompts an effect is shown after correction, by effect."""
     kept = effects[(effects["at"] == AUTHORS) | (effects["effect"] == EXTRACTION_EFFECT)]
     if kept.empty:
         return []
-    shown = [
-        f"{row['effect']} ({row['style']}, {row['sent as']}; {row['at']}) {points(row['difference'])} "
-        f"({tables.interval(row['low'], row['high'])}; p = {tables.probability(row['p_holm'])})"
-        for row in kept[kept["p_holm"] < ALPHA].to_dict("records")
-    ]
-    listed = f": {'; '.join(shown)}" if shown else ""
+    parts = []
+    for effect, rows in kept.groupby("effect", sort=False):
+        shown = rows.loc[rows["p_holm"] < ALPHA, "difference"]
+        if len(shown):
+            counts = f"lower in {(shown < 0).sum()}, higher in {(shown > 0).sum()}"
+            parts.append(f"{effect} ({counts} of {len(rows)})")
+    listed = "; ".join(parts) or "none"
     return [
-        f"{where}: effects of wording, content and extraction that are shown after Holm's "
-        f"correction: {len(shown)} of {len(kept)}{listed}. For the others, neither an effect nor "
-        "its absence is shown."
+        f"{where}: effects on pass@1 that are shown after Holm's correction, by number of "
+        f"comparisons: {listed}. For the others, neither an effect nor its absence is shown."
     ]
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
-    """Say how much of the published difference an effect of the measured size could explain."""
-    sentences = []
-    kept = shared[shared["source"].isin([BOTH_SOURCE, EXTRACTION_SOURCE])].dropna(subset="share")
-    for published, rows in kept.groupby("published", sort=False):
-        parts = [
-            f"{row['source']} ({row['sent as']}) {_percent_sign(row['share'])}, at most "
-            f"{_percent_sign(row['bound'])}"
-            for row in rows.to_dict("records")
-        ]
-        sentences.append(
-            f"{where}: as shares of {published}'s published {points(rows['gain'].iloc[0])} "
-            f"percentage points, the measured effects are: {'; '.join(parts)}. They are measured "
-            "with another model, so they do not say what its difference consists of."
-        )
-    return sentences
+    """Say how much of the published differences effects of the measured size could explain."""
+    parts = []
+    for source, name in ((BOTH_SOURCE, "the wording"), (EXTRACTION_SOURCE, "the extraction")):
+        rows = shared[shared["source"] == source].dropna(subset="share")
+        if len(rows):
+            bounds = _percent_range(rows["bound"])
+            parts.append(f"of {name} {_percent_range(rows['share'])}, with bounds of {bounds}")
+    if not parts:
+        return []
+    models = ", ".join(dict.fromkeys(shared["published"]))
+    return [
+        f"{where}: as shares of the published differences between Block-PKG and None ({models}), "
+        f"effects of the measured size are {'; '.join(parts)}. They are measured with another "
+        "model, so they do not say what the published differences consist of."
+    ]
+
+
+def _percent_range(fractions: pd.Series) -> str:
+    """The smallest and the largest share, e.g. "12 % to 16 %"."""
+    ends = dict.fromkeys(_percent_sign(f) for f in (fractions.min(), fractions.max()))
+    return " to ".join(ends)
 
 
 @styled

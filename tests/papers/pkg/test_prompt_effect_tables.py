@@ -100,13 +100,13 @@ def test_each_style_is_drawn_once_per_measured_effect():
     assert sorted(values) == [-10.0, 2.0]
 
 
-def test_findings_name_the_effects_that_are_shown_after_correction():
-    conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED)])
+def test_findings_count_the_effects_that_are_shown_after_correction():
+    conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
     effects = pd.concat([effect(0.035), effect(0.2, sent_as="chat template", p=0.001)])
-    text = "\n".join(findings(conditions, effects, shares(source(0.035))))
-    assert "1 of 2" in text and "+20.0" in text and "+3.5 (" not in text
-    assert "27.6 %" in text and "30.0 %" in text
-    assert "50 %, at most 70 %" in text
+    errors, shown, shares_of = findings(conditions, effects, shares(source(0.035)))
+    assert "27.6 % and 13.0 %" in errors and "fall in 0 and rise in 1 of 1" in errors
+    assert f"{WORDING_EFFECT} (lower in 0, higher in 1 of 2)" in shown
+    assert "50 % to 70 %" in shares_of and "70 % to 98 %" in shares_of
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
