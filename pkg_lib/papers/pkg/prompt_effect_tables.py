@@ -158,10 +158,11 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in sources.to_dict("records"):
         rates = published_rates(row["benchmark"], [NONE, BLOCK])
+        gains = (rates[BLOCK] - rates[NONE]) / 100
         for model in PUBLISHED_MODELS[row["style"]]:
-            if model not in rates.index:
+            if model not in gains.index:
                 continue
-            gain = float(rates.loc[model, BLOCK] - rates.loc[model, NONE]) / 100
+            gain = float(gains[model])
             share = bound = math.nan
             if gain:
                 share = row["difference"] / gain

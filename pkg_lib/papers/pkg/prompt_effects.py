@@ -175,8 +175,8 @@ def _comparisons(verdicts: pd.DataFrame) -> list[tuple[str, str, pd.Series, pd.S
                 found.append((effect, extraction, common[sides[0]], common[sides[1]]))
     for content in CONTENTS:
         if {(content, OURS), (content, AUTHORS)} <= set(verdicts.columns):
-            sides = verdicts[content, AUTHORS], verdicts[content, OURS]
-            found.append((EXTRACTION_EFFECT, content, *sides))
+            by_authors, by_ours = verdicts[content, AUTHORS], verdicts[content, OURS]
+            found.append((EXTRACTION_EFFECT, content, by_authors, by_ours))
     return found
 
 
