@@ -3,7 +3,7 @@
 #   ./run_all.sh                       the committed study, re-rendered from stored completions
 #   ./run_all.sh --model M --limit 20  options without a command are those of `run`
 #   ./run_all.sh COMMAND ...           any command of `./run_all.sh --help`
-#   ./run_all.sh --setup               only the set-up: the CUDA build where nvidia-smi lists a GPU, else the CPU build
+#   ./run_all.sh --setup               only the set-up: the CUDA build that fits the driver, or else the CPU build
 #   ./run_all.sh --setup --dry-run     says which build would be installed, and installs nothing
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,23 +18,55 @@ find_python() {
     fail "Python 3.11.5 or newer is needed and none was found on PATH"
 }
 
-# Sets `build` to cuda where nvidia-smi lists a GPU, else to cpu, and `reason`. PKG_TORCH decides by hand.
+# Sets `build` to cu130, cu126 or cpu, and `reason`. PKG_TORCH decides by hand.
 choose_build() {
-    local listed
-    case "${PKG_TORCH:-auto}" in
-        cpu | cuda) build=$PKG_TORCH; reason="PKG_TORCH is $PKG_TORCH"; return ;;
-        auto) ;;
-        *) fail "PKG_TORCH=$PKG_TORCH names no build of torch; set it to cpu, cuda or auto" ;;
-    esac
+    local listed gpu
     build=cpu
-    if ! command -v nvidia-smi >/dev/null; then
+    case "${PKG_TORCH:-auto}" in
+        cpu | cu126 | cu130) build=$PKG_TORCH; reason="PKG_TORCH is $PKG_TORCH"; return ;;
+        auto | cuda) ;;
+        *) fail "PKG_TORCH=$PKG_TORCH names no build of torch; set it to cpu, cuda, cu126, cu130 or auto" ;;
+    esac
+    listed=$(ask_nvidia_smi -L)
+    gpu=$(sed -n 's/ (UUID.*//; /^GPU [0-9]/{p;q;}' <<<"$listed")
+    if [ -z "$gpu" ] && [ "${PKG_TORCH:-auto}" = cuda ]; then
+        build=cu130
+        reason="PKG_TORCH is cuda and nvidia-smi lists no GPU"
+    elif ! command -v nvidia-smi >/dev/null; then
         reason="there is no nvidia-smi on PATH"
-    # A driver that does not answer must not hold up the set-up.
-    elif listed=$(timeout 60 nvidia-smi -L 2>/dev/null) && grep -q '^GPU [0-9]' <<<"$listed"; then
-        build=cuda
-        reason="nvidia-smi lists $(grep -m 1 '^GPU [0-9]' <<<"$listed" | sed 's/ (UUID.*//')"
-    else
+    elif [ -z "$gpu" ]; then
         reason="nvidia-smi lists no GPU"
+    else
+        choose_cuda "$gpu"
+    fi
+}
+
+# What nvidia-smi answers; nothing if it fails. A driver that does not answer must not hold up the set-up.
+ask_nvidia_smi() {
+    local answer
+    if answer=$(timeout 60 nvidia-smi "$@" 2>/dev/null); then echo "$answer"; fi
+}
+
+# torch has two CUDA builds here. The one for CUDA 13.0 is PyPI's; it needs a driver for CUDA 13 and a GPU of compute
+# capability 7.5 or more. The one for CUDA 12.6 runs on every driver for CUDA 12 or later, since the minor versions of
+# CUDA 12 are compatible, and on compute capabilities 5.0 to 9.0.
+choose_cuda() {
+    local answer cuda capability
+    answer=$(ask_nvidia_smi)
+    cuda=$(sed -n '/CUDA[A-Z ]* Version: *[0-9]/{s/.*CUDA[A-Z ]* Version: *\([0-9.]*\).*/\1/p;q;}' <<<"$answer")
+    answer=$(ask_nvidia_smi --query-gpu=compute_cap --format=csv,noheader)
+    capability=$(sed -n '1s/^\([0-9]*\)\.\([0-9]\)$/\1\2/p' <<<"$answer")
+    reason="nvidia-smi lists $1 and names no CUDA version"
+    if [ -n "$cuda" ]; then reason="nvidia-smi lists $1, driver for CUDA $cuda"; fi
+    if [ -n "$capability" ]; then reason="$reason, compute capability ${capability%?}.${capability: -1}"; fi
+    if [ "${cuda%.*}" -ge 13 ] 2>/dev/null && [ "${capability:-80}" -ge 75 ]; then
+        build=cu130
+    elif [ "${cuda%.*}" -ge 12 ] 2>/dev/null && [ "${capability:-80}" -le 90 ]; then
+        build=cu126
+    elif [ "${PKG_TORCH:-auto}" = cuda ]; then
+        fail "no CUDA build of torch fits: $reason; update the driver, or set PKG_TORCH to cpu, cu126 or cu130"
+    else
+        reason="no CUDA build of torch fits: $reason"
     fi
 }
 
@@ -52,33 +84,32 @@ describe_build() {
         return
     fi
     has_faiss_gpu && faiss="faiss-gpu $(pinned faiss-gpu requirements-gpu.txt)"
-    echo "CUDA build: torch $(pinned torch requirements.txt) and $faiss ($reason)"
+    echo "CUDA build: torch $(pinned torch requirements.txt) for CUDA ${build:2:2}.${build:4} and $faiss ($reason)"
 }
 
-# The driver has to be as new as the CUDA that torch brings along, which the name of its cuDNN package says.
-check_driver() {
-    local offered needed
-    needed=$(sed -n 's/^nvidia-cudnn-cu\([0-9]*\)==.*/\1/p' "$root/requirements-gpu.txt")
-    offered=$(timeout 60 nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/\1/p' | head -1) || true
-    if [ -n "$offered" ] && [ "$offered" -lt "$needed" ]; then
-        echo "warning: the GPU's driver supports CUDA $offered and this torch needs CUDA $needed; update the driver" \
-            "or set PKG_TORCH=cpu" >&2
+# What the stamp of an environment with a build is: the digest of what was installed, and the name of a CUDA build.
+stamp_of() {
+    if [ "$1" = cpu ]; then
+        sha256sum "$root/requirements.txt" | cut -d' ' -f1
+    else
+        echo "$(cat "$root/requirements.txt" "$root/requirements-gpu.txt" | sha256sum | cut -d' ' -f1) $1"
     fi
 }
 
-# A stamp holds the digest of what was installed, and "cuda" where that is the CUDA build. In an environment that
-# login nodes and GPU nodes share, the CUDA build serves both.
+# In an environment that login nodes and GPU nodes share, a CUDA build serves both.
 is_installed() {
     local stamp
     stamp=$(cat "$venv/.requirements.sha256" 2>/dev/null || true)
-    [ "$stamp" = "$want" ] || { [ "${PKG_TORCH:-auto}" = auto ] && [ "$stamp" = "$want_cuda" ]; }
+    [ "$stamp" = "$(stamp_of "$build")" ] && return
+    [ "${PKG_TORCH:-auto}" = auto ] && [ "$build" = cpu ] || return
+    [ "$stamp" = "$(stamp_of cu130)" ] || [ "$stamp" = "$(stamp_of cu126)" ]
 }
 
-# cuda, cpu, or nothing where the set-up was never completed.
+# The name of a build, or nothing where the set-up was never completed.
 installed_build() {
     case $(cat "$venv/.requirements.sha256" 2>/dev/null || true) in
         "") ;;
-        *" cuda") echo cuda ;;
+        *" "*) sed 's/.* //' "$venv/.requirements.sha256" ;;
         *) echo cpu ;;
     esac
 }
@@ -86,27 +117,40 @@ installed_build() {
 install_torch() {
     local torch
     torch=torch==$(pinned torch requirements.txt)
-    if [ "$build" = cuda ]; then
+    if [ "$build" = cu130 ]; then
         # Three equals signs: a local version such as +cpu, which two would take, is another one.
         "$venv/bin/pip" install -q --disable-pip-version-check "${torch/==/===}" >&2
         return
     fi
-    # PyPI's own Linux wheel of torch brings gigabytes of CUDA along, so it comes last.
-    "$venv/bin/pip" install -q --disable-pip-version-check "$torch+cpu" 2>/dev/null && return
-    "$venv/bin/pip" install -q --index-url https://download.pytorch.org/whl/cpu "$torch+cpu" 2>/dev/null && return
+    # PyPI's own Linux wheel of torch is for CUDA 13 and brings gigabytes along, so it comes last, and only for the CPU.
+    "$venv/bin/pip" install -q --disable-pip-version-check "$torch+$build" 2>/dev/null && return
+    if [ "$build" = cu126 ]; then
+        "$venv/bin/pip" install -q --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" >&2
+        return
+    fi
+    "$venv/bin/pip" install -q --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" 2>/dev/null && return
     echo "no package index here has the CPU build of torch; installing the default build, which may be larger" >&2
     "$venv/bin/pip" install -q "$torch" >&2
 }
 
+# What pip installs beside torch. The pins of CUDA libraries are those of the build for CUDA 13; the one for CUDA 12.6
+# names its own libraries exactly.
+write_requirements() {
+    cp "$root/requirements.txt" "$venv/requirements.txt"
+    if [ "$build" = cpu ] || ! has_faiss_gpu; then return; fi
+    grep -v '^faiss-cpu==' "$root/requirements.txt" >"$venv/requirements.txt"
+    if [ "$build" = cu130 ]; then
+        cat "$root/requirements-gpu.txt" >>"$venv/requirements.txt"
+    else
+        grep '^faiss-gpu==' "$root/requirements-gpu.txt" >>"$venv/requirements.txt"
+    fi
+}
+
 install_requirements() {
-    local python problems want want_cuda
-    want=$(sha256sum "$root/requirements.txt" | cut -d' ' -f1)
-    want_cuda="$(cat "$root/requirements.txt" "$root/requirements-gpu.txt" | sha256sum | cut -d' ' -f1) cuda"
+    local python problems
     choose_build
-    [ "$build" = cuda ] && want=$want_cuda
     if [ "$dry_run" = no ] && is_installed; then return; fi
     describe_build >&2
-    [ "$build" = cuda ] && check_driver
     python=$(find_python)
     if [ "$dry_run" = yes ]; then
         if is_installed; then echo "$venv is set up already" >&2; else echo "$venv would be set up with $python" >&2; fi
@@ -119,11 +163,8 @@ install_requirements() {
         rm "$venv/.requirements.sha256"
         "$venv/bin/pip" uninstall -q -y faiss-cpu faiss-gpu >&2
     fi
-    install_torch || fail "torch cannot be installed; see above"
-    cp "$root/requirements.txt" "$venv/requirements.txt"
-    if [ "$build" = cuda ] && has_faiss_gpu; then
-        grep -v '^faiss-cpu==' "$root/requirements.txt" | cat - "$root/requirements-gpu.txt" >"$venv/requirements.txt"
-    fi
+    install_torch || fail "the $build build of torch cannot be installed; see above, or choose another by PKG_TORCH"
+    write_requirements
     # The stamp is written only after pip itself succeeded: `pip check` does not notice what was never installed.
     "$venv/bin/pip" install -q --disable-pip-version-check -r "$venv/requirements.txt" >&2 \
         || fail "the packages of requirements.txt cannot be installed; see above, then start again"
@@ -131,7 +172,7 @@ install_requirements() {
     problems=$("$venv/bin/pip" check \
         | grep -v -e "requires faiss-cpu, which is not installed" -e "^No broken requirements found" || true)
     [ -z "$problems" ] || fail "the installation is incomplete: $(head -1 <<<"$problems")"
-    echo "$want" >"$venv/.requirements.sha256"
+    stamp_of "$build" >"$venv/.requirements.sha256"
 }
 
 # A kernel of JupyterLab starts in notebooks/, so the package must be installed and not only lie beside it.
@@ -149,14 +190,22 @@ install_package() {
     echo "$want" >"$stamp"
 }
 
-dry_run=no
-if [ "${1:-}" = --setup ]; then
-    [ "${2:---dry-run}" = --dry-run ] && [ $# -le 2 ] || fail "--setup takes no option but --dry-run"
-    [ $# = 2 ] && dry_run=yes
+setup=no dry_run=no
+for option in "$@"; do
+    if [ "$option" = --setup ]; then setup=yes; fi
+done
+if [ "$setup" = yes ]; then
+    for option in "$@"; do
+        case $option in
+            --setup) ;;
+            --dry-run) dry_run=yes ;;
+            *) fail "--setup takes no option but --dry-run" ;;
+        esac
+    done
 fi
 install_requirements
 if [ "$dry_run" = yes ]; then exit 0; fi
 install_package
-[ "${1:-}" = --setup ] && exit 0
+if [ "$setup" = yes ]; then exit 0; fi
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 exec "$venv/bin/python" -P -m pkg_lib "$@"

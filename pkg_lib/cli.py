@@ -523,17 +523,23 @@ def topics(
     model: Annotated[str, opt(MODEL, **READ)] = study.MODEL,
     benchmark: Annotated[str, opt("A benchmark from `list`.")] = "mbpp",
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+    grouping: Annotated[
+        str, opt("own: the model names the topics; fixed: they are given.")
+    ] = "fixed",
 ) -> None:
     """Let a model sort a benchmark's tasks into topics.
 
-    It names a fine category for each task and a topic for each category, as in the PKG paper. Reports how far
-    these topics agree with those by rules. Run the command again to continue after an interruption.
+    The model names a fine category for each task, and then a topic for each category. With --grouping own,
+    it first names up to ten topics for its categories, as in the PKG paper. With fixed, the topics are the
+    ten of the rules. Reports the agreement with the topics by rules. Run the command again to continue
+    after an interruption.
     """
     from pkg_lib.papers.pkg import model_topics
     from pkg_lib.papers.pkg.topics import topics_of
 
     results = results_dir()
-    say(_figures(model_topics.label_tasks(benchmark, model, results, limit)))
+    log = model_topics.label_tasks(benchmark, model, results, limit, grouping=grouping)
+    say(_figures(log))
     table = model_topics.agreement_table(results, benchmark, topics_of(benchmark, results))
     if table:
         typer.echo(table.frame.T.to_string())

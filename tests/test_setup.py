@@ -84,13 +84,21 @@ class Machine:
         """What the environment's pip does after it has kept its arguments."""
         self.tool("python3.11", MAKE_PIP.replace("PIP_BODY", body))
 
-    def gpus(self, listed: str, code: int = 0, cuda: str = "13.0") -> None:
+    def gpus(self, listed: str, code: int = 0, cuda: str = "13.0", capability: str = "8.0") -> None:
         """What nvidia-smi says."""
-        answer = f"if [ \"$1\" = -L ]; then echo '{listed}'; else echo '{BANNER.format(cuda)}'; fi"
-        self.tool("nvidia-smi", f"#!/bin/sh\n{answer}\nexit {code}\n")
+        answers = f"""case "$1" in
+            -L) echo '{listed}' ;;
+            --query-gpu=compute_cap) echo '{capability}' ;;
+            *) echo '{BANNER.format(cuda)}' ;;
+        esac"""
+        self.tool("nvidia-smi", f"#!/bin/sh\n{answers}\nexit {code}\n")
 
     def set_up(self, *options: str, **variables: str) -> subprocess.CompletedProcess:
         """Run the set-up from another directory."""
+        return self.start("--setup", *options, **variables)
+
+    def start(self, *options: str, **variables: str) -> subprocess.CompletedProcess:
+        """Run the script from another directory."""
         environment = {
             "PATH": f"{self.tools}:/usr/bin:/bin",
             "PKG_VENV": str(self.venv),
@@ -103,7 +111,7 @@ class Machine:
             "text": True,
             "timeout": 60,
         }
-        return subprocess.run([ROOT / "run_all.sh", "--setup", *options], **about)
+        return subprocess.run([ROOT / "run_all.sh", *options], **about)
 
     @property
     def asked(self) -> str:
@@ -184,11 +192,50 @@ def test_faiss_for_the_cpu_where_there_is_none_for_the_gpu(machine):
     assert machine.requirements() == {*PINS}
 
 
-def test_an_old_driver_is_one_warning(machine):
-    machine.gpus(LISTED, cuda="12.4")
+@pytest.mark.parametrize(
+    ("cuda", "capability", "build"),
+    [
+        ("13.0", "8.0", "13.0"),
+        ("13.2", "", "13.0"),
+        ("13.0", "7.0", "12.6"),  # a Volta, for which CUDA 13 has no code
+        ("12.9", "9.0", "12.6"),
+        ("12.2", "8.0", "12.6"),
+        ("12.0", "[N/A]", "12.6"),
+        ("12.8", "12.0", ""),  # a Blackwell, for which the build for CUDA 12.6 has no code
+        ("11.8", "8.0", ""),
+        ("N/A", "8.0", ""),
+    ],
+)
+def test_the_build_is_one_that_driver_and_gpu_support(machine, cuda, capability, build):
+    machine.gpus(LISTED, cuda=cuda, capability=capability)
     done = machine.set_up("--dry-run")
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert "CUDA 12" in line and "CUDA 13" in line
+    (line,) = [line for line in done.stderr.splitlines() if " build: " in line]
+    if build:
+        assert line.startswith("CUDA build: ") and f"for CUDA {build} " in line
+    else:
+        assert line.startswith("CPU build: ") and "no CUDA build" in line
+
+
+def test_the_build_for_cuda_12_brings_its_own_libraries(machine):
+    machine.gpus(LISTED, cuda="12.2")
+    machine.tool("uname", "#!/bin/sh\necho Linux x86_64\n")
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert f"torch=={PINS['torch']}+cu126" in machine.asked
+    assert machine.requirements() == {*PINS, "faiss-gpu"} - {"faiss-cpu"}
+    before = machine.asked
+    assert machine.set_up().returncode == 0 and machine.asked == before
+    machine.gpus(LISTED, cuda="13.0")
+    assert machine.set_up().returncode == 0
+    assert f"torch==={PINS['torch']}" in machine.asked.removeprefix(before)
+
+
+def test_a_build_for_cuda_12_that_cannot_be_had_is_one_error_and_no_other_build(machine):
+    machine.gpus(LISTED, cuda="12.2")
+    machine.pip('case "$*" in *cu126*) exit 1;; *) exit 0;; esac')
+    done = machine.set_up()
+    assert done.returncode == 2 and "error: the cu126 build of torch" in done.stderr
+    assert "download.pytorch.org/whl/cu126" in machine.asked and not machine.stamp.exists()
 
 
 @pytest.mark.parametrize("listed", [LISTED, ""])
@@ -199,14 +246,26 @@ def test_a_dry_run_says_which_build_and_installs_nothing(machine, listed):
     assert not machine.venv.exists()
 
 
+@pytest.mark.parametrize("options", [("--setup", "--dry-run"), ("--dry-run", "--setup")])
+def test_a_dry_run_is_dry_in_any_order(machine, options):
+    done = machine.start(*options)
+    assert done.returncode == 0 and "CPU build: " in done.stderr and not machine.venv.exists()
+
+
 def test_the_user_can_choose_the_build(machine):
     machine.gpus(LISTED)
     assert "CPU build: " in machine.set_up("--dry-run", PKG_TORCH="cpu").stderr
+    assert "for CUDA 12.6 " in machine.set_up("--dry-run", PKG_TORCH="cu126").stderr
+    machine.gpus(LISTED, cuda="12.4")
+    assert "for CUDA 12.6 " in machine.set_up("--dry-run", PKG_TORCH="cuda").stderr
     machine.gpus("", 9)
-    assert "CUDA build: " in machine.set_up("--dry-run", PKG_TORCH="cuda").stderr
-    wrong = machine.set_up("--dry-run", PKG_TORCH="rocm")
-    assert wrong.returncode == 2 and wrong.stderr.startswith("error: PKG_TORCH=rocm")
-    assert len(wrong.stderr.splitlines()) == 1
+    assert "for CUDA 13.0 " in machine.set_up("--dry-run", PKG_TORCH="cuda").stderr
+    machine.gpus(LISTED, cuda="11.4")
+    refused = [machine.set_up("--dry-run", PKG_TORCH=name) for name in ("rocm", "cuda")]
+    assert [done.returncode for done in refused] == [2, 2]
+    assert refused[0].stderr.startswith("error: PKG_TORCH=rocm")
+    assert "CUDA 11.4" in refused[1].stderr
+    assert all(len(done.stderr.splitlines()) == 1 for done in refused)
 
 
 def test_the_cuda_build_replaces_that_of_the_cpu_and_then_serves_both(machine):
@@ -217,13 +276,13 @@ def test_the_cuda_build_replaces_that_of_the_cpu_and_then_serves_both(machine):
     assert machine.set_up().returncode == 0
     assert (
         "uninstall -q -y faiss-cpu faiss-gpu" in machine.asked
-        and machine.stamp.read_text().endswith("cuda\n")
+        and machine.stamp.read_text().endswith(" cu130\n")
     )
     before = machine.asked
     machine.gpus("", 9)
     assert machine.set_up().returncode == 0 and machine.asked == before
     assert machine.set_up(PKG_TORCH="cpu").returncode == 0
-    assert machine.asked != before and "cuda" not in machine.stamp.read_text()
+    assert machine.asked != before and " " not in machine.stamp.read_text()
 
 
 def test_a_package_that_is_missing_is_an_error_but_not_the_faiss_that_was_replaced(machine):
@@ -240,6 +299,7 @@ def test_a_package_that_is_missing_is_an_error_but_not_the_faiss_that_was_replac
     assert done.returncode == 2 and "tokenizers" in done.stderr and not machine.stamp.exists()
 
 
-def test_an_unknown_option_of_the_set_up_is_one_line(machine):
-    done = machine.set_up("--fresh")
+@pytest.mark.parametrize("options", [("--setup", "--fresh"), ("--model", "x", "--setup")])
+def test_an_unknown_option_of_the_set_up_is_one_line(machine, options):
+    done = machine.start(*options)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and not machine.venv.exists()

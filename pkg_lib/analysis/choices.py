@@ -39,7 +39,8 @@ def _agreeing(of: Candidates) -> dict[str, int]:
 
 def _scores(of: Candidates) -> dict[str, CandidateScore]:
     return {
-        c: CandidateScore(e.parses, e.runs, e.cosine or 0.0, e.cosine_as_printed or 0.0) for c, e in of.items()
+        c: CandidateScore(e.parses, e.runs, e.cosine or 0.0, e.cosine_as_printed or 0.0)
+        for c, e in of.items()
     }
 
 

@@ -223,7 +223,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
         }
         return SimpleNamespace(**about, verdicts=lambda: verdicts, generator=object())
 
-    monkeypatch.setattr(claim_tests, "Run", run)
+    monkeypatch.setattr(claim_tests, "Results", run)
     (tmp_path / "published").mkdir()
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"
@@ -296,6 +296,17 @@ def test_published_completions_reproduce_but_completions_of_another_model_do_not
     assert assess(replayed_as("gpt-4o", frame(30, 5)), above)[0].verdict == REPRODUCED
     assert assess(replayed_as("gpt-4o", frame(5, 30)), above)[0].verdict == CONTRADICTED
     assert assess(replayed_as("my-model", frame(30, 5)), above)[0].verdict == HOLDS
+
+
+def test_a_bound_that_the_paper_does_not_name_is_neither_reproduced_nor_contradicted():
+    few = {"benchmark": "humaneval", "among": ["None"], "failed": ["Block-PKG"], "target": 5.0}
+    few |= {"relation": "at most", "replayed": True}
+    for runs, named, chosen_here in (
+        (replayed_as("gpt-4o", frame(0, 0, same=200)), REPRODUCED, HOLDS),
+        (replayed_as("gpt-4o", frame(0, 100)), CONTRADICTED, FAILS),
+    ):
+        assert assess(runs, claim("share", **few))[0].verdict == named
+        assert assess(runs, claim("share", **few, ours=True))[0].verdict == chosen_here
 
 
 def test_a_topic_that_was_assigned_here_reproduces_nothing(by_topic, monkeypatch):

@@ -8,17 +8,19 @@ import sys
 import pandas as pd
 import pytest
 from fakes import FakeBackend
-from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, cohen_kappa_score
 
 from pkg_lib import cli
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import model_topics
 from pkg_lib.papers.pkg.model_topics import (
+    OWN,
     agreement_table,
     label_tasks,
     read_category,
     read_topic,
+    read_topics,
     stored_labels,
 )
 from pkg_lib.papers.pkg.topics import statement, topics
@@ -37,8 +39,16 @@ def model(
     return FakeBackend(lambda r: of_task.get(r.task_id) or of_category[r.task_id], **options)
 
 
-def label(tmp_path, backend, limit=4):
-    return label_tasks("humaneval", MODEL, tmp_path, limit, backend)
+def label(tmp_path, backend, limit=4, **options):
+    return label_tasks("humaneval", MODEL, tmp_path, limit, backend, **options)
+
+
+def grouper(topics_named: str, names: tuple[str, ...], categories=("Lists", "prime numbers")):
+    """A model that also names topics for its categories, and then one of them for each category."""
+    plain = model(categories, names)
+    by_task = plain.answer
+    plain.answer = lambda r: topics_named if r.task_id == "all categories" else by_task(r)
+    return plain
 
 
 def ruled(tmp_path, names, categories) -> pd.DataFrame:
@@ -128,7 +138,7 @@ def test_what_is_taken_of_an_answer_as_a_category(raw, category):
     ],
 )
 def test_what_is_taken_of_an_answer_as_a_topic(raw, topic):
-    assert read_topic(raw) == topic
+    assert read_topic(raw, NAMES) == topic
 
 
 def test_answers_that_cannot_be_used_leave_the_task_without_a_topic(tmp_path):
@@ -167,8 +177,88 @@ def test_agreement_is_that_of_scikit_learn(tmp_path):
     assert row["same topic, %"] == "50.0"
     assert row["Cohen's kappa"] == f"{cohen_kappa_score(names, theirs):.2f}"
     assert row["adjusted Rand index"] == f"{adjusted_rand_score(names, theirs):.2f}"
-    by_fine = adjusted_rand_score(fine[:5], ["a", "b", "c", "a", "b"])
-    assert row["adjusted Rand index, fine categories"] == f"{by_fine:.2f}"
+    mutual = adjusted_mutual_info_score(names, theirs)
+    assert row["adjusted mutual information"] == f"{mutual:.2f}"
+    pair = fine[:5], ["a", "b", "c", "a", "b"]
+    assert row["adjusted Rand index, fine categories"] == f"{adjusted_rand_score(*pair):.2f}"
+    by_fine = adjusted_mutual_info_score(*pair)
+    assert row["adjusted mutual information, fine categories"] == f"{by_fine:.2f}"
+
+
+def test_the_model_groups_its_own_categories(tmp_path):
+    backend = grouper("1. Collections\n2. Number theory", ("Collections", "number theory."))
+    log = label(tmp_path, backend, grouping=OWN)
+    assert log["topics"] == ["Collections", "Number theory"]
+    grouped = [r.text for r in backend.asked if r.task_id == "all categories"]
+    assert len(grouped) == 1 and "- lists\n- prime numbers" in grouped[0]
+    assert all("Collections" in r.text and NAMES[1] not in r.text for r in backend.asked[5:])
+    frame = stored_labels(tmp_path, "humaneval", OWN)[MODEL]
+    assert list(frame["topic"]) == ["Collections", "Number theory"] * 2
+    assert not stored_labels(tmp_path, "humaneval")
+
+
+def test_both_groupings_share_the_categories_and_have_a_row_each(tmp_path):
+    label(tmp_path, model())
+    own = grouper("Collections\nNumbers", ("Collections", "Numbers"))
+    assert label(tmp_path, own, grouping=OWN)["asked_in_this_run"] == 3  # names and two categories
+    again = FakeBackend(lambda r: pytest.fail("asked again"))
+    assert label(tmp_path, again, grouping=OWN)["asked_in_this_run"] == 0
+    names = ["Data Structures", "Data Structures", "Algorithms", "Algorithms"]
+    table = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, ["x"] * 4)).frame
+    fixed, grouped = table.to_dict("records")
+    assert (fixed["topics"], grouped["topics"]) == ("fixed", "own")
+    # Other names: only which tasks are together can be compared.
+    assert grouped["Cohen's kappa"] == grouped["same topic, %"] == "–"
+    assert grouped["adjusted Rand index"] == fixed["adjusted Rand index"]
+    mutual = adjusted_mutual_info_score(names, ["a", "b"] * 2)
+    assert grouped["adjusted mutual information"] == f"{mutual:.2f}"
+
+
+def test_the_most_frequent_categories_are_shown_to_be_grouped(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_topics, "MAX_SHOWN", 2)
+    backend = grouper("Numbers", ("Numbers",) * 3, ("trees", "lists", "graphs", "lists"))
+    label(tmp_path, backend, grouping=OWN)
+    (shown,) = (r.text for r in backend.asked if r.task_id == "all categories")
+    assert "- lists\n- graphs\n" in shown and "trees" not in shown
+
+
+def test_a_model_that_names_no_topics_leaves_every_task_without_one(tmp_path):
+    backend = grouper("...\n\n1.", ("Collections", "Numbers"))
+    log = label(tmp_path, backend, grouping=OWN)
+    assert (log["topics"], log["tasks_without_topic"], log["categories"]) == ([], 4, 2)
+    assert list(stored_labels(tmp_path, "humaneval", OWN)[MODEL]["topic"]) == [""] * 4
+
+
+@pytest.mark.parametrize(
+    ("raw", "names"),
+    [
+        ("1. Strings\n2. Numbers", ["Strings", "Numbers"]),
+        ("- **Strings**\n- `Numbers`", ["Strings", "Numbers"]),
+        ("Here are ten topics:\n\n1) Strings: text and patterns\n2) strings", ["Strings"]),
+        ("**Topics:**\nStrings", ["Strings"]),
+        ("These are the topics that I would use for all of the problems.\nGraphs", ["Graphs"]),
+        ("\n".join(f"Topic {c}" for c in "abcdefghijklmn"), [f"Topic {c}" for c in "abcdefghij"]),
+        ("3\n=SUM(A1)", ["SUM(A1)"]),
+        ("Tre\x1bes\x00", ["Trees"]),
+        ("x" * 10**6, []),
+        ("\n" * 10**6 + "late", []),
+        ("", []),
+    ],
+)
+def test_what_is_taken_of_an_answer_as_names_of_topics(raw, names):
+    assert read_topics(raw) == names
+
+
+def test_a_name_that_is_part_of_another_one_is_no_second_name():
+    names = ["Strings", "Strings and Text", "Graphs"]
+    assert read_topic("strings and text.", names) == "Strings and Text"
+    assert read_topic("Strings", names) == "Strings"
+    assert read_topic("Strings or Graphs", names) == ""
+
+
+def test_an_unknown_grouping_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="own"):
+        label(tmp_path, model(), grouping="owm")
 
 
 def test_a_single_label_has_no_kappa_and_no_labels_no_table(tmp_path):
@@ -209,12 +299,17 @@ def test_a_topic_that_is_none_of_the_ten_counts_as_none(tmp_path):
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     labelled = model_topics.label_tasks
-    monkeypatch.setattr(model_topics, "label_tasks", lambda *a: labelled(*a, backend=model()))
+    backend = grouper("Collections\nNumbers", (NAMES[5], NAMES[1]))
+    monkeypatch.setattr(
+        model_topics, "label_tasks", lambda *a, **k: labelled(*a, backend=backend, **k)
+    )
     monkeypatch.setattr(
         "pkg_lib.papers.pkg.topics.topics_of", lambda *a: ruled(tmp_path, NAMES[:3], ["x"] * 3)
     )
     for words, code, said in (
         (("--benchmark", "humaneval", "--limit", "3"), 0, "Cohen's kappa"),
+        (("--benchmark", "humaneval", "--limit", "3", "--grouping", "own"), 0, "grouping: own"),
+        (("--grouping", "onw"), 2, "own"),
         (("--benchmark", "humanval"), 2, "humanval"),
         (("--model", "no-such-model"), 2, "no-such-model"),
     ):

@@ -167,7 +167,10 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     )
     gather_signals(rules, asked, solutions, files)
     encode_solutions(rules, asked, solutions, files)
-    assert all(read_signals(rules, asked, solutions[t], f)[INC.id].cosine is not None for t, f in files.items())
+    assert all(
+        read_signals(rules, asked, solutions[t], f)[INC.id].cosine is not None
+        for t, f in files.items()
+    )
 
 
 def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():

@@ -18,9 +18,9 @@ from pkg_lib.papers.pkg.pass_tables import printed
 POWER = 0.80
 MARGIN = 0.05  # "about": five points to either side
 FACTOR = 2.0  # "scale": half to twice the published number
-# The first pair is reserved for the same kind of model and the same work (`Evidence.repeats_paper`). Other
-# evidence says for what a claim holds: for the models that were run, or for this implementation where no
-# model takes part.
+# The first pair is reserved for the same kind of model and the same work (`Evidence.repeats_paper`),
+# and for targets that the paper names (not `Evidence.ours`). Other evidence says for what a claim
+# holds: for the models that were run, or for this implementation where no model takes part.
 REPRODUCED, CONTRADICTED = "reproduced", "contradicted"
 HOLDS, FAILS = "holds for these models", "does not hold for these models"
 HOLDS_BUILT, FAILS_BUILT = "holds for this implementation", "does not hold for this implementation"
@@ -199,13 +199,16 @@ def decide(relation: str, e: Evidence) -> str:
 def words_for(e: Evidence) -> tuple[str, str]:
     """Return the verdicts that a measurement can support a claim or oppose it with.
 
+    A measurement that repeats the paper's work reproduces or contradicts it only if the paper itself
+    names the target. A target that this ledger chose for a word such as "few" is not the paper's.
+
     Args:
         e: The measurement.
 
     Returns:
         The supporting verdict and the opposing one.
     """
-    if e.repeats_paper:
+    if e.repeats_paper and not e.ours:
         return REPRODUCED, CONTRADICTED
     return (HOLDS_BUILT, FAILS_BUILT) if e.source == BUILT else (HOLDS, FAILS)
 

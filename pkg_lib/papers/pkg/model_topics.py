@@ -1,26 +1,42 @@
-"""Topics of tasks by a model, the paper's way (Section 6.2): fine categories first, then a topic for each.
+"""Topics of tasks by a model (Section 6.2): a fine category per task, then a topic per category.
 
-    results/tasks/topics/MODEL/BENCHMARK.csv        category and topic of each task
-    results/tasks/topics/MODEL/BENCHMARK.log.json   how many answers could be used, and how they were made
+The paper asks a model for the category of each task (134 on MBPP) and then lets it group these
+categories into ten broader topics. Its prompts are not published; the ones here are ours. There are
+two ways to get from categories to topics:
+
+- `OWN`: as in the paper. The model names up to ten topics for its own categories, and then assigns
+  each category to one of them.
+- `FIXED`: the model assigns each category to one of the ten topics of the rules (`topics`), so that
+  both labellings have the same names.
+
+Both ways share the categories, which are asked for once.
+
+    results/tasks/topics/MODEL/BENCHMARK.csv             category and topic of each task, FIXED
+    results/tasks/topics/MODEL/BENCHMARK.own.csv         the same, OWN
+    results/tasks/topics/MODEL/BENCHMARK[.own].log.json  how they were made; unusable answers
     results/tasks/topics/MODEL/answers/BENCHMARK.jsonl   the answers; a stopped run continues
-
-The paper's prompts are not published; these are ours. The paper lets the model name its ten broad topics.
-Here it chooses among the ten topics of the rules (`topics`), so that the two labellings can be compared.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
+from sklearn.metrics import (
+    adjusted_mutual_info_score,
+    adjusted_rand_score,
+    cohen_kappa_score,
+)
 
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, csv_text, percent
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import Kinds
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, slug, versions, write_json, write_text
 from pkg_lib.core.types import Request
 from pkg_lib.data.benchmark import tasks_digest
@@ -29,11 +45,15 @@ from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.papers.pkg.topics import NEAREST, read_task_file, statement, topics
 
-MAX_NEW_TOKENS = 24
+FIXED, OWN = GROUPINGS = ("fixed", "own")
+TOPICS = 10  # how many topics the model may name, as in the paper
 MAX_STATEMENT = 2000  # characters of a task that the model is shown
-# What is taken of an answer. Everything else in it is ignored: an answer is untrusted text.
-MAX_ANSWER = 400  # characters that are looked at
-MAX_CATEGORY, MAX_WORDS = 60, 8  # characters and words of a category
+MAX_SHOWN = 150  # categories that are shown to be grouped, the most frequent first
+# An answer is untrusted text: these limits say how much of it is read.
+MAX_NEW_TOKENS = {"line": 24, "list": 160}
+MAX_ANSWER = 400  # characters of an answer of one line
+MAX_LIST = 4000  # characters of an answer with one topic per line
+MAX_CATEGORY, MAX_WORDS = 60, 8  # characters and words of a category or topic
 UNLABELLED = "no topic"
 LOG: Kinds = {"model": str, "tasks": int, "categories": int, "tasks_without_category": int}
 # No examples, and the question last: a small model repeats examples, and answers by number with 1.
@@ -43,6 +63,15 @@ Problem: {statement}
 What is the main topic of this programming problem? Answer with one to four words only, and name no function.
 
 Topic:"""
+GROUPING_PROMPT = """\
+Categories of programming problems:
+
+{categories}
+
+Group these categories into ten broader topics. Answer with the names of the ten topics only, one per line, \
+one to four words each.
+
+Topics:"""
 TOPIC_PROMPT = """\
 Category: {category}
 
@@ -61,10 +90,10 @@ def label_tasks(
     results: Path,
     limit: int | None = None,
     backend: Backend | None = None,
+    grouping: str = FIXED,
 ) -> dict[str, Any]:
     """Let a model sort the tasks of a benchmark into topics.
 
-    The model names a fine category for each task, and then chooses a topic for each distinct category.
     Answers are cached, so the same call continues an interrupted one.
 
     Args:
@@ -73,48 +102,90 @@ def label_tasks(
         results: Directory of the results.
         limit: Only the first tasks; None takes all.
         backend: What generates; by default the model itself.
+        grouping: `OWN` if the model names the topics, `FIXED` if they are those of the rules.
 
     Returns:
-        The log: how many tasks, categories and answers there are, and how many could not be used.
+        The log: how many tasks, categories and answers there are, how many could not be used, and
+        the topics.
 
     Raises:
-        UserError: The benchmark or the model is unknown or unavailable.
+        UserError: The benchmark, the model or the grouping is unknown or unavailable.
     """
+    if grouping not in GROUPINGS:
+        raise unknown("grouping", grouping, GROUPINGS)
     tasks = load_benchmark(benchmark, limit)
     folder = results / "tasks" / "topics" / slug(model)
-    parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": MAX_NEW_TOKENS}
-    parameters |= {"stage": "topics", "style": model_spec(model).style, "stop": "first line"}
-    decoding = Decoding(parameters, stop=_has_line)
-    generator = Generator(model, decoding, GenerationCache(folder / "answers"), results, backend)
+    cache = GenerationCache(folder / "answers")
+    lines = Generator(model, _decoding(model, "line"), cache, results, backend)
     file = f"{slug(benchmark)}.jsonl"
 
-    prompts = {
-        t.id: CATEGORY_PROMPT.format(statement=statement(t)[:MAX_STATEMENT].strip()) for t in tasks
-    }
-    asked = _complete(generator, prompts, file, "categories")
-    categories = {i: read_category(generator.stored(text).raw) for i, text in prompts.items()}
+    prompts = {}
+    for task in tasks:
+        shown = statement(task)[:MAX_STATEMENT].strip()
+        prompts[task.id] = CATEGORY_PROMPT.format(statement=shown)
+    asked = _complete(lines, prompts, file, "categories")
+    categories = {i: read_category(_answer(lines, text)) for i, text in prompts.items()}
+    counts = Counter(category for category in categories.values() if category)
 
-    names = "\n".join(f"- {name}" for name in topics().index)
-    distinct = sorted({category for category in categories.values() if category})
-    prompts = {c: TOPIC_PROMPT.format(topics=names, category=c) for c in distinct}
-    asked += _complete(generator, prompts, file, "topics")
-    topic_of = {c: read_topic(generator.stored(text).raw) for c, text in prompts.items()}
+    answers = len(tasks) + len(counts)
+    if grouping == OWN:
+        lines.release()
+        lists = Generator(model, _decoding(model, "list"), cache, results, backend)
+        text = GROUPING_PROMPT.format(categories=_bullets(_most_frequent(counts)))
+        asked += _complete(lists, {"all categories": text}, file, "names of topics")
+        names = read_topics(_answer(lists, text))
+        lists.release()
+        answers += 1
+    else:
+        names = list(topics().index)
 
-    rows = [(t.id, categories[t.id], topic_of.get(categories[t.id], "")) for t in tasks]
-    frame = pd.DataFrame(rows, columns=["task_id", "category", "topic"]).set_index("task_id")
-    log: dict[str, Any] = {"model": model, "benchmark": benchmark, "tasks": len(tasks)}
-    log |= {
-        "categories": len(distinct),
-        "answers": len(tasks) + len(distinct),
+    prompts = {}
+    if names:
+        for category in sorted(counts):
+            prompts[category] = TOPIC_PROMPT.format(topics=_bullets(names), category=category)
+    asked += _complete(lines, prompts, file, "topics")
+    topic_of = {c: read_topic(_answer(lines, text), names) for c, text in prompts.items()}
+
+    frame = pd.DataFrame({"category": pd.Series(categories, dtype=object)})
+    frame["topic"] = [topic_of.get(category, "") for category in frame["category"]]
+    log: dict[str, Any] = {
+        "model": model,
+        "benchmark": benchmark,
+        "grouping": grouping,
+        "topics": names,
+        "tasks": len(tasks),
+        "categories": len(counts),
+        "answers": answers,
         "asked_in_this_run": asked,
+        "tasks_without_category": int((frame["category"] == "").sum()),
+        "tasks_without_topic": int((frame["topic"] == "").sum()),
+        "tasks_digest": tasks_digest(tasks),
+        "revision": lines.revision,
+        "decoding": lines.decoding.parameters,
+        "versions": versions(),
     }
-    log |= {"tasks_without_category": int((frame["category"] == "").sum())}
-    log |= {"tasks_without_topic": int((frame["topic"] == "").sum())}
-    log |= {"tasks_digest": tasks_digest(tasks), "revision": generator.revision}
-    log |= {"decoding": parameters, "versions": versions()}
-    write_text(folder / f"{slug(benchmark)}.csv", csv_text(frame))
-    write_json(folder / f"{slug(benchmark)}.log.json", log)
+    stem = _stem(benchmark, grouping)
+    write_text(folder / f"{stem}.csv", csv_text(frame.rename_axis("task_id")))
+    write_json(folder / f"{stem}.log.json", log)
     return log
+
+
+def _stem(benchmark: str, grouping: str) -> str:
+    """The name of the files of a labelling, without suffix."""
+    return slug(benchmark) + (".own" if grouping == OWN else "")
+
+
+def _decoding(model: str, answer: str) -> Decoding:
+    """How the model answers with one line or with a list of lines."""
+    parameters = {
+        "do_sample": False,
+        "dtype": "bfloat16",
+        "max_new_tokens": MAX_NEW_TOKENS[answer],
+        "stage": "topics",
+        "style": model_spec(model).style,
+        "stop": "first line" if answer == "line" else "end of list",
+    }
+    return Decoding(parameters, stop=_has_line if answer == "line" else _has_list)
 
 
 def _complete(generator: Generator, prompts: dict[str, str], file: str, what: str) -> int:
@@ -123,9 +194,31 @@ def _complete(generator: Generator, prompts: dict[str, str], file: str, what: st
     return generator.complete([Prompt(request, file, {"step": what}) for request in requests], what)
 
 
+def _answer(generator: Generator, text: str) -> str:
+    """The stored answer to a prompt that was completed."""
+    generation = generator.stored(text)
+    return generation.raw if generation else ""
+
+
+def _most_frequent(counts: Counter[str]) -> list[str]:
+    """The categories of the most tasks; those of equally many in alphabetical order."""
+    ranked = sorted(counts, key=lambda category: (-counts[category], category))
+    return ranked[:MAX_SHOWN]
+
+
+def _bullets(names: Iterable[str]) -> str:
+    return "\n".join(f"- {name}" for name in names)
+
+
 def _has_line(text: str) -> bool:
     """Whether an answer has its first line, after which nothing is read."""
     return "\n" in text.lstrip()
+
+
+def _has_list(text: str) -> bool:
+    """Whether an answer has as many names of topics as are read, and one line more."""
+    complete_lines = text[:MAX_LIST].rpartition("\n")[0]
+    return len(_names(complete_lines)) > TOPICS
 
 
 def _first_line(raw: str) -> str:
@@ -135,70 +228,105 @@ def _first_line(raw: str) -> str:
     return "".join(c for c in line if c.isprintable())
 
 
+def _name(line: str) -> str:
+    """A name without quotation marks, Markdown and final punctuation; "" for a line without one."""
+    words = re.sub(r"[*_`\"'#<>|]", " ", line).strip(" .,:;-").split()
+    name = " ".join(words)
+    has_letter = re.search(r"[^\W\d_]", name)
+    if not has_letter or len(words) > MAX_WORDS or len(name) > MAX_CATEGORY:
+        return ""
+    return name
+
+
 def read_category(raw: str) -> str:
     """Read a fine category from a model's answer.
 
     Args:
-        raw: The answer; only the beginning is looked at.
+        raw: The answer; only the beginning is read.
 
     Returns:
-        The category in lower case without quotation marks and Markdown, at most MAX_CATEGORY characters; ""
-        for an answer that names none, such as a whole sentence.
+        The category in lower case without quotation marks and Markdown, at most MAX_CATEGORY
+        characters; "" for an answer that names none, such as a whole sentence.
     """
     line = re.sub(r"[*_`\"'#<>|]", " ", _first_line(raw)).lower()
-    line = re.sub(r"^\W*((main )?(topic|category)\s*:)?\W*", "", line)
-    words = line.strip(" .,:;-").split()
-    category = " ".join(words)
-    if (
-        not re.search(r"[^\W\d_]", category)
-        or len(words) > MAX_WORDS
-        or len(category) > MAX_CATEGORY
-    ):
-        return ""
-    return category
+    return _name(re.sub(r"^\W*((main )?(topic|category)\s*:)?\W*", "", line))
 
 
-def read_topic(raw: str) -> str:
-    """Read one of the ten topics from a model's answer.
+def read_topics(raw: str) -> list[str]:
+    """Read the names of topics from a model's answer.
 
     Args:
-        raw: The answer, which should be a topic's name. Only the beginning is looked at.
+        raw: The answer, which should have one topic per line. Numbers, list marks and explanations
+            after a colon are left out, and so are lines that introduce a list.
 
     Returns:
-        The topic that the first line names; "" where it names none or several.
+        At most TOPICS different names; none if the answer has no name.
+    """
+    return _names(raw[:MAX_LIST])[:TOPICS]
+
+
+def _names(text: str) -> list[str]:
+    """All different names of topics in a text, in order."""
+    names: dict[str, str] = {}
+    for line in text.splitlines():
+        printable = "".join(c for c in line.strip() if c.isprintable())
+        without_mark = re.sub(r"^\W*(\d+\W+)?", "", printable)
+        head, colon, explanation = without_mark.partition(":")
+        introduces = colon and not explanation.strip(" *_")
+        name = "" if introduces else _name(head)
+        if name:
+            names.setdefault(name.casefold(), name)
+    return list(names.values())
+
+
+def read_topic(raw: str, names: Sequence[str]) -> str:
+    """Read one of the offered topics from a model's answer.
+
+    Args:
+        raw: The answer, which should be a topic's name. Only the beginning is read.
+        names: The topics that were offered.
+
+    Returns:
+        The topic that the first line names; "" if it names none or several. A name that is part of
+        another name in the line does not count.
     """
     line = _first_line(raw).casefold()
-    named = [name for name in topics().index if name.casefold() in line]
-    return named[0] if len(named) == 1 else ""
+    found = [name for name in names if name.casefold() in line]
+    whole = [n for n in found if not any(n != o and n.casefold() in o.casefold() for o in found)]
+    return whole[0] if len(whole) == 1 else ""
 
 
-def stored_labels(results: Path, benchmark: str) -> dict[str, pd.DataFrame]:
+def stored_labels(results: Path, benchmark: str, grouping: str = FIXED) -> dict[str, pd.DataFrame]:
     """Read the labels that models gave.
 
     Args:
         results: Directory of the results.
         benchmark: Name of the benchmark.
+        grouping: `OWN` or `FIXED`.
 
     Returns:
-        Model to its labels: index task id; category and topic, "" where the model gave none.
+        Model to its labels: index task id; category and topic, "" if the model gave none.
 
     Raises:
         UserError: A file is damaged.
     """
     labels = {}
-    for path in sorted((results / "tasks" / "topics").glob(f"*/{slug(benchmark)}.log.json")):
-        model = read_json(path, LOG)["model"]
-        frame = read_task_file(path.with_name(f"{slug(benchmark)}.csv"), ("category", "topic"))
-        known = frame["topic"].isin(topics().index)
-        labels[model] = frame.assign(topic=frame["topic"].where(known, ""))
+    stem = _stem(benchmark, grouping)
+    fields: Kinds = LOG | {"topics": list} if grouping == OWN else LOG
+    for path in sorted((results / "tasks" / "topics").glob(f"*/{stem}.log.json")):
+        log = read_json(path, fields)
+        names = log["topics"] if grouping == OWN else list(topics().index)
+        frame = read_task_file(path.with_name(f"{stem}.csv"), ("category", "topic"))
+        known = frame["topic"].isin(names)
+        labels[log["model"]] = frame.assign(topic=frame["topic"].where(known, ""))
     return labels
 
 
 def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid | None:
     """Compare the topics of the rules with those that models gave.
 
-    A task without a topic by the model counts as a disagreement. Cohen's kappa compares the topics by their
-    names, the adjusted Rand index only which tasks are together.
+    Cohen's kappa compares topics by their names, so it needs the fixed topics. The adjusted Rand
+    index and the adjusted mutual information compare which tasks are together.
 
     Args:
         results: Directory of the results.
@@ -206,40 +334,63 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid 
         ruled: The labels by rules: index task id; topic, category and by (`topics.assign`).
 
     Returns:
-        One row for each model; None where no model has labelled the tasks.
+        One row for each model and grouping; None if no model has labelled the tasks.
 
     Raises:
         UserError: A file of labels is damaged.
     """
-    rows = {}
-    for model, frame in stored_labels(results, benchmark).items():
-        both = frame.join(ruled[["topic", "category"]], how="inner", rsuffix="_ruled")
-        if both.empty:
-            continue
-        unlabelled = both["topic"] == ""
-        ours, theirs = both["topic_ruled"], both["topic"].mask(unlabelled, UNLABELLED)
-        # One label alone is agreed on by chance, always: kappa is not defined.
-        kappa = cohen_kappa_score(ours, theirs) if len({*ours, *theirs}) > 1 else None
-        fine = both[(both["category"] != "") & (both["category_ruled"] != NEAREST)]
-        scores = [
-            kappa,
-            adjusted_rand_score(ours, theirs),
-            adjusted_rand_score(fine["category_ruled"], fine["category"])
-            if len(fine) > 1
-            else None,
-        ]
-        categories = both.loc[both["category"] != "", "category"].nunique()
-        counts = [len(both), categories, unlabelled.sum(), percent((ours == theirs).mean())]
-        rows[model] = [*map(str, counts), *(DASH if s is None else f"{s:.2f}" for s in scores)]
+    rows = []
+    for grouping in GROUPINGS:
+        for model, frame in stored_labels(results, benchmark, grouping).items():
+            both = frame.join(ruled[["topic", "category"]], how="inner", rsuffix="_ruled")
+            if not both.empty:
+                rows.append({"model": model} | _agreement(both, grouping))
     if not rows:
         return None
-    heads = ["tasks", "fine categories", "without a topic", "same topic, %", "Cohen's kappa"]
-    heads += ["adjusted Rand index", "adjusted Rand index, fine categories"]
     notes = (
-        "The model names a fine category for each task and then one of the ten topics for each category. "
-        "A task without a topic by the model counts as a disagreement.",
-        "Kappa and the adjusted Rand index are 0 for labels that agree by chance and 1 for equal labels. "
-        "Fine categories are compared on the tasks for which a rule gives one.",
-        "The paper's model (DeepSeek-Coder-7B) named 134 categories on MBPP; its labels are not published.",
+        "The model names a fine category for each task. With fixed topics it then chooses one of "
+        "the rules' ten topics for each category. With its own, it first names up to ten topics "
+        "for its categories, as in the paper. Tasks without a topic by the model count as a topic "
+        "of their own.",
+        "Kappa, the adjusted Rand index and the adjusted mutual information are 0 for labels that "
+        "agree by chance and 1 for equal labels. Kappa needs equal names. Fine categories are "
+        "compared on the tasks for which a rule gives one.",
+        "The paper's model (DeepSeek-Coder-7B) named 134 categories on MBPP; its labels are not "
+        "published.",
     )
-    return Grid.of("Topics by rules against topics by a model", rows, heads, "model", *notes)
+    frame = pd.DataFrame(rows, dtype=object).set_index("model")
+    return Grid("Topics by rules against topics by a model", frame, notes)
+
+
+def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
+    """Compare one model's labels with those of the rules, as cells of the table."""
+    unlabelled = both["topic"] == ""
+    ruled, given = both["topic_ruled"], both["topic"].mask(unlabelled, UNLABELLED)
+    same = kappa = None
+    if grouping == FIXED:
+        same = float((ruled == given).mean())
+        if len({*ruled, *given}) > 1:  # one label alone is always agreed on by chance
+            kappa = cohen_kappa_score(ruled, given)
+    fine = both[(both["category"] != "") & (both["category_ruled"] != NEAREST)]
+    pair = fine["category_ruled"], fine["category"]
+    compared = len(fine) > 1
+    scores = {
+        "Cohen's kappa": kappa,
+        "adjusted Rand index": adjusted_rand_score(ruled, given),
+        "adjusted mutual information": adjusted_mutual_info_score(ruled, given),
+        "adjusted Rand index, fine categories": adjusted_rand_score(*pair) if compared else None,
+        "adjusted mutual information, fine categories": (
+            adjusted_mutual_info_score(*pair) if compared else None
+        ),
+    }
+    cells = {
+        "topics": grouping,
+        "tasks": str(len(both)),
+        "fine categories": str(both.loc[both["category"] != "", "category"].nunique()),
+        "topics used": str(both.loc[~unlabelled, "topic"].nunique()),
+        "without a topic": str(unlabelled.sum()),
+        "same topic, %": percent(same),
+    }
+    for name, score in scores.items():
+        cells[name] = DASH if score is None else f"{score:.2f}"
+    return cells

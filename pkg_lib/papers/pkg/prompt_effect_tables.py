@@ -1,6 +1,6 @@
-"""Tables and figure of what a gain consists of (`prompt_effects`)."""
+"""Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
-from collections.abc import Iterable
+import math
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -8,20 +8,23 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.stats import pass_at_1
-from pkg_lib.analysis.tables import DASH, percent, points
-from pkg_lib.evaluation.results import Results
-from pkg_lib.papers.pkg.pass_tables import published_rates
+from pkg_lib.analysis.stats import ALPHA, wilson
+from pkg_lib.analysis.tables import DASH, MINUS, percent, points
+from pkg_lib.data.benchmarks import title_of
+from pkg_lib.papers.pkg.pass_tables import printed, published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
-    AUTHORS_EXTRACTION_NAME,
+    AUTHORS,
+    BOTH_SOURCE,
+    CONDITION,
     CONTENTS,
+    CONTEXT_WORDING,
     EFFECTS,
     EXTRACTION_EFFECT,
-    EXTRACTIONS,
-    TEMPLATES_SENT,
-    WORDS_EFFECT,
-    conditions,
-    style_verdicts,
+    EXTRACTION_SOURCE,
+    NO_CONTEXT,
+    PROMPT,
+    RETRIEVED,
+    SENT_AS,
 )
 
 # The paper's models that were asked in each style.
@@ -30,155 +33,349 @@ PUBLISHED_MODELS = {
     "starcoder2": ("StarCoder2-7B",),
     "deepseek": ("DeepSeek-Coder-7B",),
 }
+# Settings of Table 7, which counts errors on MBPP, by style.
+TABLE7_MODELS = {
+    "codellama": "CodeLlama-7B",
+    "starcoder2": "StarCoder-7B",
+    "deepseek": "DeepSeekCoder-7B",
+}
+TABLE7_TASKS = 500
 BLOCK, NONE = "Block-PKG", "None"
+MOSTLY = 0.9  # share of empty answers from which a prompt is said to have failed
 
 
-def rates_table(runs: Iterable[Results]) -> Grid:
-    """Tabulate pass@1 of every content, prompt style and way of sending it.
+def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> Grid:
+    """Build a table of text whose first column names the rows; names may repeat."""
+    frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index(columns[0])
+    return Grid(title, frame, notes)
+
+
+def conditions_table(conditions: pd.DataFrame) -> Grid:
+    """Tabulate pass@1, NameErrors and empty answers in each condition.
 
     Args:
-        runs: Models on benchmarks, with the authors' contexts.
+        conditions: The frame of `prompt_effects.conditions`.
 
     Returns:
-        One row per model, benchmark, style and template; a cell has the rate by this project's extraction
-        and by the authors', in percent.
+        One row per model, benchmark, style, way of sending, content and extraction.
     """
-    rows = {}
-    for run in runs:
-        for style, in_chat in conditions():
-            verdicts = style_verdicts(run, style, in_chat)
-            if verdicts.empty or not len(verdicts.columns):
-                continue
-            name = f"{run.model}, {run.rules.title}, {style}, {TEMPLATES_SENT[in_chat]}"
-            rows[name] = [_pair(verdicts, content) for content in CONTENTS]
-    note = f"In each cell: {EXTRACTIONS[0]} extraction / {EXTRACTIONS[1]} extraction, on all measured tasks."
-    title = "pass@1 in percent by prompt style and content"
-    return Grid.of(title, rows, list(CONTENTS), "model, benchmark, style, template", note)
+    rows = []
+    for row in conditions.to_dict("records"):
+        n, passed = int(row["n"]), int(row["passed"])
+        low, high = wilson(passed, n) or (math.nan, math.nan)
+        empty = DASH if pd.isna(row["empty"]) else str(row["empty"])
+        about = [str(row[name]) for name in CONDITION]
+        rate = [percent(passed / n), f"{percent(low)} to {percent(high)}"]
+        rows.append([*about, str(n), *rate, str(row["name_errors"]), empty])
+    columns = [*CONDITION, "tasks", "pass@1", "95 % interval", "NameErrors", "empty answers"]
+    note = (
+        "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
+        "finds no solution in it. Intervals are Wilson's. Tasks are all that were measured."
+    )
+    return _grid("pass@1 in percent by prompt, content and extraction", rows, columns, note)
 
 
-def _pair(verdicts: pd.DataFrame, content: str) -> str:
-    if (content, EXTRACTIONS[0]) not in verdicts.columns:
-        return DASH
-    rates = [pass_at_1(verdicts[content, extraction]) for extraction in EXTRACTIONS]
-    return f"{percent(rates[0].value)} / {percent(rates[1].value)} (n={rates[0].measured})"
+def name_errors_table(conditions: pd.DataFrame) -> Grid:
+    """Set the NameErrors of each prompt beside those of the paper's Table 7.
+
+    Args:
+        conditions: The frame of `prompt_effects.conditions`.
+
+    Returns:
+        One row per published model of the measured styles, and one per measured prompt and
+        extraction; one column per content, in percent of the tasks with the count in brackets.
+    """
+    contents = list(CONTENTS)
+    rows = []
+    for style in dict.fromkeys(conditions["style"]):
+        name, counts = _published_name_errors(style)
+        cells = [_share(counts.get(content), TABLE7_TASKS) for content in contents]
+        rows.append([f"{name}, published", "mbpp", style, "raw text", "authors", *cells])
+    keys = [*PROMPT, "extraction"]
+    for key, group in conditions.groupby(keys, sort=False):
+        by_content = group.set_index("content")[["name_errors", "n"]].T.to_dict("list")
+        cells = [_share(*by_content.get(content, (None, 0))) for content in contents]
+        rows.append([*map(str, key), *cells])
+    note = (
+        "In percent of the tasks, with the number of tasks in brackets. The published counts are "
+        f"from Table 7, of {TABLE7_TASKS} tasks of MBPP. Where a program is the prompt followed by "
+        "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
+        "fails by an AssertionError or a TypeError and not by a NameError."
+    )
+    return _grid("NameErrors by prompt and content", rows, [*keys, *contents], note)
+
+
+def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
+    """The paper's model of a style, and its NameErrors on MBPP by content (Table 7)."""
+    name, errors = TABLE7_MODELS[style], printed(7)["NameError"].astype(int)
+    return name, {NO_CONTEXT: errors[name], RETRIEVED: errors[f"{name} + {BLOCK}"]}
+
+
+def _share(count: int | None, n: int) -> str:
+    """A count as a percentage of n, e.g. "27.6 (138 of 500)"."""
+    return DASH if count is None else f"{percent(count / n)} ({count} of {n})"
 
 
 def effects_table(effects: pd.DataFrame) -> Grid:
     """Format the effects.
 
     Args:
-        effects: The frame of `prompt_effects.all_effects`.
+        effects: The frame of `prompt_effects.effects`.
 
     Returns:
-        One row per effect, with the paired difference in points, interval, counts and corrected p.
+        One row per effect, with the paired difference in percentage points, its interval, the
+        counts behind it and p.
     """
-    rows = {}
-    for key, row in effects.iterrows():
-        rows[", ".join(map(str, key))] = [
-            f"{row['n']:.0f}",
-            points(row["difference"]),
-            tables.interval(row["low"], row["high"]),
-            f"{row['helped']:.0f}",
-            f"{row['hurt']:.0f}",
-            tables.probability(row["p"]),
-            tables.probability(row["p_holm"]),
-        ]
-    names = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
-    note = "Points of pass@1, paired by task; Holm's correction is over the rows of one style and template."
-    return Grid.of("Effects of wording, content and extraction", rows, names, "condition", note)
+    rows = []
+    for row in effects.to_dict("records"):
+        about = [str(row[name]) for name in (*PROMPT, "effect", "at", "n")]
+        change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
+        counts = [str(row["helped"]), str(row["hurt"])]
+        p = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
+        rows.append([*about, *change, *counts, *p])
+    columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
+    columns += ["helped", "hurt", "McNemar p", "p (Holm)"]
+    note = (
+        "Percentage points of pass@1, paired by task. Intervals are Tango's score intervals for "
+        "one comparison; p is exact. Holm's correction is over all effects of a model on a "
+        "benchmark. An effect with the same verdicts by both extractions counts as one test."
+    )
+    return _grid("Effects of wording, content and extraction", rows, columns, note)
 
 
-def shares_table(effects: pd.DataFrame) -> Grid:
-    """Set the effect of the words alone beside the published gain of Block-PKG.
+def shares(sources: pd.DataFrame) -> pd.DataFrame:
+    """Divide what needs no retrieved block by the published difference.
 
     Args:
-        effects: The frame of `prompt_effects.all_effects`.
+        sources: The frame of `prompt_effects.gain_sources`.
 
     Returns:
-        One row per published model and measured condition: the published gain, the measured effect of the
-        words around a context without any context, and their ratio. The ratio is given where both are gains.
+        The rows of `sources`, once per published model of the style: further ``published``,
+        ``gain`` (the published difference between Block-PKG and None, a fraction), ``share`` and
+        ``bound`` (fractions of it). ``bound`` is the end of the interval on the side of the
+        published difference, at least 0. Both are NaN if the published difference is 0.
     """
-    rows = {}
-    for key, row in _words_effects(effects).iterrows():
-        model, benchmark, style, template, extraction = key
-        rates = published_rates(benchmark, [NONE, BLOCK])
-        for published in PUBLISHED_MODELS[style]:
-            if published not in rates.index:
+    rows = []
+    for row in sources.to_dict("records"):
+        rates = published_rates(row["benchmark"], [NONE, BLOCK])
+        gains = (rates[BLOCK] - rates[NONE]) / 100
+        for model in PUBLISHED_MODELS[row["style"]]:
+            if model not in gains.index:
                 continue
-            gain = float(rates.loc[published, BLOCK] - rates.loc[published, NONE]) / 100
-            words = float(row["difference"])
-            share = f"{percent(words / gain, 0)} %" if gain > 0 and words > 0 else DASH
-            name = f"{published} on {benchmark}; {model}, {template}, {extraction} extraction"
-            cells = [points(gain), points(words), tables.interval(row["low"], row["high"]), share]
-            rows[name] = cells
-    names = ["published gain of Block-PKG", "words alone", "95 % interval", "words / gain"]
+            gain = float(gains[model])
+            share = bound = math.nan
+            if gain:
+                share = row["difference"] / gain
+                bound = max(row["low"] / gain, row["high"] / gain, 0.0)
+            added = {"published": model, "gain": gain, "share": share, "bound": bound}
+            rows.append(row | added)
+    return pd.DataFrame(rows, columns=[*sources, "published", "gain", "share", "bound"])
+
+
+def shares_table(shared: pd.DataFrame) -> Grid:
+    """Format the shares of the published differences.
+
+    Args:
+        shared: The frame of `shares`.
+
+    Returns:
+        One row per published model, measured prompt and source.
+    """
+    rows = []
+    for row in shared.to_dict("records"):
+        about = [row["published"], row["benchmark"], points(row["gain"])]
+        about += [row["model"], row["sent as"], row["source"], str(row["n"])]
+        change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
+        rows.append([*about, *change, _percent_sign(row["share"]), _percent_sign(row["bound"])])
+    columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
+    columns += ["source", "tasks", "effect", "95 % interval", "share", "at most"]
     note = (
-        "The published gain is of a larger model: the ratio says how much of it an effect of this size could "
-        f"explain, not how much it does. {DASH} where one of the two is no gain."
+        "Percentage points of pass@1 between Block-PKG and None. The share is the effect over the "
+        "published difference; a negative share is an effect in the other direction. At most: the "
+        "end of the interval over the published difference. Extraction: the difference by the "
+        "authors' extraction less that by this project's. The published models are larger, so a "
+        "share says how much such an effect could explain, and not how much it does."
     )
-    return Grid.of(
-        "Words alone beside the published gain", rows, names, "published; measured", note
-    )
+    title = "Share of the published difference that needs no retrieved block"
+    return _grid(title, rows, columns, note)
 
 
-def _words_effects(effects: pd.DataFrame) -> pd.DataFrame:
-    if effects.empty:
-        return effects
-    return effects.xs(WORDS_EFFECT, level="effect")
+def _percent_sign(fraction: float) -> str:
+    """A share in whole percent, e.g. "12 %"."""
+    return DASH if math.isnan(fraction) else f"{percent(fraction, 0)} %".replace("-", MINUS)
+
+
+def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
+    """Say what the tables of prompt effects show, and no more.
+
+    All numbers are by the authors' extraction, except in effects of extraction. Prompts to which
+    most answers are empty are named, and left out of the other sentences.
+
+    Args:
+        conditions: The frame of `prompt_effects.conditions`.
+        effects: The frame of `prompt_effects.effects`.
+        shared: The frame of `shares`.
+
+    Returns:
+        Sentences for each model and benchmark; none if nothing was measured.
+    """
+    sentences = []
+    by_authors = conditions[conditions["extraction"] == AUTHORS]
+    for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
+        where = f"{model}, {title_of(str(benchmark))}"
+        failed = _failed(group)
+        sentences += _failed_prompts(where, group, failed)
+        sentences += _name_errors(where, _without(group, failed))
+        of_run = effects[_is(effects, model, benchmark)]
+        sentences += _effects_shown(where, _without(of_run, failed))
+        sentences += _shares_shown(where, _without(shared[_is(shared, model, benchmark)], failed))
+    return sentences
+
+
+def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
+    return (frame["model"] == model) & (frame["benchmark"] == benchmark)
+
+
+def _failed(conditions: pd.DataFrame) -> list[tuple[str, str]]:
+    """(style, way of sending) of the prompts to which most answers are empty in some content."""
+    known = conditions.dropna(subset="empty")
+    failed = known[known["empty"] >= MOSTLY * known["n"]]
+    return list(dict.fromkeys(zip(failed["style"], failed["sent as"], strict=True)))
+
+
+def _without(frame: pd.DataFrame, failed: list[tuple[str, str]]) -> pd.DataFrame:
+    """The rows of the prompts that did not fail."""
+    prompts = pd.MultiIndex.from_frame(frame[["style", "sent as"]])
+    return frame[~prompts.isin(failed)]
+
+
+def _failed_prompts(
+    where: str, conditions: pd.DataFrame, failed: list[tuple[str, str]]
+) -> list[str]:
+    sentences = []
+    for style, sent_as in failed:
+        prompt = conditions[
+            (conditions["style"] == style) & (conditions["sent as"] == sent_as)
+        ].dropna(subset="empty")
+        counts = [
+            f"{row['empty']} of {row['n']} ({row['content']})" for row in prompt.to_dict("records")
+        ]
+        sentences.append(
+            f"{where}, {style} prompts ({sent_as}): for some contents most answers are empty. "
+            f"Empty are {', '.join(counts)}. Effects of these prompts are effects of this failure."
+        )
+    return sentences
+
+
+def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
+    """Say in how many prompts the share of NameErrors falls or rises, beside the published ones."""
+    share = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
+    shares_of = conditions.assign(share=share).pivot(
+        index=["style", "sent as"], columns="content", values="share"
+    )
+    parts = []
+    for content in (CONTEXT_WORDING, RETRIEVED):
+        if {content, NO_CONTEXT} <= set(shares_of.columns):
+            change = (shares_of[content] - shares_of[NO_CONTEXT]).dropna()
+            counts = f"fall in {(change < 0).sum()} and rise in {(change > 0).sum()}"
+            parts.append(f"{content}: they {counts} of {len(change)} prompts")
+    published = []
+    for style in dict.fromkeys(conditions["style"]):
+        name, counts_of = _published_name_errors(style)
+        ends = [percent(counts_of[c] / TABLE7_TASKS) for c in (NO_CONTEXT, RETRIEVED)]
+        published.append(f"{name} {ends[0]} % and {ends[1]} %")
+    if not parts:
+        return []
+    return [
+        f"{where}: shares of NameErrors, compared with {NO_CONTEXT}. {'; '.join(parts)}. Published "
+        f"on MBPP, without context and with Block-PKG: {'; '.join(published)}."
+    ]
+
+
+def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
+    """Say in how many prompts an effect is shown after correction, by effect."""
+    kept = effects[(effects["at"] == AUTHORS) | (effects["effect"] == EXTRACTION_EFFECT)]
+    if kept.empty:
+        return []
+    parts = []
+    for effect, rows in kept.groupby("effect", sort=False):
+        shown = rows.loc[rows["p_holm"] < ALPHA, "difference"]
+        if len(shown):
+            counts = f"lower in {(shown < 0).sum()}, higher in {(shown > 0).sum()}"
+            parts.append(f"{effect} ({counts} of {len(rows)})")
+    listed = "; ".join(parts) or "none"
+    return [
+        f"{where}: effects on pass@1 that are shown after Holm's correction, by number of "
+        f"comparisons: {listed}. For the others, neither an effect nor its absence is shown."
+    ]
+
+
+def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
+    """Say how much of the published differences effects of the measured size could explain."""
+    parts = []
+    for source, name in ((BOTH_SOURCE, "the wording"), (EXTRACTION_SOURCE, "the extraction")):
+        rows = shared[shared["source"] == source].dropna(subset="share")
+        if len(rows):
+            bounds = _percent_range(rows["bound"])
+            parts.append(f"of {name} {_percent_range(rows['share'])}, with bounds of {bounds}")
+    if not parts:
+        return []
+    models = ", ".join(dict.fromkeys(shared["published"]))
+    return [
+        f"{where}: as shares of the published differences between Block-PKG and None ({models}), "
+        f"effects of the measured size are {'; '.join(parts)}. They are measured with another "
+        "model, so they do not say what the published differences consist of."
+    ]
+
+
+def _percent_range(fractions: pd.Series) -> str:
+    """The smallest and the largest share, e.g. "12 % to 16 %"."""
+    ends = dict.fromkeys(_percent_sign(f) for f in (fractions.min(), fractions.max()))
+    return " to ".join(ends)
 
 
 @styled
 def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
-    """Draw the effects of one model on one benchmark: a row per effect, a marker per style and template.
+    """Draw the effects of one model on one benchmark.
 
     Args:
-        effects: The frame of `prompt_effects.all_effects`.
+        effects: The frame of `prompt_effects.effects`.
         model: Name of the model.
         benchmark: Name of the benchmark.
 
     Returns:
-        The figure. Effects of content and wording are by the authors' extraction; open markers are raw
-        prompts, filled ones are in the model's chat template.
+        The figure: a row per effect, a marker per style and way of sending. Effects of content and
+        wording are by the authors' extraction, and that of extraction is on the retrieved block.
+        Open markers are raw text, filled ones the model's chat template.
     """
-    table = effects.loc[(model, benchmark)]
-    rows = [*EFFECTS, EXTRACTION_EFFECT]
-    figure, axes = figures.row_axes(len(rows), 0.42, legend=0.42, left=1.5, right=0.1)
-    groups = list(dict.fromkeys((style, template) for style, template, *_ in table.index))
-    step = 0.8 / max(len(groups), 1)
-    styles = list(dict.fromkeys(style for style, _ in groups))
-    for number, (style, template) in enumerate(groups):
-        colour = figures.COLOURS[styles.index(style)]
-        is_raw = template == TEMPLATES_SENT[False]
-        label = f"{style}, {'raw' if is_raw else 'in chat'}"
-        for place, effect in enumerate(rows):
-            at = _row_at(table, style, template, effect)
-            if at is None:
-                continue
-            y = place - 0.4 + step * (number + 0.5)
-            low, value, high = (100 * float(at[name]) for name in ("low", "difference", "high"))
-            axes.plot([low, high], [y, y], color=colour, linewidth=0.9)
-            fill = "white" if is_raw else colour
-            axes.plot(
-                value, y, figures.MARKERS[styles.index(style)], mfc=fill, mec=colour, label=label
-            )
+    table = effects[_is(effects, model, benchmark)]
+    shown_at = table["effect"].map(lambda e: RETRIEVED if e == EXTRACTION_EFFECT else AUTHORS)
+    table = table[table["at"] == shown_at]
+    order = [e for e in (*EFFECTS, EXTRACTION_EFFECT) if e in set(table["effect"])]
+    prompts = list(dict.fromkeys(zip(table["style"], table["sent as"], strict=True)))
+    styles = list(dict.fromkeys(style for style, _ in prompts))
+    legend = 0.1 + 0.16 * math.ceil(len(prompts) / 2)
+    figure, axes = figures.row_axes(len(order), 0.42, legend=legend, left=1.5, right=0.1)
+    step = 0.8 / max(len(prompts), 1)
+    for row in table.to_dict("records"):
+        number = prompts.index((row["style"], row["sent as"]))
+        place = order.index(row["effect"]) - 0.4 + step * (number + 0.5)
+        look = styles.index(row["style"])
+        colour = figures.COLOURS[look]
+        fill = "white" if row["sent as"] == SENT_AS[False] else colour
+        label = f"{row['style']}, {row['sent as']}"
+        axes.plot([100 * row["low"], 100 * row["high"]], [place] * 2, color=colour, linewidth=0.9)
+        value = 100 * row["difference"]
+        axes.plot(value, place, figures.MARKERS[look], mfc=fill, mec=colour, label=label)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
-    axes.set_yticks(range(len(rows)), [_wrapped(name) for name in rows])
+    axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="points of pass@1, 95 % interval")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure
 
 
-def _row_at(table: pd.DataFrame, style: str, template: str, effect: str) -> pd.Series | None:
-    """The row of an effect; that of the extraction where the paper's prompt has a block."""
-    at = "retrieved block" if effect == EXTRACTION_EFFECT else AUTHORS_EXTRACTION_NAME
-    key = (style, template, effect, at)
-    return table.loc[key] if key in table.index else None
-
-
 def _wrapped(name: str) -> str:
-    return (
-        name.replace(", ", ",\n")
-        .replace(" instead", "\ninstead")
-        .replace("' extraction", "'\nextraction")
-    )
+    """Break the name of an effect into lines that fit beside the axes."""
+    wrapped = name.replace(" instead of ", "\ninstead of\n").replace(", as ", ",\nas ")
+    return wrapped.replace(" and ", "\nand ").replace("' extraction", "'\nextraction")

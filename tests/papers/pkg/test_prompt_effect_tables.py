@@ -1,45 +1,120 @@
-"""Tables and figure of prompt effects, from effects that are known."""
+"""Tables, figure and findings of prompt effects, from effects that are known."""
 
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
-from pkg_lib.papers.pkg.prompt_effect_tables import effects_figure, effects_table, shares_table
-from pkg_lib.papers.pkg.prompt_effects import EXTRACTIONS, TEMPLATES_SENT, WORDS_EFFECT
+from pkg_lib.papers.pkg.prompt_effect_tables import (
+    conditions_table,
+    effects_figure,
+    effects_table,
+    findings,
+    name_errors_table,
+    shares,
+    shares_table,
+)
+from pkg_lib.papers.pkg.prompt_effects import (
+    AUTHORS,
+    BOTH_SOURCE,
+    CONDITION,
+    CONTENTS,
+    PROMPT,
+    WORDING_EFFECT,
+)
 
-FIELDS = ["n", "difference", "low", "high", "helped", "hurt", "p", "p_holm"]
-LEVELS = ["model", "benchmark", "style", "template", "effect", "at"]
+NO_CONTEXT, _, CONTEXT_WORDING, RETRIEVED, _ = CONTENTS
 
 
-def frame(difference: float, style: str = "codellama") -> pd.DataFrame:
-    key = ("small", "humaneval", style, TEMPLATES_SENT[False], WORDS_EFFECT, EXTRACTIONS[1])
-    values = [100, difference, difference - 0.01, difference + 0.01, 5, 2, 0.04, 0.08]
-    return pd.DataFrame([values], pd.MultiIndex.from_tuples([key], names=LEVELS), FIELDS)
+def effect(
+    difference: float, style: str = "codellama", sent_as: str = "raw text", p: float = 0.08
+) -> pd.DataFrame:
+    about = dict(zip(PROMPT, ("small", "humaneval", style, sent_as), strict=True))
+    about |= {"effect": WORDING_EFFECT, "at": AUTHORS, "n": 100, "difference": difference}
+    about |= {"low": difference - 0.01, "high": difference + 0.014, "helped": 5, "hurt": 2}
+    return pd.DataFrame([about | {"p": p / 2, "p_holm": p}])
 
 
-def test_the_share_is_the_measured_effect_over_the_published_gain():
+def source(difference: float, style: str = "codellama", sent_as: str = "raw text") -> pd.DataFrame:
+    about = dict(zip(PROMPT, ("small", "humaneval", style, sent_as), strict=True))
+    about |= {"source": BOTH_SOURCE, "n": 100, "difference": difference}
+    return pd.DataFrame([about | {"low": difference - 0.01, "high": difference + 0.014}])
+
+
+def condition(content: str, empty: int = 0, sent_as: str = "raw text", name_errors: int = 3):
+    row = ("small", "humaneval", "codellama", sent_as, content, AUTHORS)
+    about = dict(zip(CONDITION, row, strict=True))
+    return about | {"n": 10, "passed": 5, "name_errors": name_errors, "empty": empty}
+
+
+def test_the_share_is_the_measured_effect_over_the_published_difference():
     """Table 1: CodeLlama-7B from 33 without context to 40 with Block-PKG; 13B from 42 to 47."""
-    table = shares_table(frame(0.035)).frame
-    rows = {name.partition(" on ")[0]: row for name, row in table.iterrows()}
-    assert set(rows) == {"CodeLlama-7B", "CodeLlama-13B"}
-    assert rows["CodeLlama-7B"]["words / gain"] == "50 %"
-    assert rows["CodeLlama-13B"]["words / gain"] == "70 %"
+    table = shares(source(0.035)).set_index("published")
+    assert table["share"].to_dict() == pytest.approx({"CodeLlama-7B": 0.5, "CodeLlama-13B": 0.7})
+    assert table["bound"].to_dict() == pytest.approx({"CodeLlama-7B": 0.7, "CodeLlama-13B": 0.98})
+    shown = shares_table(table.reset_index()).frame
+    assert shown.loc["CodeLlama-7B", ["share", "at most"]].tolist() == ["50 %", "70 %"]
 
 
 def test_a_loss_explains_no_share_of_a_gain():
-    assert set(shares_table(frame(-0.035)).frame["words / gain"]) == {"–"}
+    table = shares(source(-0.035))
+    assert (table["share"] < 0).all() and (table["bound"] == 0).all()
 
 
-def test_an_effect_is_shown_in_points_with_its_corrected_p():
-    (row,) = effects_table(frame(0.035)).frame.itertuples(index=False)
-    assert "+3.5" in row
-    assert "0.08" in " ".join(map(str, row))
+def test_the_bound_of_a_published_loss_is_the_lower_end():
+    """Table 1: DeepSeek-Coder-7B from 70 without context to 68 with Block-PKG."""
+    (row,) = shares(source(-0.01, "deepseek")).to_dict("records")
+    assert (row["share"], row["bound"]) == (pytest.approx(0.5), pytest.approx(1.0))
+
+
+def test_the_fields_of_a_condition_are_columns_of_their_own():
+    table = effects_table(effect(0.035)).frame.reset_index()
+    assert table.loc[0, [*PROMPT, "effect"]].tolist() == [
+        "small",
+        "humaneval",
+        "codellama",
+        "raw text",
+        WORDING_EFFECT,
+    ]
+    assert table.loc[0, ["difference", "p (Holm)"]].tolist() == ["+3.5", "0.080"]
+    shown = conditions_table(pd.DataFrame([condition(RETRIEVED, 4)])).frame.reset_index()
+    names = ["content", "extraction", "tasks", "pass@1", "NameErrors", "empty answers"]
+    assert shown.loc[0, names].tolist() == [RETRIEVED, AUTHORS, "10", "50.0", "3", "4"]
+
+
+def test_name_errors_are_beside_those_of_the_published_table():
+    table = name_errors_table(pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED)])).frame
+    published, measured = (row for _, row in table.iterrows())
+    assert published[[NO_CONTEXT, RETRIEVED]].tolist() == [
+        "27.6 (138 of 500)",
+        "13.0 (65 of 500)",
+    ]
+    assert measured[[NO_CONTEXT, CONTEXT_WORDING]].tolist() == ["30.0 (3 of 10)", "–"]
 
 
 def test_each_style_is_drawn_once_per_measured_effect():
-    effects = pd.concat([frame(0.02), frame(-0.1, "deepseek")])
+    effects = pd.concat([effect(0.02), effect(-0.1, "deepseek")])
     axes = effects_figure(effects, "small", "humaneval").axes[0]
-    values = [
-        line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("None", None, "")
-    ]
-    assert sorted(round(float(value), 6) for value in values) == [-10.0, 2.0]
+    markers = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
+    values = [round(float(line.get_xdata()[0]), 6) for line in markers]
+    assert sorted(values) == [-10.0, 2.0]
+
+
+def test_findings_count_the_effects_that_are_shown_after_correction():
+    conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
+    effects = pd.concat([effect(0.035), effect(0.2, sent_as="chat template", p=0.001)])
+    errors, shown, shares_of = findings(conditions, effects, shares(source(0.035)))
+    assert "27.6 % and 13.0 %" in errors and "fall in 0 and rise in 1 of 1" in errors
+    assert f"{WORDING_EFFECT} (lower in 0, higher in 1 of 2)" in shown
+    assert "50 % to 70 %" in shares_of and "70 % to 98 %" in shares_of
+
+
+def test_prompts_that_fail_are_named_and_conclude_nothing():
+    conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
+    (text,) = findings(conditions, effect(0.2, p=0.001), shares(source(0.2)))
+    assert f"10 of 10 ({RETRIEVED})" in text and "+20.0" not in text
+
+
+def test_without_answers_there_is_no_finding():
+    nothing = pd.DataFrame([condition(NO_CONTEXT)]).iloc[:0]
+    assert findings(nothing, effect(0.2).iloc[:0], shares(source(0.2).iloc[:0])) == []
