@@ -23,13 +23,13 @@ class UserError(Exception):
         return [f"{self.label}: {' '.join(str(self).split())}"]
 
 
-class NotAtHand(UserError):
+class Unavailable(UserError):
     """Stored results, a corpus or a benchmark that is needed is not here; a run leaves it out by name."""
 
-    label = "not at hand"
+    label = "not available"
 
 
-class BenchmarkMissing(NotAtHand):
+class BenchmarkMissing(Unavailable):
     """A benchmark's tasks cannot be had: neither its directory is given nor the hub answers."""
 
 

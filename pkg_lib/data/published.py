@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.types import Document, NotAtHand, digest
+from pkg_lib.core.types import Document, Unavailable, digest
 from pkg_lib.data.records import read_records
 
 # column -> its file below contexts/ for HumanEval and for MBPP
@@ -43,7 +43,7 @@ def paper_dir() -> Path:
     if not value or not (Path(value) / "contexts").is_dir():
         package = "their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph"
         where = f"a directory with contexts/ and samples/ (from {package})"
-        raise NotAtHand(f"the authors' published data: set PKG_PAPER_DIR to {where}")
+        raise Unavailable(f"the authors' published data: set PKG_PAPER_DIR to {where}")
     return Path(value)
 
 

@@ -25,7 +25,7 @@ from pkg_lib.core.source_tree import (
     python_texts,
     read_each,
 )
-from pkg_lib.core.types import Document, NotAtHand, UserError
+from pkg_lib.core.types import Document, Unavailable, UserError
 from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 TUTORIALS = "code-rag-bench/online-tutorials"
@@ -72,7 +72,7 @@ def python_docs() -> Iterator[Document]:
     if not folder.is_dir():
         why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
         archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
-        raise NotAtHand(
+        raise Unavailable(
             f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}"
         )
     parts = _parts(folder)

@@ -17,9 +17,9 @@ from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
     Context,
-    NotAtHand,
     Outcome,
     Task,
+    Unavailable,
     UserError,
     digest,
 )
@@ -168,7 +168,7 @@ class Preparer:
         column = contexts_of(column)
         if below := run.rules.stored_with:
             how = f"complete benchmark {below} on corpus {run.corpus} first"
-            raise NotAtHand(
+            raise Unavailable(
                 f"{run.benchmark} has the contexts of {below}, which lacks {column}'s: {how}"
             )
         retriever = run.maker(column)(run.knowledge if column != "None" else None)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pkg_lib.core.store import read_json, write_jsonl
-from pkg_lib.core.types import Context, NotAtHand, Task, UserError
+from pkg_lib.core.types import Context, Task, Unavailable, UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
@@ -134,7 +134,7 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
 
 
 def test_users_mistakes(corpus, tmp_path, monkeypatch):
-    with pytest.raises(NotAtHand, match="pkg-lib enhance"):
+    with pytest.raises(Unavailable, match="pkg-lib enhance"):
         COLUMNS[METHOD].retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
     enhance(corpus, tmp_path, model="starcoder2-7b")
@@ -146,7 +146,7 @@ def test_users_mistakes(corpus, tmp_path, monkeypatch):
         COLUMNS[METHOD].retriever(knowledge(corpus)).about["docstrings"]["model"] == "starcoder2-7b"
     )
     monkeypatch.setenv("PKG_ENHANCER", "nosuch")
-    with pytest.raises(NotAtHand, match="by nosuch"):
+    with pytest.raises(Unavailable, match="by nosuch"):
         COLUMNS[METHOD].retriever(knowledge(corpus))
 
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pkg_lib.core.source_tree import ends_with, find, read_each
-from pkg_lib.core.types import NotAtHand, Outcome, Task
+from pkg_lib.core.types import Outcome, Task, Unavailable
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
@@ -117,10 +117,10 @@ class Unfamiliar(Benchmark):
         return ()
 
     def pages(self) -> list[str]:
-        """The web pages. NotAtHand without a directory: the web cannot be asked here."""
+        """The web pages. Unavailable without a directory: the web cannot be asked here."""
         folder = Path(os.environ.get(WEB, ""), self.name)
         if not os.environ.get(WEB) or not folder.is_dir():
-            raise NotAtHand(
+            raise Unavailable(
                 f"no web pages for {self.name}: set {WEB} to a directory with a folder {self.name}"
             )
         tree = find(folder, ends_with(".md", ".txt"))
