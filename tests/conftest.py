@@ -120,7 +120,7 @@ def textbook():
     from pkg_lib.data.corpora import load_corpus
     from pkg_lib.graph.schema import build
 
-    documents = load_corpus("textbook")
+    documents = load_corpus("textbook").documents
     return documents, build(documents)
 
 

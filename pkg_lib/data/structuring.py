@@ -116,7 +116,7 @@ def structure(
         raise UserError(
             f"structurer {structurer} takes documents of any length; leave --long-documents out"
         )
-    documents = corpora.load_corpus(corpus)
+    documents = corpora.load_corpus(corpus).documents
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
     if model:
@@ -333,14 +333,11 @@ def _words(strings: list[tuple[str, str]]) -> Counter[str]:
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
     """A text corpus' JSON: what is stored for structured:FILE, else by the structurer of the kind."""
-    names = (
-        name
-        for part, values in corpora.parts(corpus)
-        if part.prefix == "structured"
-        for name in values
-    )
-    files = map(corpora.structured_file, names)
-    stored = {s.document: s for file in files for s in load_structured(file, documents)}
+    stored = {}
+    for part in corpora.parse_corpus(corpus).parts:
+        if part.source == "structured" and part.value is not None:
+            file = corpora.structured_file(part.value)
+            stored |= {s.document: s for s in load_structured(file, documents)}
     return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
 
 

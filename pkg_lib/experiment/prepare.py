@@ -227,10 +227,14 @@ class Preparer:
             return about
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
-        how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
-        about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
+        how, revision = corpora.parse_corpus(self.run.corpus), self.run.knowledge.embedder.revision
+        about |= {
+            "documents": len(documents),
+            "embedder": how.embedder,
+            "context_chars": how.length,
+        }
         about |= (
-            {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
+            {} if how.has_default_options else {"top": how.top_k, "embedder_revision": revision}
         )
         if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
             about["tokenizer"] = tokenizer
@@ -349,7 +353,7 @@ class Preparer:
                 ran = runs[task.id, solution]
                 checks[task.id].append((is_python(program), ran))
                 texts[task.id].append(embedded_text(solution, program, task.entry_point, ran))
-        encode = Embedder(corpora.retrieval(self.run.corpus)[1].embedder).encode
+        encode = Embedder(corpora.parse_corpus(self.run.corpus).embedder).encode
         # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
         encode([x for t, of, _ in todo.values() for x in (t.prompt, *texts[t.id], *of.values())])
         bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)

@@ -303,7 +303,7 @@ class Run:
         """Whether the enhancer has written docstrings since it was retrieved from them."""
         about = read_provenance(self.file("contexts", ENHANCED, ".meta.json")).get("docstrings")
         with suppress(UserError):  # what was retrieved remains readable without them
-            now = stored_docstrings(corpora.retrieval(self.corpus)[0]).sha256
+            now = stored_docstrings(corpora.parse_corpus(self.corpus).documents).sha256
             return not isinstance(about, dict) or about.get("sha256") != now
         return False
 

@@ -245,11 +245,11 @@ def knowledge_of(corpus: str) -> Any:
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
     from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-    place, how = corpora.retrieval(corpus)
-    documents = corpora.load_corpus(corpus)
-    options = how.top, how.chars, corpora.tokenizer_of(corpus)
-    shared = documents, Embedder(how.embedder), *options, place
-    if corpora.is_stored_graph(corpus):
+    spec = corpora.parse_corpus(corpus)
+    place, documents = spec.documents, corpora.load_corpus(spec).documents
+    options = spec.top_k, spec.length, corpora.tokenizer_of(spec)
+    shared = documents, Embedder(spec.embedder), *options, place
+    if spec.is_stored_graph:
         return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)

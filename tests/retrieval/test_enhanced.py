@@ -57,7 +57,7 @@ def corpus(tmp_path, monkeypatch):
 
 
 def knowledge(corpus, top=1) -> Knowledge:
-    return Knowledge(load_corpus(corpus), WordEmbedder(), top, corpus=corpus)
+    return Knowledge(load_corpus(corpus).documents, WordEmbedder(), top, corpus=corpus)
 
 
 def enhance(corpus, tmp_path, count=None, model=MODEL):
