@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Status = Literal["passed", "failed", "not_measured"]
+DocumentKind = Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"]
 
 
 class UserError(Exception):
@@ -60,7 +61,7 @@ class Document:
 
     id: str
     text: str
-    kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
+    kind: DocumentKind = "python"
     unit: Literal["row", "function"] = "row"
     question: str = ""
 
