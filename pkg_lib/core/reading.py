@@ -344,7 +344,7 @@ def read_text(path: Path, advice: Advice = CORRECT) -> str:
         raise Damaged.of(path, "it is not UTF-8", line, advice) from e
 
 
-def contents_sha256(path: Path) -> str:
+def rows_sha256(path: Path) -> str:
     """Return the SHA-256 in hex of what a file holds, unpacked.
 
     A damaged file has a digest, too, which no sound file has. Whoever needs the file reports the damage.
