@@ -63,19 +63,21 @@ def how_to_provide(variable: str, directory: str) -> str:
     return f"set {variable} to {directory}, or put it into {PKG_DATA} as {SUBFOLDERS[variable]}"
 
 
-def data_states() -> dict[str, str]:
-    """Describe which data sets were found, and where.
+def state_of(variable: str) -> str:
+    """Describe whether a data set was found, and where.
+
+    Args:
+        variable: The data set's own variable.
 
     Returns:
-        Subfolder -> its directory and the variable that led to it, or how to provide it.
+        Its directory and the variable that led to it, or how to provide it.
+
+    Raises:
+        UserError: PKG_DATA names no directory.
     """
-    states = {}
-    for variable, subfolder in SUBFOLDERS.items():
-        folder = data_folder(variable)
-        if folder is None:
-            states[subfolder] = f"not found; {how_to_provide(variable, 'its directory')}"
-            continue
-        found_by = variable if variable in os.environ else PKG_DATA
-        missing = "" if folder.exists() else ", which does not exist"
-        states[subfolder] = f"{shown(str(folder))}{missing} (by {found_by})"
-    return states
+    folder = data_folder(variable)
+    if folder is None:
+        return f"not found; {how_to_provide(variable, 'its directory')}"
+    missing = "" if folder.exists() else ", which does not exist"
+    found_by = variable if variable in os.environ else PKG_DATA
+    return f"{shown(str(folder))}{missing} (by {found_by})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.core.data_folders import data_folder, data_states, how_to_provide
+from pkg_lib.core.data_folders import data_folder, how_to_provide, state_of
 from pkg_lib.core.types import UserError
 
 
@@ -20,12 +20,12 @@ def data(tmp_path, monkeypatch):
 def test_a_subfolder_of_the_directory_is_found_and_its_own_variable_counts_more(data, monkeypatch):
     assert data_folder("PKG_MBPP_DIR") == data / "mbpp"
     assert data_folder("PKG_EVOR_DIR") is None
-    assert data_states()["mbpp"] == f"{data / 'mbpp'} (by PKG_DATA)"
-    assert "not found" in data_states()["evor"]
+    assert state_of("PKG_MBPP_DIR") == f"{data / 'mbpp'} (by PKG_DATA)"
+    assert "not found" in state_of("PKG_EVOR_DIR")
 
     monkeypatch.setenv("PKG_MBPP_DIR", str(data.parent / "mine"))
     assert data_folder("PKG_MBPP_DIR") == data.parent / "mine"
-    assert "does not exist (by PKG_MBPP_DIR)" in data_states()["mbpp"]
+    assert "does not exist (by PKG_MBPP_DIR)" in state_of("PKG_MBPP_DIR")
 
     monkeypatch.setenv("PKG_MBPP_DIR", "")
     assert data_folder("PKG_MBPP_DIR") is None
