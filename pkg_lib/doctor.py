@@ -21,7 +21,9 @@ Section = dict[str, Callable[[], object]]
 
 
 def lines() -> Iterator[str]:
-    """Describe the machine in sections, one line for each name. Nothing is downloaded, no model is loaded.
+    """Describe the machine in sections, one line for each name.
+
+    Nothing is downloaded, and no model is loaded.
 
     Yields:
         The title of a section, or a name with its state, which starts at column INDENT.

@@ -1,7 +1,7 @@
 """Where other people's data sets are stored on this machine.
 
-The variable PKG_DATA names a directory with a subfolder for each data set. Each data set also has a variable
-of its own, which overrides the subfolder.
+The variable PKG_DATA names a directory with a subfolder for each data set. Each data set also has a
+variable of its own, which overrides the subfolder.
 """
 
 import os
@@ -32,11 +32,12 @@ def data_folder(variable: str) -> Path | None:
     """Find the directory of a data set.
 
     Args:
-        variable: The data set's own variable, one of SUBFOLDERS. If it is set, its value counts, even if
-            nothing is there; an empty value hides the data set.
+        variable: The data set's own variable, one of SUBFOLDERS. If it is set, its value counts,
+            even if nothing is there; an empty value hides the data set.
 
     Returns:
-        The directory that the variable names, else the subfolder in PKG_DATA if it exists; None without.
+        The directory that the variable names, else the subfolder in PKG_DATA if it exists; None
+        without.
 
     Raises:
         UserError: PKG_DATA names no directory.

@@ -9,13 +9,14 @@ MAX_DAMAGED_ROWS = 1000  # damaged lines, after which reading a file stops
 MAX_RATIO = 200  # unpacked to packed bytes of a file; the committed ones have up to 63
 RATIO_FROM = 4 * 2**20  # unpacked bytes up to which the ratio does not matter
 
-# Responses of servers. What is stored of an answer stays below MAX_ROW_BYTES: JSON takes up to six bytes
-# for a byte of text, and four for a token.
+# Responses of servers. What is stored of an answer stays below MAX_ROW_BYTES: JSON takes up to six
+# bytes for a byte of text, and four for a token.
 MAX_RESPONSE_BYTES = 16 * 2**20  # the body of a response, unpacked, also with embeddings
 RESPONSE_BYTES_BASE = 2**20  # of any body (identifiers, padding)
 RESPONSE_BYTES_PER_TOKEN = 4096  # for each requested token, since log probabilities are long
-# Brackets, braces and commas bound how many values JSON holds. A parsed value takes up to 200 bytes, far
-# more than its text. A token with 20 log probabilities has about 170 of these characters.
+# Brackets, braces and commas bound how many values JSON holds. A parsed value takes up to 200
+# bytes, far more than its text. A token with 20 log probabilities has about 170 of these
+# characters.
 MAX_ELEMENTS = 2**20
 ELEMENTS_BASE = 2**16
 ELEMENTS_PER_TOKEN = 256

@@ -1,4 +1,4 @@
-"""One writer at a time for each results directory, so that two runs never pay for the same answer."""
+"""Let one process write to a results directory, so that no answer is paid for twice."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def writing(results: Path) -> Iterator[None]:
         yield
     finally:
         if lock.lock_counter == 1:
-            # Removed while it is held: another process that has opened it notices that, and opens a new one.
+            # Removed while it is held: another process that has opened it notices that, and opens a
+            # new one.
             path.unlink(missing_ok=True)
         lock.release()

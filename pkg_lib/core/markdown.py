@@ -1,9 +1,10 @@
 """Code fences of a Markdown text, as CommonMark defines them.
 
-All readers of fences use this module: for the solution in a model's answer, function bodies, JSON answers
-and the code in answers of a corpus. It deviates from CommonMark in three points, which suit answers of
-models. An HTML tag on the line before a fence does not hide the fence. The code keeps every character, NUL
-included. The indentation of an opening fence is removed from the code only if all its lines have it.
+All readers of fences use this module: for the solution in a model's answer, function bodies, JSON
+answers and the code in answers of a corpus. It deviates from CommonMark in three points, which suit
+answers of models. An HTML tag on the line before a fence does not hide the fence. The code keeps
+every character, NUL included. The indentation of an opening fence is removed from the code only if
+all its lines have it.
 """
 
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ class Fence:
 
     Attributes:
         language: First word of the info string; "" without one.
-        code: Lines between the fences, without the indentation of a list item or the marks of a quote.
-        closed: Whether its closing line is there and ended, so that no later text can belong to the block.
+        code: Lines between the fences, without the indentation of a list item or the marks of a
+            quote.
+        closed: Whether its closing line is there and ended, so that no later text can belong to the
+            block.
         line: Number of the first line of code in the text, counted from 0.
         mark: The opening run of backticks or tildes.
     """
@@ -69,7 +72,7 @@ def fences(text: str) -> list[Fence]:
 
 
 def _without_indent_of_fence(fence_line: str, lines: list[str], stripped: str) -> str:
-    """The code as CommonMark strips it, or as it was written if some line lacks the fence's indentation."""
+    """The code as CommonMark strips it; as written if some line lacks the fence's indentation."""
     indent = len(fence_line) - len(fence_line.lstrip(" "))
     lacking = any(line.strip() and line[:indent].strip() for line in lines)
     return "\n".join(lines) if lacking or not indent else stripped

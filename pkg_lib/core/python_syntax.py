@@ -14,7 +14,8 @@ def syntax_tree(source: str | bytes) -> ast.Module:
         source: The module's source.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: The source is not Python (see ``UNPARSABLE``).
+        SyntaxError, ValueError, RecursionError, MemoryError: The source is not Python (see
+        ``UNPARSABLE``).
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -1,8 +1,8 @@
 """Read files that may be damaged or hostile: JSON, JSON lines and text, packed or plain.
 
-A file is read as a stream, and only if it is a regular file. Its size, the length of a line, the nesting of a
-value and the ratio of its compression are limited (core/limits.py). Every fault becomes a `Damaged`, which
-prints as "FILE, line N is damaged: why".
+A file is read as a stream, and only if it is a regular file. Its size, the length of a line, the
+nesting of a value and the ratio of its compression are limited (core/limits.py). Every fault
+becomes a `Damaged`, which prints as "FILE, line N is damaged: why".
 """
 
 import errno
@@ -161,8 +161,8 @@ def brief(value: object) -> str:
 def absolute(path: str | Path) -> Path:
     """Return the absolute path of a file, with "~" and links followed as far as that is possible.
 
-    A link that leads to itself and the home of an unknown user stay as they are, so that whoever opens the
-    file reports them. `Path.resolve` and `Path.expanduser` would fail.
+    A link that leads to itself and the home of an unknown user stay as they are, so that whoever
+    opens the file reports them. `Path.resolve` and `Path.expanduser` would fail.
 
     Args:
         path: Any path.
@@ -171,7 +171,7 @@ def absolute(path: str | Path) -> Path:
 
 
 def expanded(path: str | Path) -> Path:
-    """Return a path with the home directory in place of "~"; the home of an unknown user stays as it is.
+    """Return a path with the home directory in place of "~", unless the user is unknown.
 
     Args:
         path: Any path.
@@ -203,7 +203,9 @@ def open_regular(path: Path) -> io.FileIO:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether anything is at a path. A link that leads nowhere counts: reading it reports it.
+    """Return whether anything is at a path.
+
+    A link that leads nowhere counts, since reading it reports the fault.
 
     Args:
         path: Any path.
@@ -269,8 +271,8 @@ def _opened(path: Path, advice: Advice, most: int = MAX_FILE_BYTES) -> Iterator[
     """A file, packed if its name ends in ".gz", as a stream of at most `most` unpacked bytes.
 
     Raises:
-        Damaged: The file cannot be read, is no regular file, is too large, or is not sound gzip. Reading
-            the stream raises it as well.
+        Damaged: The file cannot be read, is no regular file, is too large, or is not sound gzip.
+            Reading the stream raises it as well.
     """
     try:
         with open_regular(path) as file:
@@ -347,7 +349,8 @@ def read_text(path: Path, advice: Advice = CORRECT) -> str:
 def rows_sha256(path: Path) -> str:
     """Return the SHA-256 in hex of what a file holds, unpacked.
 
-    A damaged file has a digest, too, which no sound file has. Whoever needs the file reports the damage.
+    A damaged file has a digest, too, which no sound file has. Whoever needs the file reports the
+    damage.
 
     Args:
         path: The file, packed or plain.
@@ -412,8 +415,9 @@ def parse(text: bytes, constants: bool = False) -> Any:
         constants: Whether NaN, Infinity and -Infinity are numbers, as Python's json writes them.
 
     Raises:
-        ValueError: It is not JSON, holds a number that is not finite or has thousands of digits, or is nested
-            deeper than MAX_DEPTH. The message says which. For JSONDecodeError `lineno` is the line.
+        ValueError: It is not JSON, holds a number that is not finite or has thousands of digits, or
+            is nested deeper than MAX_DEPTH. The message says which. For JSONDecodeError `lineno` is
+            the line.
     """
     try:
         bare = text.decode("utf8").rstrip(WHITE_SPACE)

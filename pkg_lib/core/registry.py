@@ -51,8 +51,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
         where: What the choices belong to, such as "for corpus textbook"; it follows the name.
 
     Returns:
-        An error of one line. It shows all choices if they fit on the line, else the command that lists
-        them or some examples.
+        An error of one line. It shows all choices if they fit on the line, else the command that
+        lists them or some examples.
     """
     names = [str(choice) for choice in choices]
     given = shown(str(name))

@@ -1,12 +1,12 @@
 """Read source trees: the files of a directory or zip archive that somebody else wrote.
 
-Every part of the program that reads a tree uses this module. `find` lists the files and `reader` reads them.
-Files that are left out are counted by reason and named in a `Skipped`.
+Every part of the program that reads a tree uses this module. `find` lists the files and `reader`
+reads them. Files that are left out are counted by reason and named in a `Skipped`.
 
-- Only regular files are read. Symbolic links below the root are never followed: a link may leave the tree,
-  and the target of one that stays inside is read under its own name.
-- Every limit applies to the bytes that are really read. The size in a zip header is not trusted: no more
-  than it says is decompressed, and never more than the limits.
+- Only regular files are read. Symbolic links below the root are never followed: a link may leave
+  the tree, and the target of one that stays inside is read under its own name.
+- Every limit applies to the bytes that are really read. The size in a zip header is not trusted: no
+  more than it says is decompressed, and never more than the limits.
 - Names are printable text. Bytes that are not UTF-8 and control characters are escaped.
 """
 
@@ -34,7 +34,8 @@ from pkg_lib.core.types import UserError
 log = logging.getLogger(__name__)
 
 MAX_FILES = 200_000  # entries of a tree that are looked at
-# Of one file: tree-sitter needs 60 bytes of memory for each byte of Java, and 220 for each byte of Python.
+# Of one file: tree-sitter needs 60 bytes of memory for each byte of Java, and 220 for each byte of
+# Python.
 MAX_FILE_BYTES = 8 * 2**20
 MAX_CHUNKED_BYTES = 4 * 2**20
 MAX_TREE_BYTES = 512 * 2**20  # of the files of one tree that is held in memory
@@ -271,7 +272,7 @@ def _in_directory(
 def _entries(
     root: Path, ignored: Collection[str], skipped: Skipped
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything below a directory but directories. A loop, because directories nest without limit."""
+    """Everything below a directory but directories. A loop, since they nest without limit."""
     waiting, seen = [""], 0
     while waiting:
         folder = waiting.pop()
@@ -505,7 +506,8 @@ def python_text(data: bytes) -> str:
         data: The file's bytes.
 
     Returns:
-        Its text without a byte order mark and with "\n" at the ends of lines. It can be encoded as UTF-8.
+        Its text without a byte order mark and with "\n" at the ends of lines. It can be encoded as
+        UTF-8.
 
     Raises:
         Unreadable: The file has an unknown encoding, another one than it declares, or is binary.
@@ -528,7 +530,8 @@ def python_text(data: bytes) -> str:
         raise Unreadable(UNKNOWN_ENCODING) from e
     except ValueError as e:
         raise Unreadable(OTHER_ENCODING if declared else NO_ENCODING) from e
-    # A declaration that its own encoding cannot read (UTF-16) is wrong. Lone surrogates are wrong, too.
+    # A declaration that its own encoding cannot read (UTF-16) is wrong. Lone surrogates are wrong,
+    # too.
     if declared and "coding" not in text[: 2**16]:
         raise Unreadable(OTHER_ENCODING)
     try:

@@ -34,7 +34,7 @@ PACKAGES = (
 
 
 def results_path() -> Path:
-    """Return the results directory, which need not exist: PKG_RESULTS, else results/ of the checkout."""
+    """Return the results directory, PKG_RESULTS or results/ of the checkout; it need not exist."""
     return Path(os.environ.get("PKG_RESULTS") or ROOT / "results")
 
 
@@ -201,8 +201,8 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a JSONL file with sorted keys.
 
     Args:
-        path: The file. It is packed if its name ends in ".gz". A packed file that holds the rows already
-            stays as it is, because compression differs between machines.
+        path: The file. It is packed if its name ends in ".gz". A packed file that holds the rows
+            already stays as it is, because compression differs between machines.
         rows: Its rows.
 
     Raises:

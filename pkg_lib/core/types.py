@@ -68,8 +68,8 @@ class Document:
         text: Its text. A retrieved row shows this text, and the graph is built from it.
         kind: How to read the text.
         unit: Whether it is a row. A "function" only contributes to the graph.
-        question: The question that the text answers; "" for other documents. A row is searched by both,
-            as the paper's question-answer pairs are, but shows the answer alone.
+        question: The question that the text answers; "" for other documents. A row is searched by
+            both, as the paper's question-answer pairs are, but shows the answer alone.
     """
 
     id: str
@@ -86,7 +86,8 @@ def corpus_digest(documents: Iterable[Document]) -> str:
         documents: All documents of a corpus, in order.
 
     Returns:
-        SHA-256 in hex. Documents without questions have the digest that they had before questions existed.
+        SHA-256 in hex. Documents without questions have the digest that they had before questions
+        existed.
     """
     parts: list[str] = []
     for document in documents:
@@ -120,7 +121,8 @@ class Context:
         score: Similarity to the query.
         pruned: Lines of the branch that pruning removed.
         truncated: Whether the budget cut it.
-        defines_task: Whether it defines the very function that the task requests; None if not examined.
+        defines_task: Whether it defines the very function that the task requests; None if not
+            examined.
         sha256: Digest of the text.
         tokens: Length in the model's tokens. This and what follows is only set for prompts that are
             measured in tokens.
@@ -218,8 +220,8 @@ class Outcome:
     """The verdict on a solution.
 
     Attributes:
-        status: The verdict. "not_measured" is never the model's failure: the verdict is not stored, or the
-            sandbox failed.
+        status: The verdict. "not_measured" is never the model's failure: the verdict is not stored,
+            or the sandbox failed.
         error: A name of execution/errors.py.
         detail: The last line of the traceback, or the failing assertion.
         seconds: Wall time.

@@ -1,10 +1,12 @@
-"""Apply a function to many inputs, with results in the order of the inputs: on this machine or on Ray.
+"""Apply a function to many inputs in order, on this machine or on a Ray cluster.
 
-`use` chooses the engine for a command (`--engine`). The engine changes no result and is part of no key. On a
-Ray cluster:
+`use` chooses the engine for a command (`--engine`). The engine changes no result and is part of no
+key. On a Ray cluster:
 
-- This machine is one of the nodes. pkg_lib is installed on each; a node with another version is refused.
-- If a worker or node dies, its input is given to another one. The order of the results does not change.
+- This machine is one of the nodes. pkg_lib is installed on each; a node with another version is
+  refused.
+- If a worker or node dies, its input is given to another one. The order of the results does not
+  change.
 - Every input is sent. Whatever else a function reads (weights, an interpreter) must be on the node.
 """
 
@@ -67,7 +69,7 @@ def use(engine: str) -> None:
 
 
 def nodes_processors() -> int:
-    """Return how many processors the nodes of the cluster have together; 0 if the engine is local."""
+    """Return the number of processors of all nodes of the cluster; 0 if the engine is local."""
     return 0 if ENGINE.get() == "local" else int(_ray().cluster_resources().get("CPU", 1))
 
 
@@ -123,7 +125,7 @@ def _ray() -> Any:
 
 
 def _join(address: str) -> None:
-    """Join the cluster at an address; without one, this machine's own, which is started if necessary."""
+    """Join the cluster at an address, or this machine's own, which is started if necessary."""
     if address:
         _check_answers(address)  # before Ray is loaded, which takes seconds
     ray = _ray()
@@ -153,7 +155,7 @@ def _check_answers(address: str) -> None:
 
 
 def _check_healthy(address: str) -> None:
-    """Raise UserError if an address is no Ray cluster, for which `ray.init` would wait for minutes."""
+    """Raise UserError if an address is no Ray cluster; `ray.init` would wait for minutes."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
         subprocess.run(command, capture_output=True, timeout=HEALTH, check=True)
@@ -162,7 +164,7 @@ def _check_healthy(address: str) -> None:
 
 
 def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator[Any]:
-    """The results in order. A UserError of a node contains its name; other errors come as they are."""
+    """The results in order. A UserError of a node contains its name; other errors are unchanged."""
     from ray.exceptions import RayError, RayTaskError
 
     ray = _ray()
@@ -202,7 +204,9 @@ def _on_node(work: tuple[Callable[[Any], Any], str], x: Any) -> Any:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Pause garbage collection: syntax trees have no cycles, and scanning them takes a third of the time.
+    """Pause garbage collection.
+
+    Syntax trees have no cycles, and scanning them takes a third of the time.
 
     Yields:
         Nothing.

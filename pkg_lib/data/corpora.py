@@ -1,11 +1,11 @@
 """Corpora by name, loaded as documents. A new corpus is one entry of `CORPORA`.
 
-A document is one row: a question-answer pair of PythonAlpaca, a source file, a section of a page. Corpora of
-code serve the methods of Tables 1 and 2, corpora of text those of Tables 3 and 4. `corpus_spec` describes the
-names of corpora, which may join several and contain retrieval options.
+A document is one row: a question-answer pair of PythonAlpaca, a source file, a section of a page.
+Corpora of code serve the methods of Tables 1 and 2, corpora of text those of Tables 3 and 4.
+`corpus_spec` describes the names of corpora, which may join several and contain retrieval options.
 
-BM25's tokenizer is such an option. Built-in corpora are searched with ASCII, as in the committed study, and
-the user's corpora with UNICODE.
+BM25's tokenizer is such an option. Built-in corpora are searched with ASCII, as in the committed
+study, and the user's corpora with UNICODE.
 """
 
 from __future__ import annotations
@@ -65,11 +65,13 @@ class CorpusSource:
     Attributes:
         name: The corpus's name. A name such as source:DIR takes a value after the colon.
         documents: Returns the documents. It takes the value, if the name has one.
-        source: What `pkg-lib list` says of the origin. It starts with "hub:" for a data set of the hub.
+        source: What `pkg-lib list` says of the origin. It starts with "hub:" for a data set of the
+            hub.
         kind: Which methods search the corpus.
         redistributable: Whether results/ may contain its contexts, and not only their digests.
         replaced: Whether the user has put something else under its name.
-        check: Raises UserError if the corpus cannot be read. It takes the value, if the name has one.
+        check: Raises UserError if the corpus cannot be read. It takes the value, if the name has
+            one.
         repository: The data set of the Hugging Face hub that is read; "" for others.
     """
 
@@ -114,7 +116,8 @@ def load_corpus(name_or_path: str | Path | CorpusSpec) -> Corpus:
     """Load the documents of a corpus.
 
     Args:
-        name_or_path: A name of `pkg-lib list corpora`, several joined by "+", or a directory of Python files.
+        name_or_path: A name of `pkg-lib list corpora`, several joined by "+", or a directory of
+            Python files.
 
     Returns:
         The corpus, with at least one document.
@@ -148,7 +151,8 @@ def check_name(corpus: str | CorpusSpec) -> None:
         corpus: The corpus or its name.
 
     Raises:
-        UserError: A part or an option is unknown, the parts do not fit together, or a place does not exist.
+        UserError: A part or an option is unknown, the parts do not fit together, or a place does
+            not exist.
     """
     for source, value in sources(corpus):
         source.check(*value)
@@ -210,7 +214,7 @@ def kind_of(corpus: str | CorpusSpec) -> str:
 
 
 def is_text(corpus: str | CorpusSpec) -> bool:
-    """Return whether a corpus is text (Tables 3 and 4); arguments and errors are those of `kind_of`."""
+    """Return whether a corpus is text (Tables 3 and 4), with arguments and errors as `kind_of`."""
     return kind_of(corpus) == "text"
 
 
@@ -242,7 +246,8 @@ def hub_revisions(corpus: str | CorpusSpec) -> dict[str, str]:
         corpus: The corpus or its name.
 
     Returns:
-        Data set -> commit; "" as long as none is recorded. Empty for a corpus without such data sets.
+        Data set -> commit; "" as long as none is recorded. Empty for a corpus without such data
+        sets.
 
     Raises:
         UserError: A part is unknown.
@@ -275,9 +280,10 @@ def tokenizer_of(corpus: str | CorpusSpec) -> str:
         corpus: The corpus or its name.
 
     Returns:
-        The tokenizer that the name chooses. Without one, ASCII for built-in corpora, whose committed
-        contexts were retrieved with it, and UNICODE if the user supplies a part of the corpus. A graph in a
-        graph database keeps the tokenizer of the corpus from which it was built.
+        The tokenizer that the name chooses. Without one, ASCII for built-in corpora, whose
+        committed contexts were retrieved with it, and UNICODE if the user supplies a part of the
+        corpus. A graph in a graph database keeps the tokenizer of the corpus from which it was
+        built.
 
     Raises:
         UserError: The corpus or the tokenizer is unknown.
@@ -298,7 +304,8 @@ def with_options(
 
     Args:
         corpus: The corpus or its name.
-        embedder: As in `CorpusSpec`, and likewise the other options. A default leaves the option unchanged.
+        embedder: As in `CorpusSpec`, and likewise the other options. A default leaves the option
+            unchanged.
         top_k: Number of units in a context.
         length: Characters of each unit.
         tokenizer: Name of BM25's tokenizer.
@@ -378,7 +385,8 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
 def _python_alpaca() -> Iterator[Document]:
     """The question-answer pairs. A row is searched by both parts and shows the answer.
 
-    The paper says that rows are pairs, but all contexts that its authors published are answers alone.
+    The paper says that rows are pairs, but all contexts that its authors published are answers
+    alone.
     """
     rows = text_corpora.hub_rows("python-alpaca", PYTHON_ALPACA, ("instruction", "input", "output"))
     empty = 0

@@ -1,4 +1,4 @@
-"""The name of a corpus as a typed value: which corpora are read, and how contexts are retrieved from them.
+"""The name of a corpus as a typed value: what is read, and how contexts are retrieved from it.
 
 A name consists of one or more corpora, joined by "+", and of options that differ from the study's:
 
@@ -39,7 +39,8 @@ class CorpusPart:
     """One of the corpora that a name joins.
 
     Attributes:
-        source: A registered corpus such as "textbook", or the text before the colon of "source:DIR".
+        source: A registered corpus such as "textbook", or the text before the colon of
+            "source:DIR".
         value: The text after the colon, such as a path or a package; None without a colon.
     """
 
@@ -93,7 +94,7 @@ class CorpusSpec:
 
     @property
     def name(self) -> str:
-        """The canonical name, which `parse_corpus` reads. Options that equal the defaults are omitted."""
+        """The canonical name, which `parse_corpus` reads. Default options are omitted."""
         texts = [self.documents]
         if self.embedder != MINILM:
             texts.append(f"embedder {self.embedder}")

@@ -1,4 +1,4 @@
-"""Python packages with tests: archives of public registries, pinned by SHA-256, or the user's directory."""
+"""Python packages with tests: pinned archives of public registries, or the user's directory."""
 
 import os
 import shutil
@@ -157,8 +157,9 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
 
 
 def _download(home: Path, archive: str, sha256: str, project: str, npm_path: str) -> Path:
-    """The archive in `home`, from PIP_INDEX_URL (else PyPI) or NPM_CONFIG_REGISTRY (else npm's own).
+    """The archive in `home`, downloaded if necessary.
 
+    The registries are those of PIP_INDEX_URL and NPM_CONFIG_REGISTRY, else PyPI and npm's own.
     pooch uses a file that is there, and replaces one with another digest. It stores nothing else.
     """
     # Imported here because most commands download no archive.

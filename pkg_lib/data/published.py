@@ -1,12 +1,12 @@
-"""The retrieval that the PKG paper's authors published: the contexts of each task, by Voyage and BM25.
+"""The contexts of each task that the PKG paper's authors published, by Voyage and BM25.
 
     pkg-contexts  the union of its functions and answers, as documents like any other
     published     each task's own top context, method by method
 
-Both contain what was retrieved for these very tasks. BM25's file contains functions: the method that the
-authors call BM25 is Func-BM25 here, and BM25 over rows was not published. Of MBPP's 352 published top
-functions 78 do not parse (8 of 162 of HumanEval's). No published block parses by itself, because blocks were
-cut out with their indentation.
+Both contain what was retrieved for these very tasks. BM25's file contains functions: the method
+that the authors call BM25 is Func-BM25 here, and BM25 over rows was not published. Of MBPP's 352
+published top functions 78 do not parse (8 of 162 of HumanEval's). No published block parses by
+itself, because blocks were cut out with their indentation.
 """
 
 from collections.abc import Iterator
@@ -115,7 +115,7 @@ def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
-    """A row's answer, or its functions, best first. A function is a text or a pair (similarity, text)."""
+    """A row's answer, or its functions (texts or pairs of similarity and text), best first."""
     value = row.get("problem", row.get("content")) or []
     if isinstance(value, str):
         return [value]

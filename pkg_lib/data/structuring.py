@@ -1,18 +1,21 @@
 """Structure a text corpus as JSON (Section 3.1.2), and measure what the model's JSON lost.
 
-    results/structured/CORPUS/NAME.jsonl            one line per document: its JSON, or why there is none
-    results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections, what was lost
-    results/structured/answers/MODEL/CORPUS.jsonl   a model's answers, from which a stopped run continues
+    results/structured/CORPUS/NAME.jsonl            a document's JSON, or why there is none, per
+    line results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections,
+    losses results/structured/answers/MODEL/CORPUS.jsonl   answers, from which a stopped run
+    continues
 
 JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE).
 
-`llm` is the paper's structurer: a model is prompted for JSON of a fixed shape ("constrained prompting"). If
-its answer is not such JSON, it is prompted again with the reason, at most RETRIES times. The paper does not
-print its prompt; this one is ours. The log compares the JSON with that of the structurer `headings`.
+`llm` is the paper's structurer: a model is prompted for JSON of a fixed shape ("constrained
+prompting"). If its answer is not such JSON, it is prompted again with the reason, at most RETRIES
+times. The paper does not print its prompt; this one is ours. The log compares the JSON with that of
+the structurer `headings`.
 
-A document of more than MAX_CHARS characters is too long for one prompt. It is split into sections, the model
-is prompted for each, and the document's JSON contains that of all sections. The committed JSON of Python's
-documentation comes from the documents that fit one prompt, so the default for that corpus is to skip others.
+A document of more than MAX_CHARS characters is too long for one prompt. It is split into sections,
+the model is prompted for each, and the document's JSON contains that of all sections. The committed
+JSON of Python's documentation comes from the documents that fit one prompt, so the default for that
+corpus is to skip others.
 """
 
 import json
@@ -94,8 +97,8 @@ def structure(
         model: The model that writes the JSON, for "llm".
         limit: Maximum number of documents; for "llm" of those that qualify.
         backend: What generates, in place of the model's weights.
-        long_documents: One of LONG. By default "skip" for corpora whose committed JSON was made with it,
-            and "split" for others.
+        long_documents: One of LONG. By default "skip" for corpora whose committed JSON was made
+            with it, and "split" for others.
 
     Returns:
         The log.
@@ -174,8 +177,9 @@ def sections(document: Document) -> list[Document]:
         document: A document of any length.
 
     Returns:
-        The document itself if it fits; else its sections of at most MAX_CHARS characters. Each section but
-        the first begins with the document's title, so that the model knows what it is about.
+        The document itself if it fits; else its sections of at most MAX_CHARS characters. Each
+        section but the first begins with the document's title, so that the model knows what it is
+        about.
     """
     if len(document.text) <= MAX_CHARS:
         return [document]
@@ -193,8 +197,8 @@ def sections(document: Document) -> list[Document]:
 def _joined(document: Document, parts: list[Structured]) -> Structured:
     """The JSON of a document's sections as one object with the members of all.
 
-    A key that is taken gets a number behind it. A section without JSON is left out. If no section has any,
-    the reason is that of the first.
+    A key that is taken gets a number behind it. A section without JSON is left out. If no section
+    has any, the reason is that of the first.
     """
     value: dict[str, Any] = {}
     for part in parts:
@@ -336,8 +340,8 @@ def json_part(raw: str) -> str:
         raw: The completion.
 
     Returns:
-        The first block fenced as JSON or without a language, unless the answer begins with a brace. Without
-        such a block, the text from the first brace to the last, else the whole answer.
+        The first block fenced as JSON or without a language, unless the answer begins with a brace.
+        Without such a block, the text from the first brace to the last, else the whole answer.
     """
     text = answer(raw).strip()
     if not text.startswith("{"):
@@ -355,9 +359,10 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
         values: What the structurer made of them. Those without JSON are not measured.
 
     Returns:
-        ``words``, the share of the words of `headings` that were kept; ``words_added``, the share of words
-        that `headings` does not have; ``code_examples``, the share of code examples that were kept. An
-        example is kept if one string has all its lines. The other entries are the counts behind them.
+        ``words``, the share of the words of `headings` that were kept; ``words_added``, the share
+        of words that `headings` does not have; ``code_examples``, the share of code examples that
+        were kept. An example is kept if one string has all its lines. The other entries are the
+        counts behind them.
     """
     by_document = {value.document: value.value for value in values if value.value is not None}
     measured = [document for document in documents if document.id in by_document]
@@ -419,7 +424,8 @@ def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
         documents: Its documents.
 
     Returns:
-        The stored JSON for structured:FILE; for other documents the JSON of their kind's structurer.
+        The stored JSON for structured:FILE; for other documents the JSON of their kind's
+        structurer.
 
     Raises:
         UserError: A document has changed since it was structured.

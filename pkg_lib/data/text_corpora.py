@@ -1,7 +1,7 @@
 """Text corpora as documents: Python's documentation, tutorials and docstrings, for Tables 3 and 4.
 
-A document is one row for a retriever. The paper's rows are web pages of about 5,700 characters. The pages of
-a manual are up to thirty times as long and are cut into sections.
+A document is one row for a retriever. The paper's rows are web pages of about 5,700 characters. The
+pages of a manual are up to thirty times as long and are cut into sections.
 """
 
 import ast
@@ -75,7 +75,7 @@ def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[
 
 
 def tutorials() -> Iterator[Document]:
-    """Yield the paper's tutorials: rows that contain the word Python, as plain text below their title.
+    """Yield the paper's tutorials, rows that contain the word Python, as text below their title.
 
     Raises:
         UserError: As of `hub_rows`.
@@ -94,7 +94,7 @@ def tutorials() -> Iterator[Document]:
 
 
 def python_docs() -> Iterator[Document]:
-    """Yield the rows of Python's tutorial and how-tos; of any other directory, the rows of all its pages.
+    """Yield the rows of Python's tutorial and how-tos, or of all pages of another directory.
 
     Raises:
         Unavailable: The documentation is not installed.
@@ -131,13 +131,13 @@ def python_docs() -> Iterator[Document]:
 
 
 def is_another_manual() -> bool:
-    """Return whether `python_docs` reads something else than Python's manual, whose licence is the PSF's."""
+    """Return whether `python_docs` reads another manual than Python's, which may be copied."""
     folder = data_folder(DOCS_VARIABLE)
     return folder is not None and not _manual_parts(folder)
 
 
 def _manual_parts(folder: Path) -> list[Path]:
-    """tutorial/ and howto/ of Python's documentation; none for another tree. Sources come before HTML."""
+    """tutorial/ and howto/ of Python's documentation, its sources before HTML; [] for others."""
     for below in ("html/_sources", "_sources", "html", "Doc", ""):
         parts = [folder / below / part for part in _PARTS]
         if all(part.is_dir() for part in parts):
@@ -213,7 +213,9 @@ def package_place(package: str) -> tuple[Path, Path]:
 
 
 def docstrings(package: str) -> Iterator[Document]:
-    """Yield a document for each documented public function or class; files that are left out are logged.
+    """Yield a document for each documented public function or class.
+
+    Files that are left out are logged.
 
     Args:
         package: A dotted name of an installed package or module.
