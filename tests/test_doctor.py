@@ -15,7 +15,7 @@ def test_every_name_has_a_line_and_what_is_not_available_stops_nothing(monkeypat
         return []
 
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    monkeypatch.delenv("PKG_REPOEVAL_DIR", raising=False)
+    monkeypatch.delenv("PKG_EVOR_WEB_DIR", raising=False)
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "e.toml"))
     (tmp_path / "e.toml").write_text(
         '[mine]\nbase_url = "http://h/v1"\nmodel = "m"\nkey = "NO_SUCH_KEY"\n'
@@ -30,4 +30,4 @@ def test_every_name_has_a_line_and_what_is_not_available_stops_nothing(monkeypat
     assert facts["namespaces"] == "not active: not allowed here" and facts["seccomp"] == "active"
     assert facts["stdlib"] == "not available: no such corpus here"
     assert facts["textbook"].startswith("available, 0 documents")
-    assert facts["mbpp"].startswith("available") and facts["repoeval"].startswith("not found; set")
+    assert facts["mbpp"].startswith("available") and facts["evor_web"].startswith("not found; set")

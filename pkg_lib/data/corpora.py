@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.reading import expanded
+from pkg_lib.core.reading import expanded, shown
 from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
-from pkg_lib.core.store import read_json, read_rows, results_path, shown
+from pkg_lib.core.store import read_json, read_rows, results_path
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.types import corpus_digest as corpus_digest
 from pkg_lib.data import published, text_corpora
@@ -318,16 +318,13 @@ def with_options(
     """
     spec = parse_corpus(corpus)
     usual = CorpusSpec(spec.parts)
-    if embedder != usual.embedder:
-        spec = replace(spec, embedder=embedder)
-    if top_k != usual.top_k:
-        spec = replace(spec, top_k=top_k)
-    if length != usual.length:
-        spec = replace(spec, length=length)
     if tokenizer:
         check_tokenizer(tokenizer)
-        spec = replace(spec, tokenizer="" if tokenizer == tokenizer_of(usual) else tokenizer)
-    return spec
+        omitted = tokenizer == tokenizer_of(usual)
+        spec = replace(spec, tokenizer="" if omitted else tokenizer)
+    options: dict[str, Any] = {"embedder": embedder, "top_k": top_k, "length": length}
+    changed = {name: value for name, value in options.items() if value != getattr(usual, name)}
+    return replace(spec, **changed)
 
 
 # Python source: packages, directories, PythonAlpaca

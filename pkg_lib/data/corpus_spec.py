@@ -16,12 +16,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pkg_lib.core.embedders import DEFAULT as MINILM
+from pkg_lib.core import embedders
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.types import UserError
 
 # Tokenizers of BM25 (retrieval/words.py): the committed study's, and the one for everything else.
 TOKENIZER_NAMES = ASCII, UNICODE = "ascii", "unicode"
+MINILM = embedders.DEFAULT
 CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 _GRAPH_DATABASE = re.compile(r"(bolt|neo4j)(\+s|\+ssc)?://")
 _NAME = re.compile(
