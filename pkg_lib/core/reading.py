@@ -61,7 +61,13 @@ class Damaged(UserError):
     """A file that cannot be read, or that does not hold what it should."""
 
     @classmethod
-    def of(cls, path: Path, why: str, line: int | None = None, advice: Advice = CORRECT) -> Self:
+    def of(
+        cls,
+        path: Path,
+        why: str,
+        line: int | None = None,
+        advice: Advice = CORRECT,
+    ) -> Self:
         """Build the error.
 
         Args:
@@ -74,7 +80,12 @@ class Damaged(UserError):
         return cls._with_advice(f"{place} is damaged: {why}", path, advice)
 
     @classmethod
-    def unreadable(cls, path: Path, error: OSError, advice: Advice = CORRECT) -> Self:
+    def unreadable(
+        cls,
+        path: Path,
+        error: OSError,
+        advice: Advice = CORRECT,
+    ) -> Self:
         """Build the error for a file that does not exist, or that the system refuses to read.
 
         Args:
@@ -258,16 +269,22 @@ class _LimitedReader(io.RawIOBase):
         self._given += len(data)
         if self._given > self._most:
             raise ValueError(f"it holds more than {self._most // MEGABYTE} MB")
-        if self._is_packed and not self._file.tell():
-            raise ValueError("it is empty")
-        if self._is_packed and self._given > max(RATIO_FROM, MAX_RATIO * self._file.tell()):
-            raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size")
+        if self._is_packed:
+            taken = self._file.tell()
+            if not taken:
+                raise ValueError("it is empty")
+            if self._given > max(RATIO_FROM, MAX_RATIO * taken):
+                raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size")
         buffer[: len(data)] = data
         return len(data)
 
 
 @contextmanager
-def _opened(path: Path, advice: Advice, most: int = MAX_FILE_BYTES) -> Iterator[io.BufferedReader]:
+def _opened(
+    path: Path,
+    advice: Advice,
+    most: int = MAX_FILE_BYTES,
+) -> Iterator[io.BufferedReader]:
     """A file, packed if its name ends in ".gz", as a stream of at most `most` unpacked bytes.
 
     Raises:
@@ -276,7 +293,8 @@ def _opened(path: Path, advice: Advice, most: int = MAX_FILE_BYTES) -> Iterator[
     """
     try:
         with open_regular(path) as file:
-            yield io.BufferedReader(_LimitedReader(file, path.suffix == PACKED, most), CHUNK)
+            unpacked = _LimitedReader(file, path.suffix == PACKED, most)
+            yield io.BufferedReader(unpacked, CHUNK)
     except EOFError as e:
         raise Damaged.of(path, "it ends early", None, advice) from e
     except (gzip.BadGzipFile, zlib.error) as e:
@@ -304,7 +322,8 @@ def pack(data: bytes) -> bytes:
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it would hold more than {MAX_FILE_BYTES // MEGABYTE} MB")
     packed = gzip.compress(data, mtime=0)
-    reader = io.BufferedReader(_LimitedReader(io.BytesIO(packed), True, MAX_FILE_BYTES), CHUNK)
+    unpacked = _LimitedReader(io.BytesIO(packed), True, MAX_FILE_BYTES)
+    reader = io.BufferedReader(unpacked, CHUNK)
     try:
         while reader.read(CHUNK):
             pass
@@ -313,7 +332,11 @@ def pack(data: bytes) -> bytes:
     return packed
 
 
-def contents(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> bytes:
+def contents(
+    path: Path,
+    advice: Advice = CORRECT,
+    most: int = MAX_FILE_BYTES,
+) -> bytes:
     """Read the bytes of a file, unpacked if its name ends in ".gz".
 
     Args:
@@ -460,7 +483,11 @@ def _reason(error: ValueError) -> str:
     return str(error)
 
 
-def fault_of(row: Any, fields: Fields = (), optional: Kinds | None = None) -> str:
+def fault_of(
+    row: Any,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+) -> str:
     """Describe why a value is not an object with certain fields.
 
     Args:
@@ -476,7 +503,9 @@ def fault_of(row: Any, fields: Fields = (), optional: Kinds | None = None) -> st
     for name in fields:
         if name not in row:
             return f"field {name} is missing"
-    kinds = (fields if isinstance(fields, dict) else {}) | (optional or {})
+    kinds = dict(optional or {})
+    if isinstance(fields, dict):
+        kinds |= fields
     for name, kind in kinds.items():
         if name in row and not _fits(row[name], kind):
             return f"field {name} is {brief(row[name])}, not {_name_of(kind)}"
@@ -539,7 +568,12 @@ def scan(
         yield ScannedRow(line, value, why)
 
 
-def _row(line: Line, fields: Fields, optional: Kinds | None, constants: bool) -> dict[str, Any]:
+def _row(
+    line: Line,
+    fields: Fields,
+    optional: Kinds | None,
+    constants: bool,
+) -> dict[str, Any]:
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")
@@ -578,7 +612,10 @@ def rows(
 
 
 def read_object(
-    path: Path, fields: Fields = (), optional: Kinds | None = None, advice: Advice = CORRECT
+    path: Path,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+    advice: Advice = CORRECT,
 ) -> dict[str, Any]:
     """Read the object of a JSON file.
 

@@ -68,7 +68,12 @@ def slug(name: str) -> str:
     return clean.lower() if clean == name else f"{clean.lower()[-80:]}-{digest(name)[:8]}"
 
 
-def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> str:
+def stem(
+    model: str,
+    benchmark: str,
+    corpus: str,
+    limit: int | None = None,
+) -> str:
     """Return how the names of one experiment's files begin.
 
     Args:
@@ -239,7 +244,9 @@ def write_packed(path: Path, data: bytes) -> None:
 
 
 def read_rows(
-    path: Path, fields: Fields = (), optional: Kinds | None = None
+    path: Path,
+    fields: Fields = (),
+    optional: Kinds | None = None,
 ) -> list[dict[str, Any]]:
     """Read all rows of a JSONL file of this project.
 
@@ -254,7 +261,11 @@ def read_rows(
     return [row for _, row in reading.rows(path, fields, optional, advice_for)]
 
 
-def read_json(path: Path, fields: Fields = (), optional: Kinds | None = None) -> dict[str, Any]:
+def read_json(
+    path: Path,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+) -> dict[str, Any]:
     """Read a JSON object that this project wrote; arguments and errors are those of `read_rows`."""
     return reading.read_object(path, fields, optional, advice_for)
 

@@ -89,7 +89,10 @@ PACKAGES: Registry[Package] = Registry("package", _pinned_packages())
 
 
 def local(
-    root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()
+    root: Path,
+    sources: Sequence[str],
+    tests: Sequence[str],
+    libraries: Sequence[str] = (),
 ) -> Package:
     """Describe a directory of the user as a package.
 
@@ -104,7 +107,8 @@ def local(
     """
     places = [PurePosixPath(place).as_posix() for place in (*sources, *tests)]
     for place in places:
-        if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
+        outside = ".." in place.split("/") or place.startswith("/")
+        if outside or not (root / place).exists():
             raise UserError(
                 f"{root} has no {place}; name packages and tests relative to the directory"
             )
@@ -125,7 +129,12 @@ def _is_unpacked(archive: str) -> bool:
     return (cache_dir() / "packages" / f"{archive}.d" / ".complete").exists()
 
 
-def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
+def unpacked(
+    archive: str,
+    sha256: str,
+    project: str = "",
+    npm_path: str = "",
+) -> Path:
     """Download an archive of PyPI or npm, check it and unpack it, each once.
 
     Args:
@@ -156,7 +165,13 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
     return folder
 
 
-def _download(home: Path, archive: str, sha256: str, project: str, npm_path: str) -> Path:
+def _download(
+    home: Path,
+    archive: str,
+    sha256: str,
+    project: str,
+    npm_path: str,
+) -> Path:
     """The archive in `home`, downloaded if necessary.
 
     The registries are those of PIP_INDEX_URL and NPM_CONFIG_REGISTRY, else PyPI and npm's own.

@@ -111,7 +111,8 @@ def union() -> Iterator[Document]:
 
 def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:
     """The number of a row's task, and its texts."""
-    return int(str(row["task_id"]).rpartition("/")[2]), _texts(row)
+    number = str(row["task_id"]).rpartition("/")[2]
+    return int(number), _texts(row)
 
 
 def _texts(row: dict[str, Any]) -> list[str]:

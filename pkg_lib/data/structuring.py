@@ -23,6 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ FIELDS: Kinds = {
     "attempts": int,
 }
 LLM = "llm"
+JSON_LANGUAGES = ("", "json", "jsonc", "json5")  # of code fences
 MAX_TOKENS = 1200  # a section that a model is prompted to structure
 MIN_WORDS = 40  # a shorter document is a heading with nothing below it
 MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS, with 3.2 characters a token
@@ -110,12 +112,20 @@ def structure(
     documents = corpora.load_corpus(corpus).documents
     copied = corpora.redistributable(corpus)
     folder = (results if copied else cache_dir()) / "structured"
-    log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
+    log: dict[str, Any] = {
+        "corpus": corpus,
+        "structurer": structurer,
+        "in_corpus": len(documents),
+    }
     if model:
         long_documents = long_documents or (SKIP if copied else SPLIT)
         documents = _qualifying(documents, long_documents)
-        log["qualifying"] = len(documents)
-        log |= {"max_tokens": MAX_TOKENS, "min_words": MIN_WORDS, "long_documents": long_documents}
+        log |= {
+            "qualifying": len(documents),
+            "max_tokens": MAX_TOKENS,
+            "min_words": MIN_WORDS,
+            "long_documents": long_documents,
+        }
     documents = documents[:limit]
     if model:
         llm = Structurer(model, folder / "answers" / slug(model), results, backend)
@@ -123,13 +133,13 @@ def structure(
         log |= about
     else:
         values = structured(documents, structurer)
-    rejected = [(value.document, value.reason) for value in values if value.value is None]
+    rejected = {value.document: value.reason for value in values if value.value is None}
     log |= {
         "documents": len(documents),
         "corpus_digest": corpus_digest(documents),
         "structured": len(documents) - len(rejected),
-        "rejected": dict(rejected),
-        "rejected_by_reason": reasons(rejected),
+        "rejected": rejected,
+        "rejected_by_reason": reasons(rejected.items()),
         "versions": versions(),
     }
     name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
@@ -162,12 +172,10 @@ def _check(corpus: str, structurer: str, model: str, long_documents: str) -> Non
 
 def _qualifying(documents: list[Document], long_documents: str) -> list[Document]:
     """The documents that a model is prompted to structure."""
-    kept_documents = []
-    for document in documents:
-        too_long = len(document.text) > MAX_CHARS and long_documents == SKIP
-        if len(document.text.split()) >= MIN_WORDS and not too_long:
-            kept_documents.append(document)
-    return kept_documents
+    documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
+    if long_documents == SKIP:
+        documents = [d for d in documents if len(d.text) <= MAX_CHARS]
+    return documents
 
 
 def sections(document: Document) -> list[Document]:
@@ -208,7 +216,9 @@ def _joined(document: Document, parts: list[Structured]) -> Structured:
                 key, number = f"{title} ({number})", number + 1
             value[key] = content
     attempts = sum(part.attempts for part in parts)
-    return Structured(document.id, value or None, "" if value else parts[0].reason, attempts)
+    if not value:
+        return Structured(document.id, None, parts[0].reason, attempts)
+    return Structured(document.id, value, attempts=attempts)
 
 
 class Structurer(Generator):
@@ -258,11 +268,11 @@ class Structurer(Generator):
         log["sections"] = len(all_sections)
         log["split_documents"] = sum(len(parts) > 1 for parts in sections_of.values())
         log["rejected_sections"] = {s.document: s.reason for s in by_section if s.value is None}
-        values, start = [], 0
+        remaining = iter(by_section)
+        values = []
         for document in documents:
-            end = start + len(sections_of[document.id])
-            values.append(_joined(document, by_section[start:end]))
-            start = end
+            parts = list(islice(remaining, len(sections_of[document.id])))
+            values.append(_joined(document, parts))
         return values, log
 
     def structure(
@@ -292,13 +302,14 @@ class Structurer(Generator):
             asked += self.complete(batch, "structuring")
             waiting = {}
             for request in requests:
-                name = request.task_id
                 generation = self.cache.rows[self.key(request.text, attempt)]
                 answers.append(generation)
-                last[name] = _read_answer(name, generation, attempt)
-                if last[name].value is None:
-                    invalid.append((name, last[name].reason))
-                    waiting[name] = prompts[name] + AGAIN.format(reason=last[name].reason)
+                name = request.task_id
+                result = _read_answer(name, generation, attempt)
+                last[name] = result
+                if result.value is None:
+                    invalid.append((name, result.reason))
+                    waiting[name] = prompts[name] + AGAIN.format(reason=result.reason)
         values = [last[document.id] for document in documents]
         first = sum(value.value is not None and value.attempts == 1 for value in values)
         return values, {
@@ -330,7 +341,9 @@ def _read_answer(document: str, generation: Generation, attempt: int) -> Structu
         return Structured(document, None, reason, attempt)
     if not isinstance(value, dict):
         return Structured(document, None, f"no object: {type(value).__name__}", attempt)
-    return Structured(document, value or None, "" if value else "nothing in it", attempt)
+    if not value:
+        return Structured(document, None, "nothing in it", attempt)
+    return Structured(document, value, attempts=attempt)
 
 
 def json_part(raw: str) -> str:
@@ -346,8 +359,9 @@ def json_part(raw: str) -> str:
     text = answer(raw).strip()
     if not text.startswith("{"):
         for fence in fences(text):
-            if fence.language.lower() in ("", "json", "jsonc", "json5") and fence.code.strip():
-                return fence.code.strip()
+            code = fence.code.strip()
+            if code and fence.language.lower() in JSON_LANGUAGES:
+                return code
     return text[max(text.find("{"), 0) : text.rfind("}") + 1] or text
 
 

@@ -48,7 +48,11 @@ _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "s
 # The Hugging Face hub
 
 
-def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def hub_rows(
+    corpus: str,
+    repository: str,
+    fields: tuple[str, ...],
+) -> Iterator[dict[str, str]]:
     """Read the rows of a data set of the Hugging Face hub.
 
     Args:
@@ -228,7 +232,8 @@ def docstrings(package: str) -> Iterator[Document]:
         tree = find_python(place, _SKIP)
         below = place.relative_to(base).parts
     else:
-        tree = SourceTree(place.parent, [SourceFile(place.name, place.name, 0)], Skipped())
+        module_file = SourceFile(place.name, place.name, 0)
+        tree = SourceTree(place.parent, [module_file], Skipped())
         below = place.parent.relative_to(base).parts
     used: set[str] = set()
     for name, source in python_texts(tree):
