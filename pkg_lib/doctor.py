@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from pkg_lib.core import hub, models
 from pkg_lib.core.data_folders import SUBFOLDERS, state_of
@@ -11,13 +11,12 @@ from pkg_lib.core.endpoints import Endpoint, endpoints
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora
+from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import layers
 
+T = TypeVar("T")
 INDENT = 32  # columns before the state of a name
-
-# Name -> what returns its state
-Section = dict[str, Callable[[], object]]
 
 
 def lines() -> Iterator[str]:
@@ -28,31 +27,36 @@ def lines() -> Iterator[str]:
     Yields:
         The title of a section, or a name with its state, which starts at column INDENT.
     """
-    machine: Section = {
+    described = {f"endpoint:{name}": endpoint for name, endpoint in endpoints().items()}
+    variables = {subfolder: variable for variable, subfolder in SUBFOLDERS.items()}
+    machine: dict[str, Callable[[], object]] = {
         "GPU": _gpu,
         "cores": os.cpu_count,
         "weights and vectors": _cache,
         "results": results_dir,
     }
-    sections: dict[str, Section] = {
-        "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
-        "endpoints": {f"endpoint:{name}": partial(_endpoint, e) for name, e in endpoints().items()},
-        "data sets": {name: partial(state_of, variable) for variable, name in SUBFOLDERS.items()},
-        "benchmarks": {name: partial(_benchmark, name) for name in BENCHMARKS},
-        "corpora": {name: partial(_corpus, name) for name in corpora.CORPORA},
-        "machine": machine,
-        "sandbox layers": {layer: partial(_layer, active) for layer, active in layers().items()},
-    }
-    for title, section in sections.items():
-        yield title
-        for name, state_function in section.items():
-            try:
-                state = state_function()
-            except UserError as e:
-                state = str(e).removeprefix(f"corpus {name}: ")
-                if "not available" not in state:
-                    state = f"not available: {state}"
-            yield f"  {name:<{INDENT - 3}} {state}"
+    yield from _section("models", models.MODELS, _model)
+    yield from _section("endpoints", described, _endpoint)
+    yield from _section("data sets", variables, state_of)
+    yield from _section("benchmarks", BENCHMARKS, _benchmark)
+    yield from _section("corpora", corpora.CORPORA, _corpus)
+    yield from _section("machine", machine, lambda state: state())
+    yield from _section("sandbox layers", layers(), _layer)
+
+
+def _section(
+    title: str, entries: Mapping[str, T], describe: Callable[[T], object]
+) -> Iterator[str]:
+    """A title, and a line for each entry. An error becomes the entry's state."""
+    yield title
+    for name, entry in entries.items():
+        try:
+            state = describe(entry)
+        except UserError as e:
+            state = str(e).removeprefix(f"corpus {name}: ")
+            if "not available" not in state:
+                state = f"not available: {state}"
+        yield f"  {name:<{INDENT - 3}} {state}"
 
 
 def _model(spec: models.ModelSpec) -> str:
@@ -78,18 +82,16 @@ def _endpoint(endpoint: Endpoint) -> str:
     return f"{endpoint.model} at {endpoint.base_url} (not contacted now){unset}"
 
 
-def _benchmark(name: str) -> str:
-    benchmark = BENCHMARKS[name]
+def _benchmark(benchmark: Benchmark) -> str:
     if benchmark.asks_hub:
         return f"loaded when used: {benchmark.home}"
     return f"available, {len(benchmark.tasks())} tasks"
 
 
-def _corpus(name: str) -> str:
-    corpus = corpora.CORPORA[name]
+def _corpus(corpus: corpora.CorpusSource) -> str:
     if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind in corpora.OF_TASKS:
         return corpus.source
-    return f"available, {len(corpora.load_corpus(name))} documents ({corpus.source})"
+    return f"available, {len(corpora.load_corpus(corpus.name))} documents ({corpus.source})"
 
 
 def _gpu() -> str:
