@@ -23,7 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def structure(
         log |= about
     else:
         values = structured(documents, structurer)
-    rejected = {value.document: value.reason for value in values if value.value is None}
+    rejected = _rejected(values)
     log |= {
         "documents": len(documents),
         "corpus_digest": corpus_digest(documents),
@@ -149,6 +149,11 @@ def structure(
     write_jsonl(folder / f"{name}.jsonl", rows)
     write_json(results / "structured" / f"{name}.log.json", log)
     return log
+
+
+def _rejected(values: list[Structured]) -> dict[str, str]:
+    """Document -> why it has no JSON."""
+    return {value.document: value.reason for value in values if value.value is None}
 
 
 def _check(corpus: str, structurer: str, model: str, long_documents: str) -> None:
@@ -262,17 +267,16 @@ class Structurer(Generator):
         Raises:
             UserError: The model is not available.
         """
-        sections_of = {document.id: sections(document) for document in documents}
-        all_sections = [section for parts in sections_of.values() for section in parts]
-        by_section, log = self.structure(all_sections, file)
-        log["sections"] = len(all_sections)
-        log["split_documents"] = sum(len(parts) > 1 for parts in sections_of.values())
-        log["rejected_sections"] = {s.document: s.reason for s in by_section if s.value is None}
+        sections_of = [sections(document) for document in documents]
+        by_section, log = self.structure(list(chain.from_iterable(sections_of)), file)
+        log["sections"] = len(by_section)
+        log["split_documents"] = sum(len(parts) > 1 for parts in sections_of)
+        log["rejected_sections"] = _rejected(by_section)
         remaining = iter(by_section)
         values = []
-        for document in documents:
-            parts = list(islice(remaining, len(sections_of[document.id])))
-            values.append(_joined(document, parts))
+        for document, parts in zip(documents, sections_of, strict=True):
+            of_document = list(islice(remaining, len(parts)))
+            values.append(_joined(document, of_document))
         return values, log
 
     def structure(
@@ -297,14 +301,16 @@ class Structurer(Generator):
         invalid: list[tuple[str, str]] = []
         asked = 0
         for attempt in range(1, RETRIES + 2):
-            requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
-            batch = [Prompt(request, file, {"attempt": attempt}) for request in requests]
+            batch = []
+            for document, text in waiting.items():
+                request = Request(document, text, "", attempt)
+                batch.append(Prompt(request, file, {"attempt": attempt}))
             asked += self.complete(batch, "structuring")
             waiting = {}
-            for request in requests:
-                generation = self.cache.rows[self.key(request.text, attempt)]
+            for prompt in batch:
+                name = prompt.request.task_id
+                generation = self.cache.rows[self.key(prompt.request.text, attempt)]
                 answers.append(generation)
-                name = request.task_id
                 result = _read_answer(name, generation, attempt)
                 last[name] = result
                 if result.value is None:
