@@ -449,15 +449,6 @@ def _database_documents(address: str) -> list[Document]:
         return database.documents()
 
 
-def _check_address(address: str) -> None:
-    """Raise UserError unless a graph in a graph database is a corpus by itself."""
-    if not parse_corpus(address).is_stored_graph:  # it is one of several parts
-        raise UserError(
-            f"a graph in a graph database is a whole corpus; give {GRAPH_DATABASE} alone"
-        )
-    _stored_graph(address)
-
-
 def _no_documents() -> Iterator[Document]:
     raise UserError("a task's own repository has no documents by itself")
 
@@ -509,7 +500,7 @@ _BUILT_IN = (
         GRAPH_DATABASE,
         _database_documents,
         "a graph that `graph --store` wrote",
-        check=_check_address,
+        check=_stored_graph,
     ),
 )
 CORPORA: Registry[CorpusSource] = Registry("corpus", _BUILT_IN)

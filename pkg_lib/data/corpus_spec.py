@@ -77,9 +77,8 @@ class CorpusSpec:
 
     def __post_init__(self) -> None:
         if self.is_stored_graph and len(self.parts) > 1:
-            address = "bolt://HOST[:PORT][/NAME]"
             raise UserError(
-                f"a graph in a graph database is a whole corpus; give {address} without a '+'"
+                "a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone"
             )
         fields = {field: getattr(self, field) for field in CorpusSpec.__slots__}
         if _fields_of(self.name) != fields:
@@ -118,7 +117,7 @@ class CorpusSpec:
     @property
     def is_stored_graph(self) -> bool:
         """Whether the corpus is a graph in a graph database."""
-        return _GRAPH_DATABASE.match(self.documents) is not None
+        return any(_GRAPH_DATABASE.match(part.name) for part in self.parts)
 
     def with_absolute_paths(self) -> CorpusSpec:
         """Make the directories of source:DIR absolute, since notebooks run in another directory.
