@@ -297,7 +297,7 @@ def advice_for(path: Path) -> str:
             _git("ls-files", "--error-unmatch", "--", str(place))
             return f"restore it with: git checkout -- {shown(str(path))}"
     if place.is_relative_to(results / "generations"):
-        return "restore it, or move it away; `run` then makes its contents again"
+        return "restore it, or move it away; `run` then regenerates its contents"
     if place.is_relative_to(results):
-        return "restore it, or move it away; `run` then makes it again"
+        return "restore it, or move it away; `run` then regenerates it"
     return reading.CORRECT
