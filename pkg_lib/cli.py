@@ -809,7 +809,9 @@ def main() -> int:
         name,
         value,
     ) in os.environ.items():  # places are the caller's: notebooks run in another directory
-        if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DATA|DIR|DOCS|SOURCE|ENDPOINTS)", name):
+        if value and re.fullmatch(
+            r"PKG_(.*_)?(RESULTS|CACHE|DATA|DIR|DOCS|SOURCE|ENDPOINTS)", name
+        ):
             os.environ[name] = str(absolute(value))
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]

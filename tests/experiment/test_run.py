@@ -215,7 +215,9 @@ def with_knowledge(monkeypatch, knowledge):
 def own_corpus(tmp_path, monkeypatch):
     """A function that writes a tree with one function of that name, and gives its corpus."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    with_knowledge(monkeypatch, lambda run: Knowledge(load_corpus(run.corpus).documents, WordEmbedder()))
+    with_knowledge(
+        monkeypatch, lambda run: Knowledge(load_corpus(run.corpus).documents, WordEmbedder())
+    )
 
     def corpus(name: str) -> str:
         (tmp_path / "code").mkdir(exist_ok=True)
@@ -265,7 +267,9 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     (pages / "a.md").write_text("# Lists\n\nA list holds items in their order, and grows.\n")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(pages))
-    with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus).documents, WordEmbedder()))
+    with_knowledge(
+        monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus).documents, WordEmbedder())
+    )
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Run(MODEL, corpus="python-docs", limit=2).verdicts()
     assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(

@@ -270,7 +270,7 @@ def _rate(group: pd.DataFrame, k: int) -> float | None:
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
-    """column -> task id -> outcome (of the first sample) of one replayed directory; Unavailable without it."""
+    """column -> task id -> outcome (of the first sample) of one replayed directory; Unavailable without."""
     folder = results / "replay" / name
     if not folder.is_dir():
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
