@@ -33,11 +33,11 @@ from pkg_lib.data.corpora import (
     DEFAULT,
     MINILM,
     TOKENIZER_NAMES,
-    Retrieval,
     check_tokenizer,
     is_text,
-    retrieved_by,
+    parse_corpus,
     tokenizer_of,
+    with_options,
 )
 from pkg_lib.evaluation import study
 from pkg_lib.generation.prompts import TEMPLATES
@@ -266,12 +266,11 @@ def run(
     """
     if tokenizer:
         check_tokenizer(tokenizer)
-    how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars, tokenizer)
-    asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
-    corpora, values = (
-        [retrieved_by(name, how) for name in asked],
-        dict(map(_parameter, parameter or [])),
-    )
+    options = (embedder_spec(embedder).pinned, top_k, context_chars, tokenizer)
+    if not corpus and options != (MINILM, 1, CONTEXT_CHARS, ""):
+        corpus = [study.STUDY[0].corpus]
+    corpora = [with_options(_absolute(name), *options).name for name in corpus or ()]
+    values = dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     for name in chosen:
         models.check_directory(name, results_path())
@@ -340,7 +339,7 @@ def _parameter(text: str) -> tuple[str, object]:
 
 def _absolute(corpus: str) -> str:
     """source:DIR with an absolute directory: notebooks run elsewhere, and it names what is stored."""
-    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{absolute(m[1])}", corpus)
+    return parse_corpus(corpus).with_absolute_paths().name
 
 
 @app.command()
@@ -818,7 +817,9 @@ def main() -> int:
         name,
         value,
     ) in os.environ.items():  # places are the caller's: notebooks run in another directory
-        if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
+        if value and re.fullmatch(
+            r"PKG_(.*_)?(RESULTS|CACHE|DATA|DIR|DOCS|SOURCE|ENDPOINTS)", name
+        ):
             os.environ[name] = str(absolute(value))
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]

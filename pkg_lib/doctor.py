@@ -2,94 +2,96 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from pkg_lib.core import hub, models
+from pkg_lib.core.data_folders import SUBFOLDERS, state_of
 from pkg_lib.core.endpoints import Endpoint, endpoints
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora
+from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import layers
 
-INDENT = 32  # columns before what is said of a name
+T = TypeVar("T")
+INDENT = 32  # columns before the state of a name
 
 
 def lines() -> Iterator[str]:
-    """Describe the machine in sections, one line for each name. Nothing is downloaded, no model is loaded.
+    """Describe the machine in sections, one line for each name.
+
+    Nothing is downloaded, and no model is loaded.
 
     Yields:
         The title of a section, or a name with its state, which starts at column INDENT.
     """
-    machine = {
+    described = {f"endpoint:{name}": endpoint for name, endpoint in endpoints().items()}
+    variables = {subfolder: variable for variable, subfolder in SUBFOLDERS.items()}
+    machine: dict[str, Callable[[], object]] = {
         "GPU": _gpu,
         "cores": os.cpu_count,
         "weights and vectors": _cache,
         "results": results_dir,
     }
-    sections = {
-        "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
-        "endpoints": {f"endpoint:{name}": partial(_endpoint, e) for name, e in endpoints().items()},
-        "benchmarks": {name: partial(_benchmark, name) for name in BENCHMARKS},
-        "corpora": {name: partial(_corpus, name) for name in corpora.CORPORA},
-        "machine": machine,
-        "sandbox layers": {layer: partial(_layer, on) for layer, on in layers().items()},
-    }
-    for section, facts in sections.items():
-        yield section
-        for name, fact in facts.items():
-            try:
-                state = fact()
-            except UserError as e:
-                state = _unavailable(name, str(e))
-            yield f"  {name:<{INDENT - 3}} {state}"
+    yield from _section("models", models.MODELS, _model)
+    yield from _section("endpoints", described, _endpoint)
+    yield from _section("data sets", variables, state_of)
+    yield from _section("benchmarks", BENCHMARKS, _benchmark)
+    yield from _section("corpora", corpora.CORPORA, _corpus)
+    yield from _section("machine", machine, lambda state: state())
+    yield from _section("sandbox layers", layers(), _layer)
 
 
-def _unavailable(name: str, reason: str) -> str:
-    """What an error says of a name, without saying the name or that it is unavailable twice."""
-    reason = reason.removeprefix(f"corpus {name}: ")
-    return reason if "not available" in reason else f"not available: {reason}"
+def _section(
+    title: str, entries: Mapping[str, T], describe: Callable[[T], object]
+) -> Iterator[str]:
+    """A title, and a line for each entry. An error becomes the entry's state."""
+    yield title
+    for name, entry in entries.items():
+        try:
+            state = describe(entry)
+        except UserError as e:
+            state = str(e).removeprefix(f"corpus {name}: ")
+            if "not available" not in state:
+                state = f"not available: {state}"
+        yield f"  {name:<{INDENT - 3}} {state}"
 
 
 def _model(spec: models.ModelSpec) -> str:
     gpu = "; needs a GPU" if spec.needs_gpu else ""
     if spec.gguf:
-        there = models.at_hand(spec)
-        state = f"available in {models.converted_dir(spec)}" if there else "not downloaded"
+        downloaded = models.at_hand(spec)
+        state = f"available in {models.converted_dir(spec)}" if downloaded else "not downloaded"
         return f"{state}; `pkg-lib fetch {spec.name}` {models.SOURCE_OF_WEIGHTS}"
     if spec.directory:
-        there = (
-            "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"
-        )
-        return f"directory {spec.directory}{there}{gpu}"
+        has_model = (spec.directory / "config.json").is_file()
+        missing = "" if has_model else ", which does not contain a model"
+        return f"directory {spec.directory}{missing}{gpu}"
+    origin = f"{spec.repo} (Hugging Face hub){gpu}"
     folder = hub.cached(spec.repo, spec.revision)
     if folder:
-        return f"available: commit {folder.name[:12]} of {spec.repo} (Hugging Face hub){gpu}"
-    return (
-        f"not downloaded; `pkg-lib fetch {spec.name}` downloads {spec.repo} (Hugging Face hub){gpu}"
-    )
+        return f"available: commit {folder.name[:12]} of {origin}"
+    return f"not downloaded; `pkg-lib fetch {spec.name}` downloads {origin}"
 
 
 def _endpoint(endpoint: Endpoint) -> str:
-    unset = (
-        "" if not endpoint.key or os.environ.get(endpoint.key) else f"; {endpoint.key} is not set"
-    )
+    is_unset = endpoint.key and not os.environ.get(endpoint.key)
+    unset = f"; {endpoint.key} is not set" if is_unset else ""
     return f"{endpoint.model} at {endpoint.base_url} (not contacted now){unset}"
 
 
-def _benchmark(name: str) -> str:
-    benchmark = BENCHMARKS[name]
+def _benchmark(benchmark: Benchmark) -> str:
     if benchmark.asks_hub:
         return f"loaded when used: {benchmark.home}"
     return f"available, {len(benchmark.tasks())} tasks"
 
 
-def _corpus(name: str) -> str:
-    corpus = corpora.CORPORA[name]
+def _corpus(corpus: corpora.CorpusSource) -> str:
     if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind in corpora.OF_TASKS:
         return corpus.source
-    return f"available, {len(corpora.load_corpus(name))} documents ({corpus.source})"
+    return f"available, {len(corpora.load_corpus(corpus.name))} documents ({corpus.source})"
 
 
 def _gpu() -> str:
@@ -104,5 +106,5 @@ def _cache() -> str:
     return f"{folder} ({shutil.disk_usage(existing).free // 10**9} GB free)"
 
 
-def _layer(on: object) -> str:
-    return "active" if on is True else f"not active: {on}"
+def _layer(active: object) -> str:
+    return "active" if active is True else f"not active: {active}"

@@ -14,9 +14,16 @@ import pytest
 from fakes import WordEmbedder
 from hypothesis import HealthCheck, settings
 
+from pkg_lib.core.data_folders import SUBFOLDERS, data_folder
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Tests set and remove a data set's own variable, so that PKG_DATA must not provide it a second time.
+for variable in SUBFOLDERS:
+    if folder := data_folder(variable):
+        os.environ[variable] = str(folder)
+os.environ.pop("PKG_DATA", None)
 # Files that the fast lane does not even import: kernels, browsers, models, waits for a limit. Single tests elsewhere
 # carry the marker `slow`.
 SLOW = {
@@ -120,7 +127,7 @@ def textbook():
     from pkg_lib.data.corpora import load_corpus
     from pkg_lib.graph.schema import build
 
-    documents = load_corpus("textbook")
+    documents = load_corpus("textbook").documents
     return documents, build(documents)
 
 

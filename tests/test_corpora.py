@@ -50,7 +50,7 @@ def tree(tmp_path):
 
 
 def test_source_directory(tree, caplog):
-    documents = load_corpus(f"source:{tree}")
+    documents = load_corpus(f"source:{tree}").documents
     assert [d.id for d in documents] == ["source/b/a.py", "source/z.py"]
     assert {(d.kind, d.unit) for d in documents} == {("python", "row")}
     graph = build(documents)
@@ -129,7 +129,7 @@ def paper(tmp_path, monkeypatch):
 
 
 def test_pkg_contexts(paper):
-    documents = load_corpus("pkg-contexts")
+    documents = load_corpus("pkg-contexts").documents
     answers, functions = ([d for d in documents if d.unit == unit] for unit in ("row", "function"))
     assert [(d.text, d.kind) for d in answers] == [(ANSWER, "answer")]
     assert sorted(d.text for d in functions) == [
@@ -196,7 +196,7 @@ def test_rows_of_the_hub(corpus, monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     rows, documents = OF_HUB[corpus]
     MadeUpHub(monkeypatch, rows)
-    assert load_corpus(corpus) == documents
+    assert load_corpus(corpus).documents == documents
     monkeypatch.setattr(text_corpora.hub, "reachable", lambda: False)
     with pytest.raises(UserError, match="hub, which does not answer; choose another"):
         load_corpus(corpus)
@@ -266,7 +266,7 @@ def docs(tmp_path, monkeypatch):
 
 
 def test_python_docs(docs):
-    documents = load_corpus("python-docs")
+    documents = load_corpus("python-docs").documents
     parts = [f"python-docs/tutorial/lists#part-{i}" for i in range(3)]
     assert [d.id for d in documents] == [
         "python-docs/tutorial/lists",
@@ -291,7 +291,7 @@ def test_any_other_directory(tmp_path, monkeypatch):
     }
     write(tmp_path, pages)
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))
-    documents = load_corpus("python-docs")
+    documents = load_corpus("python-docs").documents
     kinds = {"a": "markdown", "sub/b": "html", "sub/c": "rst"}
     kinds |= dict.fromkeys(("z", "z#part", "z#part-2", "z#part-3"), "html")
     assert {d.id.partition("/")[2]: d.kind for d in documents} == kinds
@@ -350,7 +350,7 @@ FILES = {
 def test_docstrings(tmp_path, monkeypatch, caplog):
     write(tmp_path, FILES)
     monkeypatch.syspath_prepend(str(tmp_path))
-    documents = load_corpus("docstrings:made_up_package")
+    documents = load_corpus("docstrings:made_up_package").documents
     names = [f"inner.{n}" for n in ("f", "C", "C.method", "C.value", "C.value-2", "_impl.g")]
     assert [d.id for d in documents] == [
         f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")
@@ -384,10 +384,10 @@ def test_what_may_be_copied_and_what_a_user_can_change(monkeypatch, tmp_path):
 def test_a_corpus_is_one_entry(monkeypatch):
     rows = [Document("toy/0", "a page", "text")]
     monkeypatch.setitem(
-        corpora.CORPORA, "toy", corpora.Corpus("toy", lambda: rows, "made up", "text")
+        corpora.CORPORA, "toy", corpora.CorpusSource("toy", lambda: rows, "made up", "text")
     )
     assert (
-        load_corpus("toy") == rows
+        load_corpus("toy").documents == rows
         and is_text("toy")
         and not corpora.redistributable("toy")
         and own("toy")

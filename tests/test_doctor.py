@@ -1,4 +1,4 @@
-"""What is at hand is said for every name, with and without the data."""
+"""Every name has a line with its state, with and without the data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS
 
 
-def test_every_name_has_a_line_and_what_is_not_at_hand_stops_nothing(monkeypatch, tmp_path):
+def test_every_name_has_a_line_and_what_is_not_available_stops_nothing(monkeypatch, tmp_path):
     def load(name):  # what loads has tests of its own
         if name == "stdlib":
             raise doctor.UserError("no such corpus here")
         return []
 
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    monkeypatch.delenv("PKG_EVOR_WEB_DIR", raising=False)
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "e.toml"))
     (tmp_path / "e.toml").write_text(
         '[mine]\nbase_url = "http://h/v1"\nmodel = "m"\nkey = "NO_SUCH_KEY"\n'
@@ -29,3 +30,4 @@ def test_every_name_has_a_line_and_what_is_not_at_hand_stops_nothing(monkeypatch
     assert facts["namespaces"] == "not active: not allowed here" and facts["seccomp"] == "active"
     assert facts["stdlib"] == "not available: no such corpus here"
     assert facts["textbook"].startswith("available, 0 documents")
+    assert facts["mbpp"].startswith("available") and facts["evor_web"].startswith("not found; set")

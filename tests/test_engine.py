@@ -27,7 +27,7 @@ from pkg_lib.core.models import MODELS, ModelSpec
 from pkg_lib.core.types import Document, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import CORPORA, Corpus
+from pkg_lib.data.corpora import CORPORA, CorpusSource
 
 class Numbers(Benchmark):
     name = prompts = "numbers"
@@ -44,7 +44,7 @@ class Numbers(Benchmark):
 BENCHMARKS.register(Numbers())
 code = "def f{i}(x):\\n    while x > {i}:\\n        x -= 1\\n    return x\\n"
 texts = [Document(f"n/{i}", code.replace("{i}", str(i))) for i in range(400)]
-CORPORA.register(Corpus("numbers-corpus", lambda: texts, "a file"))
+CORPORA.register(CorpusSource("numbers-corpus", lambda: texts, "a file"))
 MODELS.register(ModelSpec("tiny", FOLDER, "chat", 0.001))
 """
 STUDY = "--model tiny --benchmark numbers --corpus numbers-corpus".split()

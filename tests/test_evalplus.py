@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, NotAtHand, UserError
+from pkg_lib.core.types import BenchmarkMissing, Unavailable, UserError
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -78,7 +78,7 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
     assert not (committed / "generations" / MODEL / run.benchmark).exists()
     assert run.outcomes("None")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
-    with pytest.raises(NotAtHand, match="complete benchmark humaneval on corpus"):
+    with pytest.raises(Unavailable, match="complete benchmark humaneval on corpus"):
         Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
 
 

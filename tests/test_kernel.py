@@ -14,7 +14,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from pkg_lib.core.types import NotAtHand, UserError
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import notebook_execution
 
 MEET = """import pathlib, time
@@ -92,7 +92,7 @@ def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(j
     ends = execute(*jobs)
     assert [str(error) for error, _ in ends.values()] == ["mend this"] * 3
     assert all(isinstance(error, UserError) for error, _ in ends.values())
-    assert [name for name, (error, _) in ends.items() if isinstance(error, NotAtHand)] == [
+    assert [name for name, (error, _) in ends.items() if isinstance(error, Unavailable)] == [
         "BenchmarkMissing"
     ]
     assert all(one.target.read_text() == "the last one" for one in jobs)

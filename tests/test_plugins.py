@@ -26,10 +26,10 @@ METHODS.register(Method("Toy", Longest, ("code",), "row"))
 """
 CORPUS = """
 from pkg_lib.core.types import Document
-from pkg_lib.data.corpora import CORPORA, Corpus
+from pkg_lib.data.corpora import CORPORA, CorpusSource
 
 texts = ["def two():\\n    return 2\\n", "def add(a, b):\\n    return a + b\\n"]
-CORPORA.register(Corpus("toy-corpus", lambda: [Document(f"toy/{i}", t) for i, t in enumerate(texts)], "a file"))
+CORPORA.register(CorpusSource("toy-corpus", lambda: [Document(f"toy/{i}", t) for i, t in enumerate(texts)], "a file"))
 """
 BENCHMARK = """
 from pkg_lib.core.types import Task

@@ -213,8 +213,8 @@ def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
             read_json(path)
         told[path] = str(error.value)
         assert "delete" not in told[path]
-    assert "correct the file" in told[mine] and "makes it again" in told[stored]
-    assert "makes its contents again" in told[answers]
+    assert "correct the file" in told[mine] and "regenerates it" in told[stored]
+    assert "regenerates its contents" in told[answers]
     git = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True
     ).stdout

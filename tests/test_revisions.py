@@ -18,7 +18,7 @@ from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Document, Generation, UserError
 from pkg_lib.data import benchmark
-from pkg_lib.data.corpora import CORPORA, Corpus
+from pkg_lib.data.corpora import CORPORA, CorpusSource
 from pkg_lib.data.structuring import structure
 from pkg_lib.evaluation import forecast
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -232,7 +232,7 @@ def test_the_enhancer_and_the_structurer_take_a_model_of_the_hub(
         enhancer.enhance(f"source:{tmp_path / 'src'}", f"hf:{REPO}@{OLD}", None, results)
     monkeypatch.setattr("pkg_lib.data.structuring.MAX_NEW_TOKENS", 4)
     page = Document("t/0", "Lists\n\n" + "word " * 50, "text")
-    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: [page], "made up", "text"))
+    monkeypatch.setitem(CORPORA, "toy", CorpusSource("toy", lambda: [page], "made up", "text"))
     log = structure("toy", "llm", results, model)
     assert (log["revision"], log["documents"], log["structured"]) == (
         NEW,

@@ -10,7 +10,7 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.data.corpora import CORPORA, Corpus, check_name, load_corpus
+from pkg_lib.data.corpora import CORPORA, CorpusSource, check_name, load_corpus
 from pkg_lib.data.structuring import (
     AGAIN,
     MAX_CHARS,
@@ -106,7 +106,7 @@ TUTORIAL = "Lists in Python\n\n" + "".join(
 def tutorials(tmp_path, monkeypatch, own_cache):
     """A corpus of the hub's kind: one tutorial that fits a prompt, and one that does not."""
     documents = [Document("t/0", f"Short\n\n{PROSE}\n", "text"), Document("t/1", TUTORIAL, "text")]
-    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: documents, "made up", "text"))
+    monkeypatch.setitem(CORPORA, "toy", CorpusSource("toy", lambda: documents, "made up", "text"))
     return documents
 
 

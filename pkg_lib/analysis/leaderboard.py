@@ -26,7 +26,7 @@ from pkg_lib.core.store import (
     write_json,
     write_text,
 )
-from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
+from pkg_lib.core.types import Outcome, Unavailable, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program
@@ -67,7 +67,7 @@ def write(results: Path) -> None:
 def _absent(benchmark: str) -> bool:
     try:
         return not load_benchmark(benchmark, 1)
-    except NotAtHand:
+    except Unavailable:
         return True
 
 

@@ -1,4 +1,4 @@
-"""One writer for each results directory, so that two runs never pay for the same answer."""
+"""Let one process write to a results directory, so that no answer is paid for twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pkg_lib.core.reading import absolute, in_the_way, shown
 from pkg_lib.core.types import UserError
 
-LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends, however that happens
+LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends for any reason
 
 
 @contextmanager
@@ -19,12 +19,13 @@ def writing(results: Path) -> Iterator[None]:
     A process may enter the same directory several times. Commands that only read need no lock.
 
     Args:
-        results: The directory, which is made where there is none.
+        results: The directory, which is created if it does not exist.
 
     Raises:
         UserError: Another process writes to the directory, or the lock's file cannot be written.
     """
-    from filelock import FileLock, Timeout  # here, since only writing needs it
+    # Imported here because only writing needs it.
+    from filelock import FileLock, Timeout
 
     path = absolute(results) / LOCK
     obstacle = in_the_way(path)
@@ -46,6 +47,7 @@ def writing(results: Path) -> Iterator[None]:
         yield
     finally:
         if lock.lock_counter == 1:
-            # Removed while it is held: whoever has opened it meanwhile notices that, and opens a new one.
+            # Removed while it is held: another process that has opened it notices that, and opens a
+            # new one.
             path.unlink(missing_ok=True)
         lock.release()

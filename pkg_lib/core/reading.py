@@ -1,8 +1,8 @@
 """Read files that may be damaged or hostile: JSON, JSON lines and text, packed or plain.
 
-A file is read as a stream, and only if it is a regular file. Its size, the length of a line, the nesting of a
-value and the ratio of its compression are limited (core/limits.py). Every fault becomes a `Damaged`, which
-prints as "FILE, line N is damaged: why".
+A file is read as a stream, and only if it is a regular file. Its size, the length of a line, the
+nesting of a value and the ratio of its compression are limited (core/limits.py). Every fault
+becomes a `Damaged`, which prints as "FILE, line N is damaged: why".
 """
 
 import errno
@@ -15,7 +15,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -34,11 +34,11 @@ PACKED = ".gz"
 WHITE_SPACE = " \t\r\n"  # of JSON
 BOM = b"\xef\xbb\xbf"
 MEGABYTE = 2**20
-PACKED_CHUNK, CHUNK = 2**16, MEGABYTE  # bytes read or unpacked at a time
+CHUNK = MEGABYTE  # bytes read at a time
 LONGEST_SHOWN = 60  # characters of a value in a message
 CORRECT = "correct the file, or give another"
 
-# What an error tells its reader to do. A function is called only where there is an error.
+# What an error tells its reader to do. A function is called only if there is an error.
 Advice = str | Callable[[Path], str]
 # What a field must be: a type, several types, or the texts that are allowed.
 Kind = type | tuple[type, ...] | frozenset[str]
@@ -52,15 +52,22 @@ NAMES = {
     float: "a number",
     bool: "true or false",
     list: "a list",
+    dict: "an object",
+    type(None): "null",
 }
-NAMES |= {dict: "an object", type(None): "null"}
 
 
 class Damaged(UserError):
-    """A file that cannot be read, or not as what it should be."""
+    """A file that cannot be read, or that does not hold what it should."""
 
     @classmethod
-    def of(cls, path: Path, why: str, line: int | None = None, advice: Advice = CORRECT) -> Self:
+    def of(
+        cls,
+        path: Path,
+        why: str,
+        line: int | None = None,
+        advice: Advice = CORRECT,
+    ) -> Self:
         """Build the error.
 
         Args:
@@ -69,30 +76,41 @@ class Damaged(UserError):
             line: The damaged line, counted from 1; None if the whole file is meant.
             advice: What the reader of the message can do; "" if a longer message says it.
         """
-        if not isinstance(advice, str):
-            advice = advice(path)
         place = shown(str(path)) if line is None else f"{shown(str(path))}, line {line}"
-        return cls(
-            f"{place} is damaged: {why}; {advice}" if advice else f"{place} is damaged: {why}"
-        )
+        return cls._with_advice(f"{place} is damaged: {why}", path, advice)
 
     @classmethod
-    def unreadable(cls, path: Path, error: OSError, advice: Advice = CORRECT) -> Self:
-        """Build the error for a file that is not there, or that the system refuses to read."""
+    def unreadable(
+        cls,
+        path: Path,
+        error: OSError,
+        advice: Advice = CORRECT,
+    ) -> Self:
+        """Build the error for a file that does not exist, or that the system refuses to read.
+
+        Args:
+            path: The file.
+            error: What the system reported.
+            advice: What the reader of the message can do.
+        """
         name = shown(str(path))
-        if isinstance(
-            error, IsADirectoryError
-        ):  # what it holds is not ours, so there is nothing to restore
+        if isinstance(error, IsADirectoryError):  # not ours, so there is nothing to restore
             return cls(f"{name} is a directory, not a file")
-        advice = advice if isinstance(advice, str) else advice(path)
-        told = f"{name} cannot be read: {error.strerror or error}"
-        return cls(f"{told}; {advice}" if advice else told)
+        return cls._with_advice(f"{name} cannot be read: {error.strerror or error}", path, advice)
+
+    @classmethod
+    def _with_advice(cls, message: str, path: Path, advice: Advice) -> Self:
+        text = advice if isinstance(advice, str) else advice(path)
+        return cls(f"{message}; {text}" if text else message)
 
 
 class Line(NamedTuple):
     """A line without its newline.
 
-    `text` is None if the line is longer than a row may be; `ended` tells whether a newline follows it.
+    Attributes:
+        number: Counted from 1.
+        text: Its bytes; None if the line is longer than a row may be.
+        ended: Whether a newline follows it.
     """
 
     number: int
@@ -106,7 +124,13 @@ class Line(NamedTuple):
 
 
 class ScannedRow(NamedTuple):
-    """A line of a JSONL file: its object, or None and `why` it has none."""
+    """A line of a JSONL file.
+
+    Attributes:
+        line: The line.
+        value: Its object; None if the line is damaged.
+        why: Why it is damaged; "" if it is not.
+    """
 
     line: Line
     value: dict[str, Any] | None
@@ -119,13 +143,21 @@ class ScannedRow(NamedTuple):
 
 
 def shown(path: str) -> str:
-    """A path that can be printed, whatever bytes a file's name has."""
+    """Return a path that can be printed, whatever bytes a file's name has.
+
+    Args:
+        path: The path.
+    """
     safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
     return safe if safe.isprintable() else repr(safe)[1:-1]
 
 
 def brief(value: object) -> str:
-    """A value as a message shows it: printable, and never longer than LONGEST_SHOWN characters."""
+    """Return a value as a message shows it: printable, with at most LONGEST_SHOWN characters.
+
+    Args:
+        value: A JSON value.
+    """
     if isinstance(value, list | dict):
         return f"{NAMES[type(value)]} of {len(value)}"
     if isinstance(value, int) and abs(value) >= 2**63:
@@ -134,20 +166,27 @@ def brief(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-# Bytes and lines
+# Paths and files
 
 
 def absolute(path: str | Path) -> Path:
-    """The absolute path of a file, with "~" and links followed as far as that is possible.
+    """Return the absolute path of a file, with "~" and links followed as far as that is possible.
 
-    A link that leads to itself and the home of an unknown user stay as they are, so that whoever opens the
-    file reports them. `Path.resolve` and `Path.expanduser` would fail.
+    A link that leads to itself and the home of an unknown user stay as they are, so that whoever
+    opens the file reports them. `Path.resolve` and `Path.expanduser` would fail.
+
+    Args:
+        path: Any path.
     """
     return Path(os.path.realpath(expanded(path)))
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with the home directory in place of "~"; the home of an unknown user stays as it is."""
+    """Return a path with the home directory in place of "~", unless the user is unknown.
+
+    Args:
+        path: Any path.
+    """
     with suppress(RuntimeError):
         return Path(path).expanduser()
     return Path(path)
@@ -163,7 +202,7 @@ def open_regular(path: Path) -> io.FileIO:
         OSError: It cannot be opened, or it is a directory.
         Damaged: It is a FIFO, a device or a socket.
     """
-    # Without O_NONBLOCK the opening of a FIFO would wait for somebody to write into it.
+    # Without O_NONBLOCK, opening a FIFO would wait until somebody writes into it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -175,18 +214,24 @@ def open_regular(path: Path) -> io.FileIO:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is anything at a path. A link that leads nowhere counts: reading it reports it."""
+    """Return whether anything is at a path.
+
+    A link that leads nowhere counts, since reading it reports the fault.
+
+    Args:
+        path: Any path.
+    """
     return os.path.lexists(path)
 
 
 def in_the_way(path: Path) -> str:
-    """What is at a path where only a regular file can be read or replaced; "" if there is one, or nothing.
+    """Describe what is at a path if it is not a regular file.
 
     Args:
-        path: Where the file is, or shall be written.
+        path: Where the file is, or will be written.
 
     Returns:
-        A message of one line with advice.
+        A message of one line with advice; "" if a regular file or nothing is there.
     """
     name = shown(str(path))
     if path.is_dir():
@@ -198,43 +243,75 @@ def in_the_way(path: Path) -> str:
     return ""
 
 
-def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> Iterator[bytes]:
-    """Yield the bytes of a regular file part by part; those of a packed file unpacked.
+# Bytes and lines
+
+
+class _LimitedReader(io.RawIOBase):
+    """The unpacked bytes of a file, until a limit is exceeded (ValueError).
 
     Args:
-        path: The file; it is packed if its name ends in ".gz".
-        advice: What an error tells the reader to do.
-        most: How many bytes the file may hold.
+        file: The file, of which `tell` gives the bytes taken so far.
+        is_packed: Whether it is gzip, of one or more members.
+        most: How many unpacked bytes it may hold.
+    """
+
+    def __init__(self, file: BinaryIO | io.FileIO, is_packed: bool, most: int) -> None:
+        self._file = file
+        self._source = gzip.GzipFile(fileobj=file) if is_packed else file
+        self._is_packed, self._most = is_packed, most
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.read(len(buffer)) or b""
+        self._given += len(data)
+        if self._given > self._most:
+            raise ValueError(f"it holds more than {self._most // MEGABYTE} MB")
+        if self._is_packed:
+            taken = self._file.tell()
+            if not taken:
+                raise ValueError("it is empty")
+            if self._given > max(RATIO_FROM, MAX_RATIO * taken):
+                raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def _opened(
+    path: Path,
+    advice: Advice,
+    most: int = MAX_FILE_BYTES,
+) -> Iterator[io.BufferedReader]:
+    """A file, packed if its name ends in ".gz", as a stream of at most `most` unpacked bytes.
 
     Raises:
-        Damaged: It cannot be read, is no regular file, is too large, or is not sound gzip.
+        Damaged: The file cannot be read, is no regular file, is too large, or is not sound gzip.
+            Reading the stream raises it as well.
     """
-    total = 0
     try:
         with open_regular(path) as file:
-            for part in (
-                _unpacked(file) if path.suffix == PACKED else iter(lambda: file.read(CHUNK), b"")
-            ):
-                total += len(part)
-                if total > most:
-                    raise ValueError(f"it holds more than {most // MEGABYTE} MB")
-                yield part
+            unpacked = _LimitedReader(file, path.suffix == PACKED, most)
+            yield io.BufferedReader(unpacked, CHUNK)
+    except EOFError as e:
+        raise Damaged.of(path, "it ends early", None, advice) from e
+    except (gzip.BadGzipFile, zlib.error) as e:
+        raise Damaged.of(path, f"it is not sound gzip ({e})", None, advice) from e
     except OSError as e:
         raise Damaged.unreadable(path, e, advice) from e
-    except zlib.error as e:
-        reason = str(e).rpartition(": ")[2]
-        raise Damaged.of(path, f"it is not sound gzip ({reason})", None, advice) from e
     except ValueError as e:
         raise Damaged.of(path, str(e), None, advice) from e
 
 
 def pack(data: bytes) -> bytes:
-    """Compress the contents of a file so that `chunks` reads them.
+    """Compress the contents of a file so that this module reads them.
 
     Text that would unpack to more than MAX_RATIO times its size is stored without compression.
 
     Args:
-        data: What the file shall hold.
+        data: What the file will hold.
 
     Returns:
         The gzip file, without a time stamp.
@@ -245,49 +322,41 @@ def pack(data: bytes) -> bytes:
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it would hold more than {MAX_FILE_BYTES // MEGABYTE} MB")
     packed = gzip.compress(data, mtime=0)
+    unpacked = _LimitedReader(io.BytesIO(packed), True, MAX_FILE_BYTES)
+    reader = io.BufferedReader(unpacked, CHUNK)
     try:
-        for _ in _unpacked(io.BytesIO(packed)):
+        while reader.read(CHUNK):
             pass
     except ValueError:
         packed = gzip.compress(data, compresslevel=0, mtime=0)
     return packed
 
 
-def _unpacked(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what a gzip file of one or more members holds; ValueError if it ends early or grows too much."""
-    member = zlib.decompressobj(wbits=31)
-    taken = given = 0
-    while data := file.read(PACKED_CHUNK):
-        taken += len(data)
-        part = b""
-        while (
-            data or len(part) == CHUNK
-        ):  # a whole part may have more behind it, without further input
-            if member.eof:
-                data = data.lstrip(b"\0")  # the padding that the format allows
-                if not data:
-                    break
-                member = zlib.decompressobj(wbits=31)
-            part = member.decompress(data, CHUNK)
-            data = member.unused_data if member.eof else member.unconsumed_tail
-            given += len(part)
-            if given > max(RATIO_FROM, MAX_RATIO * (taken - len(data))):
-                raise ValueError(f"it unpacks to more than {MAX_RATIO} times its size")
-            if part:
-                yield part
-    if not taken:
-        raise ValueError("it is empty")
-    if not member.eof:
-        raise ValueError("it ends early")
+def contents(
+    path: Path,
+    advice: Advice = CORRECT,
+    most: int = MAX_FILE_BYTES,
+) -> bytes:
+    """Read the bytes of a file, unpacked if its name ends in ".gz".
 
+    Args:
+        path: The file.
+        advice: What an error tells the reader to do.
+        most: How many unpacked bytes the file may hold.
 
-def contents(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a file, unpacked if it is packed; arguments and errors are those of `chunks`."""
-    return b"".join(chunks(path, advice, most))
+    Raises:
+        Damaged: It cannot be read, is no regular file, is too large, or is not sound gzip.
+    """
+    with _opened(path, advice, most) as stream:
+        return stream.read()
 
 
 def read_text(path: Path, advice: Advice = CORRECT) -> str:
-    """The text of a UTF-8 file, without a byte order mark.
+    """Read the text of a UTF-8 file, without a byte order mark.
+
+    Args:
+        path: The file, packed or plain.
+        advice: What an error tells the reader to do.
 
     Raises:
         Damaged: It cannot be read, is larger than MAX_TEXT_BYTES, or is not UTF-8.
@@ -300,50 +369,47 @@ def read_text(path: Path, advice: Advice = CORRECT) -> str:
         raise Damaged.of(path, "it is not UTF-8", line, advice) from e
 
 
-def contents_sha256(path: Path) -> str:
-    """SHA-256 in hex of what a file holds, unpacked; of a damaged file, which counts as another, its own."""
-    whole = hashlib.sha256()
+def rows_sha256(path: Path) -> str:
+    """Return the SHA-256 in hex of what a file holds, unpacked.
+
+    A damaged file has a digest, too, which no sound file has. Whoever needs the file reports the
+    damage.
+
+    Args:
+        path: The file, packed or plain.
+    """
     try:
-        for part in chunks(path):
-            whole.update(part)
+        with _opened(path, CORRECT) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except Damaged as e:
-        whole = hashlib.sha256(str(e).encode())
-    return whole.hexdigest()
+        return hashlib.sha256(str(e).encode()).hexdigest()
 
 
 def lines(path: Path, advice: Advice = CORRECT) -> Iterator[Line]:
-    """Yield the lines of a file, packed or plain; a byte order mark before the first is dropped.
+    """Yield the lines of a file, packed or plain, in little memory; without a byte order mark.
 
-    Memory stays within a few parts of the file, however long its lines are.
+    Args:
+        path: The file.
+        advice: What an error tells the reader to do.
+
+    Yields:
+        Each line. A line longer than MAX_ROW_BYTES has no text.
 
     Raises:
-        Damaged: As `chunks`.
+        Damaged: As of `contents`.
     """
-    number = 1
-    begun: list[bytes] = []  # the parts of the line that no newline has ended yet
-    size = 0
-    for part in chunks(path, advice):
-        first, *others = part.split(b"\n")
-        size += len(first)
-        if size <= MAX_ROW_BYTES:
-            begun.append(first)
-        if not others:
-            continue
-        yield Line(number, _joined(begun, size, number), True)
-        for text in others[:-1]:
+    number = 0
+    with _opened(path, advice) as stream:
+        while text := stream.readline(MAX_ROW_BYTES + 1):
             number += 1
-            yield Line(number, text, True)
-        number += 1
-        begun, size = [others[-1]], len(others[-1])
-    if size:
-        yield Line(number, _joined(begun, size, number), False)
-
-
-def _joined(parts: list[bytes], size: int, number: int) -> bytes | None:
-    if size > MAX_ROW_BYTES:
-        return None
-    text = b"".join(parts)
-    return text.removeprefix(BOM) if number == 1 else text
+            part = text
+            while len(part) > 1 and not part.endswith(b"\n"):
+                part = stream.readline(CHUNK)  # the rest of a line that is too long
+            ended = part.endswith(b"\n")
+            text = text.removesuffix(b"\n")
+            if number == 1:
+                text = text.removeprefix(BOM)
+            yield Line(number, text if len(text) <= MAX_ROW_BYTES else None, ended)
 
 
 # JSON
@@ -365,21 +431,23 @@ _PYTHON_DECODER = json.JSONDecoder(parse_float=_finite)
 
 
 def parse(text: bytes, constants: bool = False) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Parse a JSON text in UTF-8.
 
     Args:
         text: The text.
         constants: Whether NaN, Infinity and -Infinity are numbers, as Python's json writes them.
 
     Raises:
-        ValueError: It is not JSON, holds a number that is not finite or has thousands of digits, or is nested
-            deeper than MAX_DEPTH. The message says which. For JSONDecodeError `lineno` is the line.
+        ValueError: It is not JSON, holds a number that is not finite or has thousands of digits, or
+            is nested deeper than MAX_DEPTH. The message says which. For JSONDecodeError `lineno` is
+            the line.
     """
     try:
         bare = text.decode("utf8").rstrip(WHITE_SPACE)
-        # Faster than `decode`, which looks for white space with regular expressions.
+        start = len(bare) - len(bare.lstrip(WHITE_SPACE))
         decoder = _PYTHON_DECODER if constants else _DECODER
-        value, end = decoder.raw_decode(bare, len(bare) - len(bare.lstrip(WHITE_SPACE)))
+        # `decode` would look for white space with regular expressions, which is slower.
+        value, end = decoder.raw_decode(bare, start)
         if end != len(bare):
             raise json.JSONDecodeError("Extra data", bare, end)
     except UnicodeDecodeError as e:
@@ -387,51 +455,60 @@ def parse(text: bytes, constants: bool = False) -> Any:
     except RecursionError as e:
         raise ValueError("it is nested too deep") from e
     except ValueError as e:
-        if str(e).startswith("Exceeds the limit"):  # Python's own for integers
+        if str(e).startswith("Exceeds the limit"):  # Python's own limit for integers
             raise ValueError("it holds a number of thousands of digits") from e
         raise
-    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets > MAX_DEPTH and isinstance(value, dict | list) and _deeper_than(value, MAX_DEPTH):
         raise ValueError("it is nested too deep")
     return value
 
 
 def _deeper_than(value: Any, depth: int) -> bool:
+    """Whether a JSON value has more than `depth` levels of objects and arrays."""
     level = [value]
-    while level and depth > 0:
-        values = (
-            v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)
-        )
-        level = [child for of in values for child in of if isinstance(child, dict | list)]
-        depth -= 1
+    for _ in range(depth):
+        below: list[Any] = []
+        for container in level:
+            children = container.values() if isinstance(container, dict) else container
+            below += [child for child in children if isinstance(child, dict | list)]
+        level = below
     return bool(level)
 
 
-def reason_of(error: ValueError) -> str:
+def _reason(error: ValueError) -> str:
     """What a message says of an error of `parse`."""
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno})"
     return str(error)
 
 
-def fault_of(row: Any, fields: Fields = (), optional: Kinds | None = None) -> str:
-    """Why a value is not an object with these fields; "" if it is.
+def fault_of(
+    row: Any,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+) -> str:
+    """Describe why a value is not an object with certain fields.
 
     Args:
         row: A JSON value.
         fields: The fields that it must have, with what they must be where that matters.
         optional: What other fields must be, if they are there.
+
+    Returns:
+        A phrase; "" if it is such an object.
     """
     if not isinstance(row, dict):
         return f"it is {brief(row)}, not an object"
     for name in fields:
         if name not in row:
             return f"field {name} is missing"
-    for kinds in (fields, optional):
-        if not isinstance(kinds, dict):
-            continue
-        for name, kind in kinds.items():
-            if name in row and not _fits(row[name], kind):
-                return f"field {name} is {brief(row[name])}, not {_name_of(kind)}"
+    kinds = dict(optional or {})
+    if isinstance(fields, dict):
+        kinds |= fields
+    for name, kind in kinds.items():
+        if name in row and not _fits(row[name], kind):
+            return f"field {name} is {brief(row[name])}, not {_name_of(kind)}"
     return ""
 
 
@@ -442,7 +519,7 @@ def _fits(value: Any, kind: Kind) -> bool:
     if isinstance(value, bool):
         return bool in kinds
     if isinstance(value, int):
-        return bool({int, float} & {*kinds}) and abs(value) < 2**63
+        return (int in kinds or float in kinds) and abs(value) < 2**63
     return isinstance(value, kinds)
 
 
@@ -468,7 +545,7 @@ def scan(
         fields: As for `fault_of`.
         optional: As for `fault_of`.
         advice: What an error about the whole file tells the reader to do.
-        blank: Whether blank lines are passed over; otherwise they are damage.
+        blank: Whether blank lines are skipped; otherwise they are damage.
         constants: As for `parse`.
 
     Raises:
@@ -478,35 +555,33 @@ def scan(
     for line in lines(path, advice):
         if blank and line.blank:
             continue
-        row = _row(line, fields, optional, constants)
-        damaged += row.value is None
+        value, why = None, ""
+        try:
+            value = _row(line, fields, optional, constants)
+        except ValueError as e:
+            why = _reason(e)
+            damaged += 1
         if damaged > MAX_DAMAGED_ROWS:
             raise Damaged.of(
-                path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({row.why})", None, advice
+                path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({why})", None, advice
             )
-        yield row
+        yield ScannedRow(line, value, why)
 
 
-def _row(line: Line, fields: Fields, optional: Kinds | None, constants: bool) -> ScannedRow:
-    try:
-        return ScannedRow(line, _value(line, fields, optional, constants), "")
-    except ValueError as e:
-        return ScannedRow(line, None, reason_of(e))
-
-
-def _value(
-    line: Line, fields: Fields, optional: Kinds | None, constants: bool = False
+def _row(
+    line: Line,
+    fields: Fields,
+    optional: Kinds | None,
+    constants: bool,
 ) -> dict[str, Any]:
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")
-    try:
-        value = parse(line.text, constants)
-    except ValueError:
-        if line.blank:
-            raise ValueError("it is blank") from None
-        raise
-    if why := fault_of(value, fields, optional):
+    if line.blank:
+        raise ValueError("it is blank")
+    value: dict[str, Any] = parse(line.text, constants)
+    why = fault_of(value, fields, optional)
+    if why:
         raise ValueError(why)
     return value
 
@@ -525,25 +600,24 @@ def rows(
         fields: As for `fault_of`.
         optional: As for `fault_of`.
         advice: What an error tells the reader to do.
-        blank: Whether blank lines are passed over; otherwise they are damage.
+        blank: Whether blank lines are skipped; otherwise they are damage.
 
     Raises:
         Damaged: A line is not such an object, or the file cannot be read.
     """
-    for line in lines(path, advice):
-        if blank and line.blank:
-            continue
-        try:
-            value = _value(line, fields, optional)
-        except ValueError as e:
-            raise Damaged.of(path, reason_of(e), line.number, advice) from e
-        yield line.number, value
+    for row in scan(path, fields, optional, advice, blank):
+        if row.value is None:
+            raise Damaged.of(path, row.why, row.number, advice)
+        yield row.number, row.value
 
 
 def read_object(
-    path: Path, fields: Fields = (), optional: Kinds | None = None, advice: Advice = CORRECT
+    path: Path,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+    advice: Advice = CORRECT,
 ) -> dict[str, Any]:
-    """The object that a JSON file holds.
+    """Read the object of a JSON file.
 
     Args:
         path: The file.
@@ -556,11 +630,11 @@ def read_object(
     """
     data = contents(path, advice, MAX_TEXT_BYTES).removeprefix(BOM)
     try:
-        value = parse(data)
-    except json.JSONDecodeError as e:
-        raise Damaged.of(path, reason_of(e), e.lineno, advice) from e
+        value: dict[str, Any] = parse(data)
+        why = fault_of(value, fields, optional)
+        if why:
+            raise ValueError(why)
     except ValueError as e:
-        raise Damaged.of(path, str(e), None, advice) from e
-    if why := fault_of(value, fields, optional):
-        raise Damaged.of(path, why, None, advice)
+        line = e.lineno if isinstance(e, json.JSONDecodeError) else None
+        raise Damaged.of(path, _reason(e), line, advice) from e
     return value

@@ -1,4 +1,7 @@
-"""What can be chosen by name. PAPERS and the user's Python files that PKG_PLUGINS names (a:b) add entries."""
+"""What can be chosen by name.
+
+PAPERS and the user's Python files, which PKG_PLUGINS names (a:b), add entries to the registries.
+"""
 
 import os
 import runpy
@@ -26,7 +29,7 @@ LISTED = {
     "notebook": "notebooks",
     "prompt style": "styles",
 }
-# By name: nothing here imports what stands above it.
+# As text, because this module imports nothing of a higher rank.
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
     "pkg_lib.papers.dkb.question_tasks",
@@ -39,7 +42,7 @@ PAPERS = (
 
 
 def unknown(kind: str, name: object, choices: Iterable[object], where: str = "") -> UserError:
-    """Make the error for a name that is none of the choices, with the closest of them.
+    """Build the error for a name that is none of the choices, with the closest of them.
 
     Args:
         kind: What the name should name, such as "model".
@@ -48,8 +51,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
         where: What the choices belong to, such as "for corpus textbook"; it follows the name.
 
     Returns:
-        An error of one line. It shows all choices where they fit on the line, else the command that lists
-        them or some examples.
+        An error of one line. It shows all choices if they fit on the line, else the command that
+        lists them or some examples.
     """
     names = [str(choice) for choice in choices]
     given = shown(str(name))
@@ -77,50 +80,76 @@ def closest(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that a misspelled one is likely to mean.
 
     Args:
-        name: What the user wrote. A part of a name will do, such as "qwen".
+        name: What the user wrote. A part of a name is enough, such as "qwen".
         names: The names that exist.
 
     Returns:
-        The closest name, and a second one that is as close; none where no name is similar.
+        The closest name, and a second one that is as close; none if no name is similar.
     """
-    from rapidfuzz import fuzz, process, utils  # only a mistake needs it
+    # Imported here because only a mistake needs it.
+    from rapidfuzz import fuzz, utils
     from rapidfuzz.distance import OSA
 
     name = name[:LONGEST_NAME]
-    how = {"scorer": fuzz.WRatio, "processor": utils.default_process, "score_cutoff": SIMILAR}
-    names = list(names)
-    similar = process.extract(name, names, limit=None, **how)
-    if (
-        not similar and len(name) > 2
-    ):  # in a short name one wrong letter, or two exchanged, lowers the score much
-        similar = [(n, 0.0, 0) for n in names if OSA.distance(name.casefold(), n.casefold()) == 1]
-    # That score ignores punctuation and what surrounds a part of a name.
-    # The plain ratio decides between equals.
-    rank = {
-        match: (score, fuzz.ratio(name.casefold(), match.casefold())) for match, score, _ in similar
-    }
-    return [match for match in rank if rank[match] == max(rank.values())][:2]
+    scores: dict[str, tuple[float, float]] = {}
+    for other in names:
+        # The weighted ratio ignores punctuation and what surrounds a part of a name.
+        # The plain ratio decides between equals.
+        weighted = fuzz.WRatio(name, other, processor=utils.default_process)
+        scores[other] = (weighted, fuzz.ratio(name.casefold(), other.casefold()))
+    similar = [other for other in scores if scores[other][0] >= SIMILAR]
+    if not similar and len(name) > 2:
+        # In a short name, one wrong letter or two exchanged ones lower the ratio much.
+        similar = [n for n in scores if OSA.distance(name.casefold(), n.casefold()) == 1]
+        scores = {other: (0.0, plain) for other, (_, plain) in scores.items()}
+    best = max((scores[other] for other in similar), default=None)
+    return [other for other in similar if scores[other] == best][:2]
 
 
 def joined(names: Iterable[str]) -> str:
-    """Names in a line, also where one of them holds a comma."""
+    """Return names in one line, also if one of them contains a comma.
+
+    Args:
+        names: The names.
+    """
     names = list(names)
-    return ("; " if any("," in n for n in names) else ", ").join(names)
+    separator = "; " if any("," in name for name in names) else ", "
+    return separator.join(names)
 
 
 class Registry(dict[str, Entry]):
-    """Entries by name, as listed; `kind` is for error messages. An iterable's entries have a `name`."""
+    """Entries by name, in the order in which they are listed.
+
+    Args:
+        kind: What an entry is, for messages.
+        entries: The first entries, by name, or objects with a `name`.
+    """
 
     def __init__(self, kind: str, entries: Iterable[Any] | Mapping[str, Entry] = ()) -> None:
         super().__init__()
         self.kind = kind
-        pairs = entries.items() if isinstance(entries, Mapping) else ((e.name, e) for e in entries)
-        for name, entry in pairs:
-            self.register(entry, name)
+        objects: Iterable[Any] = entries
+        if isinstance(entries, Mapping):
+            for name, entry in entries.items():
+                self.register(entry, name)
+        else:
+            for entry in objects:
+                self.register(entry)
 
     def register(self, entry: Entry, name: str = "") -> Entry:
-        """Adds an entry under its name. Raises UserError for a name that is taken."""
-        name = name or entry.name
+        """Add an entry.
+
+        Args:
+            entry: The entry.
+            name: Its name; by default the entry's own attribute `name`.
+
+        Returns:
+            The entry.
+
+        Raises:
+            UserError: The name is taken.
+        """
+        name = name or getattr(entry, "name", "")
         if name in self:
             raise UserError(
                 f"{self.kind} {name} is registered twice; give one of them another name"
@@ -129,20 +158,31 @@ class Registry(dict[str, Entry]):
         return entry
 
     def get_or_fail(self, name: str) -> Entry:
-        """The entry of a name. Raises UserError with the names to choose from."""
+        """Return the entry of a name.
+
+        Args:
+            name: What the user wrote.
+
+        Raises:
+            UserError: There is no such entry. The error shows the names to choose from.
+        """
         if name not in self:
             raise unknown(self.kind, name, self)
         return self[name]
 
 
 def plugins() -> list[Path]:
-    """The files that PKG_PLUGINS names."""
-    names = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
-    return [absolute(name) for name in names]
+    """Return the files that PKG_PLUGINS names."""
+    names = os.environ.get("PKG_PLUGINS", "").split(os.pathsep)
+    return [absolute(name) for name in names if name]
 
 
 def load_plugins() -> None:
-    """Loads the papers' entries and the user's files, each once. UserError for a file that is not there."""
+    """Load the papers' entries and the user's files, each once.
+
+    Raises:
+        UserError: A file of the user does not exist, or fails.
+    """
     for module in PAPERS:
         import_module(module)
     for path in plugins():
@@ -151,13 +191,14 @@ def load_plugins() -> None:
 
 @cache
 def _load(path: Path) -> None:
-    if obstacle := in_the_way(path):
+    obstacle = in_the_way(path)
+    if obstacle:
         raise UserError(
             f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another"
         )
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
-        raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")
+        raise UserError(f"PKG_PLUGINS names {path}, which does not exist; {advice}")
     try:
         runpy.run_path(str(path), run_name="pkg_lib_plugin")
     except UserError:

@@ -1,12 +1,12 @@
-"""Reads source trees: the files of a directory or zip archive that somebody else wrote.
+"""Read source trees: the files of a directory or zip archive that somebody else wrote.
 
-Every part of the program that reads a tree reads it here. `find` lists the files and `reader` reads them.
-Whatever is left out is counted by reason and named in a `Skipped`.
+Every part of the program that reads a tree uses this module. `find` lists the files and `reader`
+reads them. Files that are left out are counted by reason and named in a `Skipped`.
 
-- Only regular files are read. Symbolic links below the root are never followed, wherever they lead: a link
-  may leave the tree, and the target of one that stays inside is read under its own name.
-- Every limit applies to the bytes that are really read. A zip header's size is not trusted: no more than it
-  says is decompressed, and more than the limits is never asked for.
+- Only regular files are read. Symbolic links below the root are never followed: a link may leave
+  the tree, and the target of one that stays inside is read under its own name.
+- Every limit applies to the bytes that are really read. The size in a zip header is not trusted: no
+  more than it says is decompressed, and never more than the limits.
 - Names are printable text. Bytes that are not UTF-8 and control characters are escaped.
 """
 
@@ -27,33 +27,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pkg_lib.core.store import LINK, first_few, shown
+from pkg_lib.core.reading import shown
+from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 
 log = logging.getLogger(__name__)
 
 MAX_FILES = 200_000  # entries of a tree that are looked at
-MAX_FILE_BYTES = (
-    8 * 2**20
-)  # of one file; tree-sitter needs 60 bytes of memory for each byte of Java
-MAX_CHUNKED_BYTES = 4 * 2**20  # of one file that is chunked; of Python it needs 220
+# Of one file: tree-sitter needs 60 bytes of memory for each byte of Java, and 220 for each byte of
+# Python.
+MAX_FILE_BYTES = 8 * 2**20
+MAX_CHUNKED_BYTES = 4 * 2**20
 MAX_TREE_BYTES = 512 * 2**20  # of the files of one tree that is held in memory
-MAX_PYTHON_BYTES = (
-    2**20
-)  # of one Python file: `ast` may need 900 bytes of memory for each byte of source
+MAX_PYTHON_BYTES = 2**20  # of one Python file: `ast` may need 900 bytes of memory for each byte
 MAX_PYTHON_TREE_BYTES = 256 * 2**20  # of all Python files of a tree: its graph repeats nested texts
 MAX_ARCHIVE_BYTES = 512 * 2**20  # of a zip archive itself; its directory is held in memory
-MAX_RATIO = (
-    200  # decompressed to compressed bytes of one member above RATIO_FROM; source reaches about 20
-)
+# Decompressed to compressed bytes of one member above RATIO_FROM. Source reaches about 20.
+MAX_RATIO = 200
 RATIO_FROM = 2**20
 NAMED = 10  # names that a summary gives for each reason
-NAME_CHARACTERS = 80  # of each of them
-NAMES_CHARACTERS = 200  # of all of them in one line
-REASONS_IN_ERROR, NAMES_IN_ERROR = (
-    3,
-    130,
-)  # reasons that an error gives, and characters of all names in it
+NAME_CHARACTERS = 80  # of each name
+NAMES_CHARACTERS = 200  # of all names in one line
+REASONS_IN_ERROR = 3  # reasons that an error gives
+NAMES_IN_ERROR = 130  # characters of all names in an error
 
 NOT_REGULAR = "not a regular file"
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
@@ -92,7 +88,11 @@ class Unreadable(Exception):
 
 @dataclass
 class Skipped:
-    """Files that were left out, by reason; paths are printable."""
+    """Files that were left out.
+
+    Attributes:
+        by_reason: Reason -> printable paths.
+    """
 
     by_reason: dict[str, list[str]] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ class Skipped:
         """Record one file.
 
         Args:
-            path: Path below the root; escaped here where it cannot be printed.
+            path: Path below the root. It is escaped here if it cannot be printed.
             reason: Why it was left out, as a phrase.
         """
         self.by_reason.setdefault(reason, []).append(shown(path))
@@ -110,18 +110,23 @@ class Skipped:
         return sorted((path, reason) for reason, paths in self.by_reason.items() for path in paths)
 
     def in_one_line(self) -> str:
-        """Return the most frequent reasons with a few names each, for an error; "" if there are none."""
+        """Return the most frequent reasons with a few names each, for an error.
+
+        Returns:
+            The reasons; "" if nothing was left out.
+        """
         by_count = sorted(self.by_reason.items(), key=lambda item: -len(item[1]))
-        most = Skipped(dict(by_count[:REASONS_IN_ERROR]))
-        others = len(by_count) - len(most.by_reason)
-        more = [f"and for {others} other reasons"] if others > 0 else []
-        return "; ".join([*most.summary(NAMES_IN_ERROR // max(1, len(most.by_reason))), *more])
+        most = dict(by_count[:REASONS_IN_ERROR])
+        lines = Skipped(most).summary(NAMES_IN_ERROR // max(1, len(most)))
+        if len(by_count) > len(most):
+            lines.append(f"and for {len(by_count) - len(most)} other reasons")
+        return "; ".join(lines)
 
     def summary(self, names_characters: int = NAMES_CHARACTERS) -> list[str]:
         """Return one line for each reason: the number of files, the reason, and up to ten names.
 
         Args:
-            names_characters: Where the names of a reason take more, fewer are given, but at least one.
+            names_characters: Characters of the names of one reason. At least one name is given.
         """
         lines = []
         for reason, paths in self.by_reason.items():
@@ -131,8 +136,9 @@ class Skipped:
                 if names and len(", ".join([*names, name])) > names_characters:
                     break
                 names.append(name)
-            more = [""] if len(paths) > len(names) else []  # `first_few` adds dots for it
-            lines.append(f"{len(paths):,} skipped, {reason}: {first_few(names + more, len(names))}")
+            if len(names) < len(paths):
+                names.append("...")
+            lines.append(f"{len(paths):,} skipped, {reason}: {', '.join(names)}")
         return lines
 
     def warn(self, root: str) -> None:
@@ -170,7 +176,11 @@ class SourceTree:
 
 
 def ends_with(*suffixes: str) -> Callable[[str], bool]:
-    """Return a test for file names with one of these suffixes."""
+    """Return a test for file names.
+
+    Args:
+        suffixes: The suffixes, one of which a name must have.
+    """
     return lambda name: name.endswith(suffixes)
 
 
@@ -218,16 +228,20 @@ def find(
 
 
 def too_large(limit: int) -> str:
-    """Return the reason for a file above a limit in bytes."""
+    """Return the reason for a file that is too large.
+
+    Args:
+        limit: The largest size in bytes.
+    """
     return f"larger than {limit / 2**20:g} MB"
 
 
 def _unique(name: str, names: Collection[str]) -> str:
-    """An escaped name may be what another file is really called."""
+    """A name that is free. An escaped name may be what another file is really called."""
     number, free = 1, name
+    suffix = Path(name).suffix  # it shows the language
     while free in names:
         number += 1
-        suffix = Path(name).suffix  # it shows the language
         free = f"{name.removesuffix(suffix)}#{number}{suffix}"
     return free
 
@@ -235,8 +249,30 @@ def _unique(name: str, names: Collection[str]) -> str:
 def _in_directory(
     root: Path, wanted: Callable[[str], bool], ignored: Collection[str], skipped: Skipped
 ) -> list[tuple[str, int]]:
-    """(path below the root, size) of regular files; a loop, since directories nest without limit."""
+    """(path below the root, size) of regular files."""
     found: list[tuple[str, int]] = []
+    for place, entry in _entries(root, ignored, skipped):
+        try:
+            if entry.is_symlink():
+                if _leads_to_directory(entry):
+                    skipped.add(f"{place}/", LINK)
+                elif wanted(entry.name):
+                    skipped.add(place, LINK)
+            elif not wanted(entry.name):
+                continue
+            elif entry.is_file(follow_symlinks=False):
+                found.append((place, entry.stat(follow_symlinks=False).st_size))
+            else:
+                skipped.add(place, NOT_REGULAR)
+        except OSError as e:  # it vanished, or its path is too long for the system
+            skipped.add(place, f"{UNREADABLE}: {e.strerror}")
+    return found
+
+
+def _entries(
+    root: Path, ignored: Collection[str], skipped: Skipped
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything below a directory but directories. A loop, since they nest without limit."""
     waiting, seen = [""], 0
     while waiting:
         folder = waiting.pop()
@@ -246,7 +282,7 @@ def _in_directory(
         except OSError as e:
             if not folder:
                 raise UserError(f"{shown(str(root))} cannot be read: {e.strerror}") from e
-            skipped.add(folder, f"{UNREADABLE_DIRECTORY}: {e.strerror}")
+            skipped.add(f"{folder}/", f"{UNREADABLE_DIRECTORY}: {e.strerror}")
             continue
         for entry in entries:
             if entry.name in ignored:
@@ -255,29 +291,13 @@ def _in_directory(
             seen += 1
             if seen > MAX_FILES:
                 skipped.add(place, TOO_MANY)
-                continue
-            try:
-                kind = entry.stat(follow_symlinks=False)
-            except OSError as e:  # it vanished, or its path is too long for the system
-                if entry.is_dir(follow_symlinks=False):
-                    skipped.add(f"{place}/", f"{UNREADABLE_DIRECTORY}: {e.strerror}")
-                elif wanted(entry.name):
-                    skipped.add(place, f"{UNREADABLE}: {e.strerror}")
-                continue
-            if stat.S_ISDIR(kind.st_mode):
+            elif entry.is_dir(follow_symlinks=False):
                 waiting.append(place)
-            elif stat.S_ISLNK(kind.st_mode) and _leads_to_directory(entry):
-                skipped.add(f"{place}/", LINK)
-            elif not wanted(entry.name):
-                continue
-            elif stat.S_ISREG(kind.st_mode):
-                found.append((place, kind.st_size))
             else:
-                skipped.add(place, LINK if stat.S_ISLNK(kind.st_mode) else NOT_REGULAR)
-    return found
+                yield place, entry
 
 
-def _leads_to_directory(link: "os.DirEntry[str]") -> bool:
+def _leads_to_directory(link: os.DirEntry[str]) -> bool:
     with suppress(OSError):  # a loop of links
         return link.is_dir()
     return False
@@ -304,7 +324,7 @@ def _in_archive(
 
 
 def _refused(member: zipfile.ZipInfo) -> str:
-    """Why a member is not read, "" where it may be."""
+    """Why a member is not read; "" if it may be."""
     name, mode = member.filename, member.external_attr >> 16
     if "\\" in name or ".." in name.split("/") or re.match(r"/|[A-Za-z]:", name):
         return OUTSIDE
@@ -323,7 +343,7 @@ def _refused(member: zipfile.ZipInfo) -> str:
 
 @contextmanager
 def _archive(root: Path) -> Iterator[zipfile.ZipFile]:
-    """An open zip archive. UserError for another file, or a damaged one."""
+    """An open zip archive; UserError for another file, or a damaged one."""
     name = shown(str(root))
     try:
         if not root.exists():
@@ -395,7 +415,7 @@ def _member(archive: zipfile.ZipFile, place: str, limit: int) -> bytes:
     data = bytearray()
     try:
         member = archive.getinfo(place)
-        # bzip2 and LZMA hand out all that a piece of input expands to, so that pieces have to be small.
+        # bzip2 and LZMA return all that a piece of input expands to, so pieces have to be small.
         deflated = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         piece = 2**16 if deflated else 2**12
         with archive.open(member) as file:
@@ -486,12 +506,13 @@ def python_text(data: bytes) -> str:
         data: The file's bytes.
 
     Returns:
-        Its text without a byte order mark and with "\n" at the ends of lines. It can be encoded as UTF-8.
+        Its text without a byte order mark and with "\n" at the ends of lines. It can be encoded as
+        UTF-8.
 
     Raises:
         Unreadable: The file has an unknown encoding, another one than it declares, or is binary.
     """
-    # The declaration stands on a line of its own, whatever the line ends are.
+    # The declaration has a line of its own, whatever the line ends are.
     head = re.sub(rb"\r\n?", b"\n", data[: 2**16])
     first_lines = head.removeprefix(BOM_UTF8).decode("latin-1").split("\n")[:2]
     declared = any(_COOKIE.match(line) for line in first_lines)
@@ -509,7 +530,8 @@ def python_text(data: bytes) -> str:
         raise Unreadable(UNKNOWN_ENCODING) from e
     except ValueError as e:
         raise Unreadable(OTHER_ENCODING if declared else NO_ENCODING) from e
-    # A declaration that its own encoding cannot read (UTF-16) is wrong, and so are lone surrogates.
+    # A declaration that its own encoding cannot read (UTF-16) is wrong. Lone surrogates are wrong,
+    # too.
     if declared and "coding" not in text[: 2**16]:
         raise Unreadable(OTHER_ENCODING)
     try:

@@ -1,4 +1,7 @@
-"""What each stage takes and gives: corpus, graph, index, retriever, prompt, generator, sandbox, selection."""
+"""The values that pass between the stages.
+
+The stages are corpus, graph, index, retriever, prompt, generator, sandbox and selection.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Status = Literal["passed", "failed", "not_measured"]
+DocumentKind = Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"]
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: what is wrong and what to do (exit code 2), a line an argument."""
+    """A mistake that the user can correct (exit code 2).
+
+    Each argument is one line, which says what is wrong and what to do.
+    """
 
     label = "error"
 
@@ -19,27 +26,34 @@ class UserError(Exception):
         return "; ".join(map(str, self.args))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of it: the line, and no traceback."""
+        """What IPython shows: the line, and no traceback."""
         return [f"{self.label}: {' '.join(str(self).split())}"]
 
 
-class NotAtHand(UserError):
-    """Stored results, a corpus or a benchmark that is needed is not here; a run leaves it out by name."""
+class Unavailable(UserError):
+    """Stored results, a corpus or a benchmark that is needed is not available.
 
-    label = "not at hand"
+    A run leaves it out and reports its name.
+    """
+
+    label = "not available"
 
 
-class BenchmarkMissing(NotAtHand):
-    """A benchmark's tasks cannot be had: neither its directory is given nor the hub answers."""
+class BenchmarkMissing(Unavailable):
+    """A benchmark's tasks are not available: no directory is given, and the hub does not answer."""
 
 
 def digest(*parts: str) -> str:
-    """SHA-256 in hex over the parts, separated so that ("ab", "c") and ("a", "bc") differ."""
-    h = hashlib.sha256()
+    """Return the SHA-256 in hex over several texts.
+
+    Args:
+        parts: The texts. They are separated, so that ("ab", "c") and ("a", "bc") differ.
+    """
+    sha256 = hashlib.sha256()
     for part in parts:
         data = part.encode("utf8", "surrogatepass")
-        h.update(str(len(data)).encode() + b":" + data)
-    return h.hexdigest()
+        sha256.update(str(len(data)).encode() + b":" + data)
+    return sha256.hexdigest()
 
 
 NOTHING = digest("")  # the `sha256` of an empty context
@@ -50,17 +64,17 @@ class Document:
     """One row of a corpus (Section 4).
 
     Attributes:
-        id: Its name, which no other document of the corpus has.
-        text: What it says. A retrieved row shows this text, and the graph is built from it.
+        id: Its name, which is unique in the corpus.
+        text: Its text. A retrieved row shows this text, and the graph is built from it.
         kind: How to read the text.
-        unit: A "function" only feeds the graph; it is no row.
-        question: The question that the text answers, "" for all else. A row is searched by both, as the
-            paper's question-answer pairs are, but shows the answer alone.
+        unit: Whether it is a row. A "function" only contributes to the graph.
+        question: The question that the text answers; "" for other documents. A row is searched by
+            both, as the paper's question-answer pairs are, but shows the answer alone.
     """
 
     id: str
     text: str
-    kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
+    kind: DocumentKind = "python"
     unit: Literal["row", "function"] = "row"
     question: str = ""
 
@@ -72,13 +86,14 @@ def corpus_digest(documents: Iterable[Document]) -> str:
         documents: All documents of a corpus, in order.
 
     Returns:
-        SHA-256 in hex. A document without a question counts as it did before there were questions.
+        SHA-256 in hex. Documents without questions have the digest that they had before questions
+        existed.
     """
     parts: list[str] = []
-    for d in documents:
-        parts += [d.id, d.kind, d.unit, d.text]
-        if d.question:
-            parts += ["question", d.question]
+    for document in documents:
+        parts += [document.id, document.kind, document.unit, document.text]
+        if document.question:
+            parts += ["question", document.question]
     return digest(*parts)
 
 
@@ -96,12 +111,25 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """C(q) of Equations 8 and 9. `text` is "" when nothing matched, None where the corpus may not be copied.
+    """The context C(q) of a task (Equations 8 and 9).
 
-    `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut it;
-    `defines_task`: it defines the very function that is asked for (None: not looked at). The rest is given
-    where prompts are measured in the model's tokens: `query`, the tokens `spent` on asking for it (None: it
-    is the round's before), and its `recall` of the documents that the task needs.
+    Attributes:
+        task_id: The task.
+        column: The method that retrieved it.
+        text: The context; "" if nothing matched, None if the corpus may not be copied.
+        source: Document and lines that it comes from.
+        score: Similarity to the query.
+        pruned: Lines of the branch that pruning removed.
+        truncated: Whether the budget cut it.
+        defines_task: Whether it defines the very function that the task requests; None if not
+            examined.
+        sha256: Digest of the text.
+        tokens: Length in the model's tokens. This and what follows is only set for prompts that are
+            measured in tokens.
+        prompt_sha256: Digest of the prompt with it.
+        query: The query that retrieved it.
+        spent: Tokens spent on formulating the query; None if it is the query of the round before.
+        recall: Share of the documents needed by the task that it contains.
     """
 
     task_id: str
@@ -125,9 +153,21 @@ class Context:
 
 
 class Retriever(Protocol):
+    """A method that retrieves contexts.
+
+    Attributes:
+        column: The method's name.
+    """
+
     column: str
 
-    def retrieve(self, tasks: list[Task]) -> list[Context]: ...
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """Retrieve one context per task, in order.
+
+        Args:
+            tasks: The tasks.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +175,13 @@ class Request:
     """One prompt to complete.
 
     Attributes:
-        task_id: The task it asks for.
+        task_id: The task.
         text: The prompt.
         entry_point: The function that the answer should define.
-        sample: Number of the completion, where several are sampled from one prompt.
+        sample: Number of the completion, if several are sampled from one prompt.
         as_it_is: Whether the prompt is sent without the model's chat template.
-        whole_answer: Whether the answer is decoded to its end instead of stopping once its extraction is
-            settled.
+        whole_answer: Whether the answer is decoded to its end. By default, decoding stops once the
+            extraction is settled.
     """
 
     task_id: str
@@ -154,7 +194,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One completion as the cache holds it; `tokens` are the ids of `raw` without the end token."""
+    """One completion, as the cache stores it.
+
+    Attributes:
+        key: The generation key.
+        task_id: The task for which it was generated first.
+        raw: The completion.
+        tokens: Token ids of `raw`, without the end token.
+        finish: Why decoding stopped.
+        prompt_tokens: Length of the prompt in tokens.
+        meta: What else was recorded.
+    """
 
     key: str
     task_id: str
@@ -167,14 +217,26 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict; "not_measured" is never the model's failure: it is not stored, or the sandbox failed."""
+    """The verdict on a solution.
+
+    Attributes:
+        status: The verdict. "not_measured" is never the model's failure: the verdict is not stored,
+            or the sandbox failed.
+        error: A name of execution/errors.py.
+        detail: The last line of the traceback, or the failing assertion.
+        seconds: Wall time.
+    """
 
     status: Status
-    error: str = ""  # a name of execution/errors.py
-    detail: str = ""  # the traceback's last line, the failing assertion
-    seconds: float = 0.0  # wall time
+    error: str = ""
+    detail: str = ""
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Outcome:
-        """The outcome in a stored row, whatever else the row holds."""
-        return cls(**{k: row[k] for k in cls.__slots__ if k in row})
+        """Build the outcome of a stored row.
+
+        Args:
+            row: The row. Its other fields are ignored.
+        """
+        return cls(**{name: row[name] for name in cls.__slots__ if name in row})

@@ -1,9 +1,13 @@
-"""The engine: a function over many inputs, answers in the order of the inputs; here, or on a Ray cluster.
+"""Apply a function to many inputs in order, on this machine or on a Ray cluster.
 
-`use` chooses it for a command (`--engine`). It changes no result and is part of no key. On a cluster:
-- This machine is one of its nodes; pkg_lib is installed on each, and a node with another one is refused.
-- A task whose worker or node dies is given to another one; its answer stands where it would have stood.
-- Every input travels. What a function reads besides (weights, an interpreter) the node has itself.
+`use` chooses the engine for a command (`--engine`). The engine changes no result and is part of no
+key. On a Ray cluster:
+
+- This machine is one of the nodes. pkg_lib is installed on each; a node with another version is
+  refused.
+- If a worker or node dies, its input is given to another one. The order of the results does not
+  change.
+- Every input is sent. Whatever else a function reads (weights, an interpreter) must be on the node.
 """
 
 import gc
@@ -24,37 +28,64 @@ from pkg_lib.core.types import UserError
 ENGINES = ("local", "ray", "ray:HOST:PORT")
 ENGINE = ContextVar("engine", default="local")
 PATIENCE = 3.0  # seconds within which a cluster's address must answer
-HEALTH = 15.0  # and within which a cluster says that it is healthy
-AHEAD = 3  # inputs handed out a processor, so that none waits for the next
-RETRIES = 5  # of an input whose worker died, before it is taken for what kills them
+HEALTH = 15.0  # seconds within which a cluster must report that it is healthy
+AHEAD = 3  # inputs per processor that are submitted in advance, so that no processor waits
+RETRIES = 5  # for an input whose worker died, before the input is considered the cause
 START = "start it with `ray start --head --port=6379`"
 
 
 def engine_name(name: str) -> str:
-    """The same name; UserError for one that is no engine."""
+    """Check the name of an engine.
+
+    Args:
+        name: What the user wrote.
+
+    Returns:
+        The same name.
+
+    Raises:
+        UserError: It is no engine.
+    """
     kind, _, address = name.partition(":")
     host, _, port = address.rpartition(":")
-    if name in ENGINES[:2] or (kind == "ray" and host and port.isdecimal() and int(port) < 2**16):
+    is_address = kind == "ray" and host and port.isdecimal() and int(port) < 2**16
+    if name in ("local", "ray") or is_address:
         return name
     raise unknown("engine", name, ENGINES)
 
 
 def use(engine: str) -> None:
-    """From now on work is done by this engine; UserError where it cannot be had."""
+    """Choose the engine from now on.
+
+    Args:
+        engine: One of ENGINES.
+
+    Raises:
+        UserError: The engine is unknown or not available.
+    """
     if engine_name(engine) != "local":
         _join(engine.partition(":")[2])
     ENGINE.set(engine)
 
 
 def nodes_processors() -> int:
-    """How many processors the cluster's nodes have together; 0 where the engine is local."""
+    """Return the number of processors of all nodes of the cluster; 0 if the engine is local."""
     return 0 if ENGINE.get() == "local" else int(_ray().cluster_resources().get("CPU", 1))
 
 
 def ordered(
     function: Callable[[Any], Any], inputs: Iterable[Any], processes: int = 1
 ) -> Iterator[Any]:
-    """`function(x)` for each input, by the engine; the local one is `map`, or has several processes."""
+    """Apply a function to each input with the chosen engine.
+
+    Args:
+        function: A function of one argument, which can be pickled.
+        inputs: Its arguments.
+        processes: Number of processes of the local engine.
+
+    Returns:
+        The results, in the order of the inputs.
+    """
     if ENGINE.get() != "local":
         return _on_nodes(function, inputs)
     return map(function, inputs) if processes == 1 else in_processes(function, inputs, processes)
@@ -63,7 +94,19 @@ def ordered(
 def in_processes(
     function: Callable[[Any], Any], inputs: Iterable[Any], processes: int
 ) -> Iterator[Any]:
-    """`function(x)` for each input; UserError when a worker dies. Unlike Python's, joblib's run no script."""
+    """Apply a function to each input in several processes of this machine.
+
+    Args:
+        function: A function of one argument, which can be pickled.
+        inputs: Its arguments.
+        processes: Number of processes. Unlike Python's, joblib's do not run the main script again.
+
+    Yields:
+        The results, in the order of the inputs.
+
+    Raises:
+        UserError: A worker died.
+    """
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -82,38 +125,50 @@ def _ray() -> Any:
 
 
 def _join(address: str) -> None:
-    """Joins the cluster at an address, or this machine's own, which is started where there is none."""
-    if address:  # looked at before Ray is loaded, which takes seconds
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), PATIENCE).close()
-        except OSError as e:
-            raise UserError(f"no Ray cluster at {address} ({e.strerror or e}); {START}") from e
-    if (ray := _ray()).is_initialized():  # a process belongs to one cluster
+    """Join the cluster at an address, or this machine's own, which is started if necessary."""
+    if address:
+        _check_answers(address)  # before Ray is loaded, which takes seconds
+    ray = _ray()
+    if ray.is_initialized():  # a process belongs to one cluster
         return
-    if address:  # of what is no cluster `init` would wait for minutes
-        asked = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
-        try:
-            subprocess.run(asked, capture_output=True, timeout=HEALTH, check=True)
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as e:
-            raise UserError(f"what answers at {address} is no healthy Ray cluster; {START}") from e
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+    if address:
+        _check_healthy(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send statistics
     try:
         ray.init(
             address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False
         )
     except (OSError, RuntimeError, ValueError) as e:
-        about = (str(e).strip().splitlines() or [type(e).__name__])[0]
+        reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
         raise UserError(
-            f"cannot join the Ray cluster {address}: {about}; run on one of its nodes"
+            f"cannot join the Ray cluster {address}: {reason}; run on one of its nodes"
         ) from e
 
 
+def _check_answers(address: str) -> None:
+    """Raise UserError if nothing answers at an address."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except OSError as e:
+        raise UserError(f"no Ray cluster at {address} ({e.strerror or e}); {START}") from e
+
+
+def _check_healthy(address: str) -> None:
+    """Raise UserError if an address is no Ray cluster; `ray.init` would wait for minutes."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    try:
+        subprocess.run(command, capture_output=True, timeout=HEALTH, check=True)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as e:
+        raise UserError(f"what answers at {address} is no healthy Ray cluster; {START}") from e
+
+
 def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator[Any]:
-    """`function(x)` for each input; a node's UserError bears its name, others come as they are."""
+    """The results in order. A UserError of a node contains its name; other errors are unchanged."""
     from ray.exceptions import RayError, RayTaskError
 
-    ray, waiting = _ray(), deque[Any]()
+    ray = _ray()
+    waiting = deque[Any]()
     task = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_on_node)
     work = ray.put((function, package_digest()))
     most = AHEAD * nodes_processors()
@@ -127,16 +182,15 @@ def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator
     except RayTaskError as e:
         raise e.cause from None
     except RayError as e:
-        raise UserError(
-            f"a worker of the cluster died {RETRIES + 1} times: {str(e).splitlines()[0]}"
-        ) from e
+        reason = str(e).splitlines()[0]
+        raise UserError(f"a worker of the cluster died {RETRIES + 1} times: {reason}") from e
     finally:
-        for left in waiting:
-            ray.cancel(left)
+        for reference in waiting:
+            ray.cancel(reference)
 
 
 def _on_node(work: tuple[Callable[[Any], Any], str], x: Any) -> Any:
-    """The answer to one input, in a worker of a node."""
+    """The result of one input, in a worker of a node."""
     function, package = work
     try:
         if package_digest() != package:
@@ -150,7 +204,13 @@ def _on_node(work: tuple[Callable[[Any], Any], str], x: Any) -> Any:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No garbage collection: syntax trees have no cycles, and walking them takes a third of the time."""
+    """Pause garbage collection.
+
+    Syntax trees have no cycles, and scanning them takes a third of the time.
+
+    Yields:
+        Nothing.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,13 +1,11 @@
-"""Python packages with tests: archives of public registries, pinned by SHA-256, or the user's directory."""
+"""Python packages with tests: pinned archives of public registries, or the user's directory."""
 
 import os
-import re
 import shutil
 import tarfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import unescape
 from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
@@ -15,7 +13,6 @@ from pkg_lib.core.models import cache_dir
 from pkg_lib.core.reading import absolute
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.source_tree import read_python
-from pkg_lib.core.store import sha256_of, write_bytes
 from pkg_lib.core.types import UserError
 
 PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8"))
@@ -25,7 +22,19 @@ TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One pinned source archive, or a directory (`root`) of the user's; archives.toml explains the fields."""
+    """A pinned source archive, or a directory of the user.
+
+    Attributes:
+        name: The project's name on PyPI, or the directory's name.
+        version: Its version; "" for a directory.
+        archive: File name of the archive; "" for a directory.
+        sha256: Its digest in hex.
+        sources: Directories or files with the code, below the archive's top folder.
+        tests: Directories or files with the tests, likewise.
+        licence: Identifier of its licence.
+        libraries: Installed packages that it needs beside the standard library.
+        root: The user's directory; None for an archive.
+    """
 
     name: str
     version: str
@@ -39,65 +48,113 @@ class Package:
 
     @property
     def label(self) -> str:
+        """Name and version, for messages."""
         return f"{self.name} {self.version}".rstrip()
 
     @property
-    def at_hand(self) -> bool:
-        return self.root is not None or is_unpacked(self.archive)
+    def available(self) -> bool:
+        """Whether its files can be read without a download."""
+        return self.root is not None or _is_unpacked(self.archive)
 
     @property
     def tree(self) -> Path:
-        """The directory of its sources, fetched at the first call. UserError where it cannot be had."""
+        """The directory of its files. An archive is downloaded the first time.
+
+        Raises:
+            UserError: The archive cannot be downloaded or unpacked.
+        """
         if self.root:
             return self.root
-        return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(
-            ".tar.gz"
-        )
+        folder = unpacked(self.archive, self.sha256, project=self.name)
+        return folder / self.archive.removesuffix(".tar.gz")
 
     def files(self) -> dict[str, str]:
-        """path -> text of every Python file, tests among them."""
+        """Read every Python file, tests among them.
+
+        Returns:
+            Path below `tree` -> text.
+        """
         return read_python(self.tree)
 
 
-_ROWS = (
-    {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in PINNED["python"]
-)
-PACKAGES: Registry[Package] = Registry("package", (Package(**row) for row in _ROWS))
+def _pinned_packages() -> list[Package]:
+    packages = []
+    for row in PINNED["python"]:
+        tuples = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
+        packages.append(Package(**row | tuples))
+    return packages
+
+
+PACKAGES: Registry[Package] = Registry("package", _pinned_packages())
 
 
 def local(
-    root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()
+    root: Path,
+    sources: Sequence[str],
+    tests: Sequence[str],
+    libraries: Sequence[str] = (),
 ) -> Package:
-    """A directory of the user's as a package. UserError where a place is not there."""
-    places = [PurePosixPath(p).as_posix() for p in (*sources, *tests)]
+    """Describe a directory of the user as a package.
+
+    Args:
+        root: The directory.
+        sources: Directories or files with the code, below `root`.
+        tests: Directories or files with the tests, below `root`.
+        libraries: Installed packages that the code needs.
+
+    Raises:
+        UserError: A place does not exist, or is outside `root`.
+    """
+    places = [PurePosixPath(place).as_posix() for place in (*sources, *tests)]
     for place in places:
-        if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
+        outside = ".." in place.split("/") or place.startswith("/")
+        if outside or not (root / place).exists():
             raise UserError(
-                f"{root} has no {place}; name packages and tests as they lie below the directory"
+                f"{root} has no {place}; name packages and tests relative to the directory"
             )
-    code, deciding = tuple(places[: len(sources)]), tuple(places[len(sources) :])
-    return Package(absolute(root).name, "", "", "", code, deciding, "", tuple(libraries), root)
+    return Package(
+        name=absolute(root).name,
+        version="",
+        archive="",
+        sha256="",
+        sources=tuple(places[: len(sources)]),
+        tests=tuple(places[len(sources) :]),
+        licence="",
+        libraries=tuple(libraries),
+        root=root,
+    )
 
 
-def is_unpacked(archive: str) -> bool:
+def _is_unpacked(archive: str) -> bool:
     return (cache_dir() / "packages" / f"{archive}.d" / ".complete").exists()
 
 
-def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
-    """Where an archive of PyPI or npm is unpacked. UserError where it cannot be had or is another one."""
+def unpacked(
+    archive: str,
+    sha256: str,
+    project: str = "",
+    npm_path: str = "",
+) -> Path:
+    """Download an archive of PyPI or npm, check it and unpack it, each once.
+
+    Args:
+        archive: File name of a .tar.gz or .tgz.
+        sha256: Its digest in hex.
+        project: The project on PyPI that it belongs to.
+        npm_path: Its path below the npm registry instead.
+
+    Returns:
+        The directory with its files, in the cache directory.
+
+    Raises:
+        UserError: It cannot be downloaded, has another digest, or cannot be unpacked.
+    """
     home = cache_dir() / "packages"
-    folder, file = home / f"{archive}.d", home / archive
-    if is_unpacked(archive):
+    folder = home / f"{archive}.d"
+    if _is_unpacked(archive):
         return folder
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            _download(file, project, npm_path)
-        actual = sha256_of(file)
-        if actual != sha256:
-            file.unlink()
-            other = f"SHA-256 {actual[:16]}…, not {sha256[:16]}…"
-            raise UserError(f"{archive} has {other}: removed; run it again")
+        file = _download(home, archive, sha256, project, npm_path)
         shutil.rmtree(folder, ignore_errors=True)
         with tarfile.open(file) as tar:
             tar.extractall(folder, filter="data")
@@ -108,29 +165,59 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
     return folder
 
 
-def _download(file: Path, project: str, npm_path: str) -> None:
-    """From PIP_INDEX_URL (else PyPI) or NPM_CONFIG_REGISTRY (else the public registry)."""
-    import httpx
+def _download(
+    home: Path,
+    archive: str,
+    sha256: str,
+    project: str,
+    npm_path: str,
+) -> Path:
+    """The archive in `home`, downloaded if necessary.
 
+    The registries are those of PIP_INDEX_URL and NPM_CONFIG_REGISTRY, else PyPI and npm's own.
+    pooch uses a file that is there, and replaces one with another digest. It stores nothing else.
+    """
+    # Imported here because most commands download no archive.
+    import pooch
+    import requests
+
+    def fetch(_: str, output: object, __: object) -> None:
+        if npm_path:
+            registry = os.environ.get("NPM_CONFIG_REGISTRY") or NPM
+            address = f"{registry.rstrip('/')}/{npm_path}"
+        else:
+            index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
+            page = requests.get(f"{index}/{project}/", timeout=TIMEOUT_S)
+            page.raise_for_status()
+            address = file_url(page.text, page.url, archive)
+        pooch.HTTPDownloader(timeout=TIMEOUT_S)(address, output, None)
+
+    pooch.get_logger().setLevel("WARNING")  # it reports each download
     try:
-        with httpx.Client(timeout=TIMEOUT_S, follow_redirects=True) as client:
-            if npm_path:
-                address = f"{(os.environ.get('NPM_CONFIG_REGISTRY') or NPM).rstrip('/')}/{npm_path}"
-            else:
-                index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
-                page = client.get(f"{index}/{project}/").raise_for_status()
-                address = file_url(page.text, str(page.url), file.name)
-            data = client.get(address).raise_for_status().content
-    except (httpx.HTTPError, httpx.InvalidURL) as e:
+        file = pooch.retrieve(archive, f"sha256:{sha256}", archive, home, downloader=fetch)
+    except (requests.RequestException, ValueError) as e:
         raise UserError(
-            f"{file.name} cannot be had ({e!r}); put it into {file.parent} by hand"
+            f"{archive} cannot be downloaded ({e}); "
+            f"put the file with SHA-256 {sha256[:16]}… into {home} by hand"
         ) from e
-    write_bytes(file, data)
+    return Path(file)
 
 
 def file_url(listing: str, page: str, archive: str) -> str:
-    """The address of a file on a page of a package index (PEP 503). UserError where it is not there."""
-    for address in map(unescape, re.findall(r'<a[^>]*\shref="([^"]+)"', listing)):
-        if address.partition("#")[0].rpartition("/")[2] == archive:
-            return urljoin(page, address.partition("#")[0])
+    """Find the address of a file on a page of a package index (PEP 503).
+
+    Args:
+        listing: The page's HTML.
+        page: The page's own address.
+        archive: The file's name.
+
+    Raises:
+        UserError: The page does not list the file.
+    """
+    from bs4 import BeautifulSoup
+
+    for link in BeautifulSoup(listing, "html.parser").find_all("a", href=True):
+        address = str(link["href"]).partition("#")[0]
+        if address.rpartition("/")[2] == archive:
+            return urljoin(page, address)
     raise UserError(f"{archive} is not on {page}")

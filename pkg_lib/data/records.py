@@ -1,12 +1,12 @@
 """Other people's data sets, read where they are and never committed: records, and trees of source files."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pkg_lib.core import hub, reading
+from pkg_lib.core.data_folders import data_folder, how_to_provide
 from pkg_lib.core.hub_data import load_rows
 from pkg_lib.core.reading import Fields
 from pkg_lib.core.source_tree import read_python
@@ -35,7 +35,7 @@ class DataSet:
 
     @property
     def asks_hub(self) -> bool:
-        return bool(self.on_hub) and not os.environ.get(self.variable)
+        return bool(self.on_hub) and data_folder(self.variable) is None
 
     def records(
         self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()
@@ -55,15 +55,12 @@ class DataSet:
             UserError: The directory holds none of the files, or the file is damaged.
         """
         unpack = ", unpack it," if ".zip" in self.source else ""
-        advice = (
-            f"download {self.source}{unpack} and set {self.variable} to the directory of {names[0]}"
-        )
-        if folder := os.environ.get(self.variable):
+        where = how_to_provide(self.variable, f"the directory of {names[0]}")
+        advice = f"download {self.source}{unpack} and {where}"
+        if folder := data_folder(self.variable):
             if path := next((p for n in names if reading.is_there(p := Path(folder, n))), None):
                 return read_records(path, self.title, make, fields)
-            raise UserError(
-                f"{self.variable} names {folder}, which holds no {names[0]}; {advice}, or unset it"
-            )
+            raise UserError(f"{self.title}: {folder} holds no {names[0]}; {advice}")
         if not self.on_hub:
             raise BenchmarkMissing(f"{self.title}: {advice}")
         try:
@@ -90,7 +87,7 @@ class DataSet:
             raise UserError(
                 f"{self.title} names the repository {name!r}, which is not the name of a directory"
             )
-        place = Path(os.environ[self.variable], "repositories", name)
+        place = Path(data_folder(self.variable) or "", "repositories", name)
         for path in (place, place.with_name(f"{name}.zip")):
             if path.exists() and (files := read_python(path)):
                 return files

@@ -1,16 +1,21 @@
-"""Structures a text corpus (Section 3.1.2); for the `llm` structurer says what it lost against `headings`.
+"""Structure a text corpus as JSON (Section 3.1.2), and measure what the model's JSON lost.
 
-    results/structured/CORPUS/NAME.jsonl            a line a document: its JSON, or why there is none
-    results/structured/CORPUS/NAME.log.json         how many, how many valid, retries, rejected, what was lost
-    results/structured/answers/MODEL/CORPUS.jsonl   a model's answers; a stopped run goes on
+    results/structured/CORPUS/NAME.jsonl            a document's JSON, or why there is none, per
+    line results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections,
+    losses results/structured/answers/MODEL/CORPUS.jsonl   answers, from which a stopped run
+    continues
 
-JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE). `llm` is the
-paper's structurer: a model is asked for JSON of a fixed shape ("constrained prompting"), and again with the
-reason where its answer is none, at most RETRIES times. The paper prints no prompt for it; this is ours.
+JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE).
 
-A document of more than MAX_CHARS characters is too long for one prompt. It is split into sections, the model
-is asked for each, and the document's JSON has those of all sections. The JSON that is committed for Python's
-documentation comes from the documents that fit one prompt, so the default for that corpus is to skip others.
+`llm` is the paper's structurer: a model is prompted for JSON of a fixed shape ("constrained
+prompting"). If its answer is not such JSON, it is prompted again with the reason, at most RETRIES
+times. The paper does not print its prompt; this one is ours. The log compares the JSON with that of
+the structurer `headings`.
+
+A document of more than MAX_CHARS characters is too long for one prompt. It is split into sections,
+the model is prompted for each, and the document's JSON contains that of all sections. The committed
+JSON of Python's documentation comes from the documents that fit one prompt, so the default for that
+corpus is to skip others.
 """
 
 import json
@@ -18,7 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from itertools import chain, count
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +32,7 @@ from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
-from pkg_lib.core.types import Document, Generation, Request, UserError, digest
+from pkg_lib.core.types import Document, Generation, Request, UserError, corpus_digest, digest
 from pkg_lib.data import corpora
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import answer
@@ -36,16 +41,17 @@ from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reaso
 from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of
 
 FIELDS: Kinds = {
-    **dict.fromkeys(("document", "reason", "text_sha256"), str),
+    "document": str,
+    "reason": str,
+    "text_sha256": str,
     "value": (dict, type(None)),
     "attempts": int,
 }
-MAX_TOKENS = 1200  # a section that a model is asked to structure
-MIN_WORDS = 40  # less is a heading with nothing below it
-CHARS_A_TOKEN = (
-    3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
-)
-MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS
+LLM = "llm"
+JSON_LANGUAGES = ("", "json", "jsonc", "json5")  # of code fences
+MAX_TOKENS = 1200  # a section that a model is prompted to structure
+MIN_WORDS = 40  # a shorter document is a heading with nothing below it
+MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS, with 3.2 characters a token
 MAX_TITLE = 200  # characters of a document's title before the text of a later section
 LONG = SPLIT, SKIP = ("split", "skip")  # what to do with longer documents
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
@@ -91,9 +97,10 @@ def structure(
         structurer: One of STRUCTURERS, or "llm".
         results: The results directory.
         model: The model that writes the JSON, for "llm".
-        limit: Only so many documents; for "llm" of those that qualify.
-        backend: What writes, in place of the model's weights.
-        long_documents: One of LONG; "" for what the corpus' committed JSON was made with, else "split".
+        limit: Maximum number of documents; for "llm" of those that qualify.
+        backend: What generates, in place of the model's weights.
+        long_documents: One of LONG. By default "skip" for corpora whose committed JSON was made
+            with it, and "split" for others.
 
     Returns:
         The log.
@@ -101,14 +108,64 @@ def structure(
     Raises:
         UserError: The corpus, the structurer or the model is unknown or does not fit the others.
     """
+    _check(corpus, structurer, model, long_documents)
+    documents = corpora.load_corpus(corpus).documents
+    copied = corpora.redistributable(corpus)
+    folder = (results if copied else cache_dir()) / "structured"
+    log: dict[str, Any] = {
+        "corpus": corpus,
+        "structurer": structurer,
+        "in_corpus": len(documents),
+    }
+    if model:
+        long_documents = long_documents or (SKIP if copied else SPLIT)
+        documents = _qualifying(documents, long_documents)
+        log |= {
+            "qualifying": len(documents),
+            "max_tokens": MAX_TOKENS,
+            "min_words": MIN_WORDS,
+            "long_documents": long_documents,
+        }
+    documents = documents[:limit]
+    if model:
+        llm = Structurer(model, folder / "answers" / slug(model), results, backend)
+        values, about = llm.structure_in_sections(documents, f"{slug(corpus)}.jsonl")
+        log |= about
+    else:
+        values = structured(documents, structurer)
+    rejected = _rejected(values)
+    log |= {
+        "documents": len(documents),
+        "corpus_digest": corpus_digest(documents),
+        "structured": len(documents) - len(rejected),
+        "rejected": rejected,
+        "rejected_by_reason": reasons(rejected.items()),
+        "versions": versions(),
+    }
+    name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
+    rows = []
+    for document, value in zip(documents, values, strict=True):
+        rows.append(asdict(value) | {"text_sha256": digest(document.text)})
+    write_jsonl(folder / f"{name}.jsonl", rows)
+    write_json(results / "structured" / f"{name}.log.json", log)
+    return log
+
+
+def _rejected(values: list[Structured]) -> dict[str, str]:
+    """Document -> why it has no JSON."""
+    return {value.document: value.reason for value in values if value.value is None}
+
+
+def _check(corpus: str, structurer: str, model: str, long_documents: str) -> None:
+    """Raise UserError for arguments of `structure` that are unknown or do not fit together."""
     if not corpora.is_text(corpus):
         texts = ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
         raise UserError(f"corpus {corpus} is code; structurers take text: {texts}")
-    if structurer not in (*STRUCTURERS, "llm"):
-        raise unknown("structurer", structurer, (*STRUCTURERS, "llm"))
-    if (structurer == "llm") != bool(model):
+    if structurer not in (*STRUCTURERS, LLM):
+        raise unknown("structurer", structurer, (*STRUCTURERS, LLM))
+    if (structurer == LLM) != bool(model):
         raise UserError(
-            f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model"
+            f"structurer {structurer} takes {'a' if structurer == LLM else 'no'} --model"
         )
     if long_documents not in ("", *LONG):
         raise unknown("choice of --long-documents", long_documents, LONG)
@@ -116,44 +173,14 @@ def structure(
         raise UserError(
             f"structurer {structurer} takes documents of any length; leave --long-documents out"
         )
-    documents = corpora.load_corpus(corpus)
-    log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
-    folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    if model:
-        long_documents = long_documents or (SKIP if corpora.redistributable(corpus) else SPLIT)
-        documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
-        if long_documents == SKIP:
-            documents = [d for d in documents if len(d.text) <= MAX_CHARS]
-        log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
-        log["long_documents"] = long_documents
-    documents = documents[:limit]
-    if model:
-        asked = Structurer(model, folder / "answers" / slug(model), results, backend)
-        parts = [sections(document) for document in documents]
-        of_parts, about = asked.structure([p for of in parts for p in of], f"{slug(corpus)}.jsonl")
-        log |= about | {
-            "sections": len(of_parts),
-            "split_documents": sum(len(of) > 1 for of in parts),
-        }
-        log["rejected_sections"] = {s.document: s.reason for s in of_parts if s.value is None}
-        by_part = {s.document: s for s in of_parts}
-        values = [
-            joined(document, [by_part[p.id] for p in of])
-            for document, of in zip(documents, parts, strict=True)
-        ]
-    else:
-        values = structured(documents, structurer)
-    rejected = [(s.document, s.reason) for s in values if s.value is None]
-    log |= {"documents": len(documents), "corpus_digest": corpora.corpus_digest(documents)}
-    log |= {"structured": len(documents) - len(rejected), "rejected": dict(rejected)}
-    log |= {"rejected_by_reason": reasons(rejected), "versions": versions()}
-    name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
-    pairs = zip(documents, values, strict=True)
-    write_jsonl(
-        folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in pairs)
-    )
-    write_json(results / "structured" / f"{name}.log.json", log)
-    return log
+
+
+def _qualifying(documents: list[Document], long_documents: str) -> list[Document]:
+    """The documents that a model is prompted to structure."""
+    documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
+    if long_documents == SKIP:
+        documents = [d for d in documents if len(d.text) <= MAX_CHARS]
+    return documents
 
 
 def sections(document: Document) -> list[Document]:
@@ -163,40 +190,40 @@ def sections(document: Document) -> list[Document]:
         document: A document of any length.
 
     Returns:
-        The document itself where it fits; else its sections of at most MAX_CHARS characters. Each but the
-        first begins with the document's title, so that the model knows what it is about.
+        The document itself if it fits; else its sections of at most MAX_CHARS characters. Each
+        section but the first begins with the document's title, so that the model knows what it is
+        about.
     """
     if len(document.text) <= MAX_CHARS:
         return [document]
     title = title_of(document.text, document.kind)[:MAX_TITLE]
     heading = f"{title} (continued)\n\n" if title else ""
-    pieces = split_long(document.text, document.kind, MAX_CHARS - len(heading))
-    pieces = [piece for piece in pieces if piece.strip()]
-    texts = [pieces[0], *(heading + piece for piece in pieces[1:])]
-    return [
-        replace(document, id=f"{document.id}, part {n}", text=text)
-        for n, text in enumerate(texts, 1)
-    ]
+    found: list[Document] = []
+    for piece in split_long(document.text, document.kind, MAX_CHARS - len(heading)):
+        if piece.strip():
+            text = heading + piece if found else piece
+            name = f"{document.id}, part {len(found) + 1}"
+            found.append(replace(document, id=name, text=text))
+    return found
 
 
-def joined(document: Document, parts: list[Structured]) -> Structured:
-    """Put the JSON of a document's sections together.
+def _joined(document: Document, parts: list[Structured]) -> Structured:
+    """The JSON of a document's sections as one object with the members of all.
 
-    Args:
-        document: The document.
-        parts: What became of each of its sections, in order.
-
-    Returns:
-        One JSON object with the members of all; a key that is taken gets a number behind it. A section
-        without JSON is left out. Where no section has any, the reason of the first.
+    A key that is taken gets a number behind it. A section without JSON is left out. If no section
+    has any, the reason is that of the first.
     """
-    attempts = sum(part.attempts for part in parts)
     value: dict[str, Any] = {}
     for part in parts:
         for title, content in (part.value or {}).items():
-            names = chain([title], (f"{title} ({n})" for n in count(2)))
-            value[next(name for name in names if name not in value)] = content
-    return Structured(document.id, value or None, "" if value else parts[0].reason, attempts)
+            key, number = title, 2
+            while key in value:
+                key, number = f"{title} ({number})", number + 1
+            value[key] = content
+    attempts = sum(part.attempts for part in parts)
+    if not value:
+        return Structured(document.id, None, parts[0].reason, attempts)
+    return Structured(document.id, value, attempts=attempts)
 
 
 class Structurer(Generator):
@@ -205,110 +232,183 @@ class Structurer(Generator):
     def __init__(
         self, model: str, answers: Path, results: Path, backend: Backend | None = None
     ) -> None:
-        parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": MAX_NEW_TOKENS}
-        parameters |= {"stage": "structure", "style": model_spec(model).style}
+        parameters = {
+            "do_sample": False,
+            "dtype": "bfloat16",
+            "max_new_tokens": MAX_NEW_TOKENS,
+            "stage": "structure",
+            "style": model_spec(model).style,
+        }
         decoding = Decoding(parameters, stop=lambda text: False, slots=16)
         super().__init__(model, decoding, GenerationCache(answers), results, backend)
 
     def key(self, text: str, sample: int = 1) -> str:
+        """Return the key of an answer in the cache.
+
+        Args:
+            text: The prompt.
+            sample: The attempt.
+        """
         parameters = self.decoding.parameters | {"attempt": sample, "sample": 0}
         return digest(self.model, self.revision, text, json.dumps(parameters, sort_keys=True))[:32]
+
+    def structure_in_sections(
+        self, documents: list[Document], file: str
+    ) -> tuple[list[Structured], dict[str, Any]]:
+        """Structure documents of any length, each in as many sections as it needs.
+
+        Args:
+            documents: The documents.
+            file: The cache's file for the answers.
+
+        Returns:
+            One entry per document, in order, and what the log says of the model.
+
+        Raises:
+            UserError: The model is not available.
+        """
+        sections_of = [sections(document) for document in documents]
+        by_section, log = self.structure(list(chain.from_iterable(sections_of)), file)
+        log["sections"] = len(by_section)
+        log["split_documents"] = sum(len(parts) > 1 for parts in sections_of)
+        log["rejected_sections"] = _rejected(by_section)
+        remaining = iter(by_section)
+        values = []
+        for document, parts in zip(documents, sections_of, strict=True):
+            of_document = list(islice(remaining, len(parts)))
+            values.append(_joined(document, of_document))
+        return values, log
 
     def structure(
         self, documents: list[Document], file: str
     ) -> tuple[list[Structured], dict[str, Any]]:
-        """One entry a document, in order, and the log; a round of attempts is one batch for the model."""
+        """Structure documents that fit a prompt. All documents of one attempt form a batch.
+
+        Args:
+            documents: Documents of at most MAX_CHARS characters.
+            file: The cache's file for the answers.
+
+        Returns:
+            One entry per document, in order, and what the log says of the model.
+
+        Raises:
+            UserError: The model is not available.
+        """
         prompts = {d.id: PROMPT.format(text=d.text.strip("\n")) for d in documents}
-        waiting, asked, last = dict(prompts), 0, {}
+        waiting = dict(prompts)
+        last: dict[str, Structured] = {}
         answers: list[Generation] = []
         invalid: list[tuple[str, str]] = []
+        asked = 0
         for attempt in range(1, RETRIES + 2):
-            requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
-            asked += self.complete(
-                (Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring"
-            )
-            for r in requests:
-                answers.append(self.cache.rows[self.key(r.text, attempt)])
-                last[r.task_id] = read_answer(
-                    r.task_id, answers[-1].raw, answers[-1].finish, attempt
-                )
-            rejected = {i: last[i].reason for i in waiting if last[i].value is None}
-            invalid += rejected.items()
-            waiting = {
-                i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()
-            }
-        values = [last[d.id] for d in documents]
-        first = sum(s.value is not None and s.attempts == 1 for s in values)
-        log = {"model": self.model, "revision": self.revision, "retries_allowed": RETRIES}
-        log |= {
+            batch = []
+            for document, text in waiting.items():
+                request = Request(document, text, "", attempt)
+                batch.append(Prompt(request, file, {"attempt": attempt}))
+            asked += self.complete(batch, "structuring")
+            waiting = {}
+            for prompt in batch:
+                name = prompt.request.task_id
+                generation = self.cache.rows[self.key(prompt.request.text, attempt)]
+                answers.append(generation)
+                result = _read_answer(name, generation, attempt)
+                last[name] = result
+                if result.value is None:
+                    invalid.append((name, result.reason))
+                    waiting[name] = prompts[name] + AGAIN.format(reason=result.reason)
+        values = [last[document.id] for document in documents]
+        first = sum(value.value is not None and value.attempts == 1 for value in values)
+        return values, {
+            "model": self.model,
+            "revision": self.revision,
+            "retries_allowed": RETRIES,
             "max_new_tokens": MAX_NEW_TOKENS,
             "answers": len(answers),
             "asked_in_this_run": asked,
-        }
-        log |= {"retries": len(answers) - len(documents), "valid_at_first_answer": first}
-        log |= {
+            "retries": len(answers) - len(documents),
+            "valid_at_first_answer": first,
             "validity_rate": _share(first, len(values)),
             "invalid_answers_by_reason": reasons(invalid),
+            "validity_rate_with_retries": _share(len(values) - len(waiting), len(values)),
+            "prompt_tokens": sum(answer.prompt_tokens for answer in answers),
+            "new_tokens": sum(len(answer.tokens) for answer in answers),
+            "kept_of_headings": kept(documents, values),
         }
-        log["validity_rate_with_retries"] = _share(len(values) - len(waiting), len(values))
-        log["prompt_tokens"] = sum(a.prompt_tokens for a in answers)
-        log["new_tokens"] = sum(len(a.tokens) for a in answers)
-        return values, log | {"kept_of_headings": kept(documents, values)}
 
 
-def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structured:
+def _read_answer(document: str, generation: Generation, attempt: int) -> Structured:
     """A model's answer as JSON, or the reason why it is none."""
-    value, reason = None, "nothing in it"
+    raw = generation.raw
     try:
         value = parse_json(json_part(raw))
-        if not isinstance(value, dict):
-            value, reason = None, f"no object: {type(value).__name__}"
     except Rejected as e:
-        reason = f"cut off: after {len(raw)} characters" if finish == "length" else str(e)
-    return Structured(document, value or None, "" if value else reason, attempt)
+        cut_off = f"cut off: after {len(raw)} characters"
+        reason = cut_off if generation.finish == "length" else str(e)
+        return Structured(document, None, reason, attempt)
+    if not isinstance(value, dict):
+        return Structured(document, None, f"no object: {type(value).__name__}", attempt)
+    if not value:
+        return Structured(document, None, "nothing in it", attempt)
+    return Structured(document, value, attempts=attempt)
 
 
 def json_part(raw: str) -> str:
     """Return the JSON part of an answer.
 
+    Args:
+        raw: The completion.
+
     Returns:
-        The first block fenced as JSON or without a language, unless the answer begins with a brace. Without
-        such a block, the text from the first brace to the last, else the whole answer.
+        The first block fenced as JSON or without a language, unless the answer begins with a brace.
+        Without such a block, the text from the first brace to the last, else the whole answer.
     """
     text = answer(raw).strip()
     if not text.startswith("{"):
         for fence in fences(text):
-            if fence.language.lower() in ("", "json", "jsonc", "json5") and fence.code.strip():
-                return fence.code.strip()
+            code = fence.code.strip()
+            if code and fence.language.lower() in JSON_LANGUAGES:
+                return code
     return text[max(text.find("{"), 0) : text.rfind("}") + 1] or text
 
 
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
-    """What a structurer kept of what `headings` has, as shares, over the documents that it gave JSON for.
+    """Measure what a structurer kept of the JSON of `headings`.
 
-    A code example is kept where one string has all its lines; `words_added` are what headings does not have.
+    Args:
+        documents: The documents.
+        values: What the structurer made of them. Those without JSON are not measured.
+
+    Returns:
+        ``words``, the share of the words of `headings` that were kept; ``words_added``, the share
+        of words that `headings` does not have; ``code_examples``, the share of code examples that
+        were kept. An example is kept if one string has all its lines. The other entries are the
+        counts behind them.
     """
-    by_document = {s.document: s.value for s in values if s.value is not None}
-    words = common = other = examples = same = 0
-    for reference in structured([d for d in documents if d.id in by_document], "headings"):
-        strings = list(_strings(by_document[reference.document]))
-        references = list(_strings(reference.value))
-        expected, present = _words(references), _words(strings)
-        words, other = words + expected.total(), other + present.total()
-        common += (expected & present).total()
-        texts = ["".join(text.split()) for _, text in strings]
-        codes = ["".join(text.split()) for key, text in references if key == "code"]
-        examples, same = (
-            examples + len(codes),
-            same + sum(any(c in text for text in texts) for c in codes),
-        )
-    shares = {
+    by_document = {value.document: value.value for value in values if value.value is not None}
+    measured = [document for document in documents if document.id in by_document]
+    expected_words = common_words = present_words = examples = same_examples = 0
+    for reference in structured(measured, "headings"):
+        expected = list(_strings(reference.value))
+        present = list(_strings(by_document[reference.document]))
+        words = _words(expected)
+        words_present = _words(present)
+        expected_words += words.total()
+        present_words += words_present.total()
+        common_words += (words & words_present).total()
+        texts = ["".join(text.split()) for _, text in present]
+        for key, text in expected:
+            if key == "code":
+                code = "".join(text.split())
+                examples += 1
+                same_examples += any(code in other for other in texts)
+    return {
         "documents": len(by_document),
-        "headings_words": words,
-        "words": _share(common, words),
+        "headings_words": expected_words,
+        "words": _share(common_words, expected_words),
+        "words_added": _share(present_words - common_words, present_words),
+        "headings_code_examples": examples,
+        "code_examples": _share(same_examples, examples),
     }
-    shares |= {"words_added": _share(other - common, other), "headings_code_examples": examples}
-    return shares | {"code_examples": _share(same, examples)}
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -319,40 +419,66 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """(key, text) of each string of a JSON value, and ("", title) of each key that is a title."""
     if isinstance(value, str):
         yield key, value
-    for child in value if isinstance(value, list) else ():
-        yield from _strings(child)
-    for name, child in value.items() if isinstance(value, dict) else ():
-        if name not in ("", "explanation", "examples", "code"):
-            yield "", name
-        yield from _strings(child, name)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _strings(child)
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            if name not in ("", "explanation", "examples", "code"):
+                yield "", name
+            yield from _strings(child, name)
 
 
 def _words(strings: list[tuple[str, str]]) -> Counter[str]:
-    return Counter(w for _, text in strings for w in re.findall(r"\w+", text.lower()))
+    words: Counter[str] = Counter()
+    for _, text in strings:
+        words.update(re.findall(r"\w+", text.lower()))
+    return words
 
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
-    """A text corpus' JSON: what is stored for structured:FILE, else by the structurer of the kind."""
-    names = (
-        name
-        for part, values in corpora.parts(corpus)
-        if part.prefix == "structured"
-        for name in values
-    )
-    files = map(corpora.structured_file, names)
-    stored = {s.document: s for file in files for s in load_structured(file, documents)}
-    return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
+    """Return the JSON of a text corpus.
+
+    Args:
+        corpus: Name of the corpus.
+        documents: Its documents.
+
+    Returns:
+        The stored JSON for structured:FILE; for other documents the JSON of their kind's
+        structurer.
+
+    Raises:
+        UserError: A document has changed since it was structured.
+    """
+    stored: dict[str, Structured] = {}
+    for part in corpora.parse_corpus(corpus).parts:
+        if part.source == "structured" and part.value is not None:
+            for value in load_structured(corpora.structured_file(part.value), documents):
+                stored[value.document] = value
+    others = [document for document in documents if document.id not in stored]
+    return [*stored.values(), *structured(others)]
 
 
 def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
-    """What `structure` wrote, for these documents; UserError where a text has changed since."""
-    current = {d.id: digest(d.text) for d in documents}
+    """Read what `structure` wrote.
+
+    Args:
+        path: The file.
+        documents: The documents of the corpus.
+
+    Returns:
+        One entry per line of the file, also for documents that are not in `documents`.
+
+    Raises:
+        UserError: A document's text has changed since, or the file is damaged.
+    """
+    current = {document.id: digest(document.text) for document in documents}
     values = []
     for row in read_rows(path, FIELDS):
-        name, text = row["document"], row.pop("text_sha256")
-        if current.get(name, text) != text:
+        name = row["document"]
+        if current.get(name, row["text_sha256"]) != row["text_sha256"]:
             raise UserError(
                 f"{path}: {name} has changed since it was structured; structure the corpus again"
             )
-        values.append(Structured(**{name: row[name] for name in Structured.__slots__}))
+        values.append(Structured(name, row["value"], row["reason"], row["attempts"]))
     return values

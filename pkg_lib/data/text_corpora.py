@@ -1,7 +1,7 @@
-"""Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
+"""Text corpora as documents: Python's documentation, tutorials and docstrings, for Tables 3 and 4.
 
-A document is one row to a retriever. The paper's are web pages of about 5,700 characters; a manual's up to
-thirty times as long are cut into sections.
+A document is one row for a retriever. The paper's rows are web pages of about 5,700 characters. The
+pages of a manual are up to thirty times as long and are cut into sections.
 """
 
 import ast
@@ -10,12 +10,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain, count
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from pkg_lib.core import hub, limits
+from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.hub_data import load_rows
-from pkg_lib.core.reading import expanded
+from pkg_lib.core.markdown import with_plain_line_ends
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.source_tree import (
     Skipped,
     SourceFile,
@@ -25,24 +27,37 @@ from pkg_lib.core.source_tree import (
     python_texts,
     read_each,
 )
-from pkg_lib.core.types import Document, NotAtHand, UserError
-from pkg_lib.graph.code import UNPARSABLE, syntax_tree
+from pkg_lib.core.types import Document, DocumentKind, Unavailable, UserError
 
 TUTORIALS = "code-rag-bench/online-tutorials"
+DOCS_VARIABLE = "PKG_PYTHON_DOCS"
 DEBIAN_DOCS = Path("/usr/share/doc/python3.11/html")
-ROW_CHARS = 4000
+ROW_CHARS = 4000  # longest section of a page that is one row
 
-_PARTS = ("tutorial", "howto")
-_SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
+_PARTS = ("tutorial", "howto")  # of Python's documentation
+_SUFFIXES: dict[str, DocumentKind] = {
+    ".rst": "rst",
+    ".rst.txt": "rst",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
 
 
-def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[dict[str, str]]:
+# The Hugging Face hub
+
+
+def hub_rows(
+    corpus: str,
+    repository: str,
+    fields: tuple[str, ...],
+) -> Iterator[dict[str, str]]:
     """Read the rows of a data set of the Hugging Face hub.
 
     Args:
         corpus: The corpus that consists of them.
-        repository: The data set's name on the hub; `data_revision` says at which commit it is read.
+        repository: The data set's name on the hub. `data_revision` says at which commit it is read.
         fields: The fields that are read. Each must be text; an absent or empty one is "".
 
     Yields:
@@ -55,89 +70,124 @@ def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[
     for number, row in enumerate(load_rows(f"corpus {corpus}", repository, split="train")):
         values = {field: row.get(field) or "" for field in fields}
         for field, value in values.items():
-            where = f"corpus {corpus}: row {number} of {repository}"
+            where = f"corpus {corpus}: row {number} of {repository}: field {field}"
             if not isinstance(value, str):
-                raise UserError(f"{where}: field {field} is no text; choose another corpus")
+                raise UserError(f"{where} is no text; choose another corpus")
             if len(value) > limits.MAX_ROW_BYTES:
-                raise UserError(
-                    f"{where}: field {field} is longer than {limits.MAX_ROW_BYTES:,} characters"
-                )
+                raise UserError(f"{where} is longer than {limits.MAX_ROW_BYTES:,} characters")
         yield values
 
 
+def tutorials() -> Iterator[Document]:
+    """Yield the paper's tutorials, rows that contain the word Python, as text below their title.
+
+    Raises:
+        UserError: As of `hub_rows`.
+    """
+    for number, row in enumerate(hub_rows("tutorials", TUTORIALS, ("title", "text"))):
+        title, text = row["title"], row["text"]
+        if not re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
+            continue
+        if title:
+            below = text.removeprefix(title).strip("\n")  # most texts start with their title
+            text = f"{' '.join(title.split())}\n\n{below}\n"
+        yield Document(f"tutorials/{number}", text, "text")
+
+
+# Python's documentation
+
+
 def python_docs() -> Iterator[Document]:
-    """The rows of Python's tutorial, then of its how-tos; of any other directory, of all its pages."""
-    value = os.environ.get("PKG_PYTHON_DOCS", "")
-    folder = expanded(value or DEBIAN_DOCS)
+    """Yield the rows of Python's tutorial and how-tos, or of all pages of another directory.
+
+    Raises:
+        Unavailable: The documentation is not installed.
+        UserError: The directory has no page that can be read.
+    """
+    folder = data_folder(DOCS_VARIABLE) or DEBIAN_DOCS
     if not folder.is_dir():
-        why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
-        archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
-        raise NotAtHand(
-            f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}"
+        reason = "it is not installed"
+        if os.environ.get(DOCS_VARIABLE):
+            reason = f"{DOCS_VARIABLE}={folder} is no directory"
+        archive = "an HTML archive of docs.python.org/3/download.html"
+        raise Unavailable(
+            f"corpus python-docs: {reason}; apt-get install python3.11-doc, or unpack {archive} "
+            f"and set {DOCS_VARIABLE} to it"
         )
-    parts = _parts(folder)
+    parts = _manual_parts(folder)
     root = parts[0].parent if parts else folder
-    count = 0
+    pages = 0
     for part in parts or [folder]:
-        tree = find(part, lambda name: bool(_kind(name)))
+        tree = find(part, lambda name: _page_kind(name) is not None)
         below = "" if part == root else f"{part.relative_to(root).as_posix()}/"
         for file, data in read_each(tree):
-            count += 1
-            page = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            kind = _page_kind(file.name)
+            if kind is None:
+                continue  # `find` has left it out already
+            pages += 1
+            page = with_plain_line_ends(data.decode("utf-8-sig", "replace"))
             name = f"{below}{file.name}".partition(".")[0]
-            yield from rows(f"python-docs/{name}", page, _kind(file.name))
+            yield from _sections(f"python-docs/{name}", page, kind)
         tree.skipped.warn(f"corpus python-docs:{part}")
-    if not count:
+    if not pages:
         suffixes = ", ".join(_SUFFIXES)
         raise UserError(f"corpus python-docs: {folder} holds no page that can be read ({suffixes})")
 
 
-def _kind(name: str) -> str:
-    """How a page is written, by the suffix of its name; "" where it is no page."""
-    return next((kind for suffix, kind in _SUFFIXES.items() if name.lower().endswith(suffix)), "")
-
-
 def is_another_manual() -> bool:
-    """Whether `python-docs` reads a directory that is not Python's manual, whose licence is PSF's."""
-    value = os.environ.get("PKG_PYTHON_DOCS", "")
-    return bool(value) and not _parts(expanded(value))
+    """Return whether `python_docs` reads another manual than Python's, which may be copied."""
+    folder = data_folder(DOCS_VARIABLE)
+    return folder is not None and not _manual_parts(folder)
 
 
-def _parts(folder: Path) -> list[Path]:
-    """tutorial/ and howto/ of Python's documentation, its sources before its HTML; none for another tree."""
-    bases = (
-        folder / "html" / "_sources",
-        folder / "_sources",
-        folder / "html",
-        folder / "Doc",
-        folder,
-    )
-    manuals = ([base / part for part in _PARTS] for base in bases)
-    return next((parts for parts in manuals if all(map(Path.is_dir, parts))), [])
+def _manual_parts(folder: Path) -> list[Path]:
+    """tutorial/ and howto/ of Python's documentation, its sources before HTML; [] for others."""
+    for below in ("html/_sources", "_sources", "html", "Doc", ""):
+        parts = [folder / below / part for part in _PARTS]
+        if all(part.is_dir() for part in parts):
+            return parts
+    return []
 
 
-def rows(name: str, page: str, kind: str) -> Iterator[Document]:
-    """The documents of one page, named by it and, behind #, by the section's title."""
-    from pkg_lib.graph.text.structure import (
-        cut,
-        main_part,
-    )  # docutils is not needed for a corpus of code
+def _page_kind(name: str) -> DocumentKind | None:
+    """How a page is written, by the suffix of its name; None for other files."""
+    for suffix, kind in _SUFFIXES.items():
+        if name.lower().endswith(suffix):
+            return kind
+    return None
+
+
+def _sections(name: str, page: str, kind: DocumentKind) -> Iterator[Document]:
+    """The rows of one page: the page itself, or its sections if it is long.
+
+    A section's id is the page's name and, behind "#", the section's title.
+    """
+    # Imported here because a corpus of code does not need docutils.
+    from pkg_lib.graph.text.structure import cut, main_part
 
     page = str(main_part(page)) if kind == "html" else page
     used: set[str] = set()
     try:
         pieces = cut(page, kind, ROW_CHARS)
     except RecursionError:
-        pieces = [("", page)]  # nested deeper than the parser takes; the structurer says so by name
+        pieces = [("", page)]  # nested too deep for the parser; the structurer reports the document
     for title, text in pieces:
-        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        yield Document(_unique(f"{name}#{slug}" if title else name, used), text, kind)
+        anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        yield Document(_unique(f"{name}#{anchor}" if title else name, used), text, kind)
 
 
 def _unique(name: str, used: set[str]) -> str:
-    free = next(n for n in chain([name], (f"{name}-{i}" for i in count(2))) if n not in used)
+    """The name, with a number if it is in `used`; the result is added to `used`."""
+    free = name
+    for number in count(2):
+        if free not in used:
+            break
+        free = f"{name}-{number}"
     used.add(free)
     return free
+
+
+# Docstrings of an installed package
 
 
 def package_place(package: str) -> tuple[Path, Path]:
@@ -147,7 +197,7 @@ def package_place(package: str) -> tuple[Path, Path]:
         package: A dotted name.
 
     Returns:
-        The directory that module names start in, and the package's directory or file.
+        The directory in which module names start, and the package's directory or file.
 
     Raises:
         UserError: No such package is installed as source.
@@ -157,7 +207,8 @@ def package_place(package: str) -> tuple[Path, Path]:
     origin = Path((spec and spec.origin) or "")
     base = origin.parents[1] if origin.name == "__init__.py" else origin.parent
     place = base.joinpath(top, *inner)
-    place = place if place.is_dir() else place.with_suffix(".py")
+    if not place.is_dir():
+        place = place.with_suffix(".py")
     if origin.suffix != ".py" or not place.exists():
         raise UserError(
             f"corpus docstrings:{package}: no such package; pip install it or name another"
@@ -166,13 +217,23 @@ def package_place(package: str) -> tuple[Path, Path]:
 
 
 def docstrings(package: str) -> Iterator[Document]:
-    """Yield one document for each documented public function or class; name the files that are left out."""
+    """Yield a document for each documented public function or class.
+
+    Files that are left out are logged.
+
+    Args:
+        package: A dotted name of an installed package or module.
+
+    Raises:
+        UserError: As of `package_place`.
+    """
     base, place = package_place(package)
     if place.is_dir():
         tree = find_python(place, _SKIP)
         below = place.relative_to(base).parts
     else:
-        tree = SourceTree(place.parent, [SourceFile(place.name, place.name, 0)], Skipped())
+        module_file = SourceFile(place.name, place.name, 0)
+        tree = SourceTree(place.parent, [module_file], Skipped())
         below = place.parent.relative_to(base).parts
     used: set[str] = set()
     for name, source in python_texts(tree):
@@ -181,7 +242,7 @@ def docstrings(package: str) -> Iterator[Document]:
             continue
         module = ".".join(parts).removesuffix(".__init__")
         try:
-            for qualified, signature, text in definitions(source):
+            for qualified, signature, text in _documented_definitions(source):
                 unique = _unique(f"docstrings/{module}.{qualified}", used)
                 yield Document(unique, f"{signature}\n\n{text}\n", "docstring")
         except UNPARSABLE as e:
@@ -189,18 +250,17 @@ def docstrings(package: str) -> Iterator[Document]:
     tree.skipped.warn(f"corpus docstrings:{package}")
 
 
-def definitions(source: str) -> Iterator[tuple[str, str, str]]:
-    """(qualified name, signature, docstring) of documented functions and classes that no underscore hides.
+def _documented_definitions(source: str) -> Iterator[tuple[str, str, str]]:
+    """(qualified name, signature, docstring) of documented functions and classes that are public.
 
-    At the top level only of those that a literal `__all__` lists, where there is one.
+    At the top level, a literal `__all__` decides what is public, if there is one.
     """
-    body, listed = syntax_tree(source).body, None
+    body = syntax_tree(source).body
+    listed = None
     for node in body:
-        if (
-            isinstance(node, ast.Assign)
-            and ast.unparse(node.targets[0]) == "__all__"
-            and listed is None
-        ):
+        if not isinstance(node, ast.Assign) or listed is not None:
+            continue
+        if ast.unparse(node.targets[0]) == "__all__":
             with suppress(ValueError, TypeError):
                 listed = set(ast.literal_eval(node.value))
     for node in body:
@@ -220,17 +280,9 @@ def _documented(node: ast.stmt, prefix: str = "") -> Iterator[tuple[str, str, st
             return
     if node.name.startswith("_"):
         return
-    if (text := ast.get_docstring(node) or "").strip():
+    text = ast.get_docstring(node) or ""
+    if text.strip():
         yield f"{prefix}{node.name}", signature, text
-    for child in node.body if isinstance(node, ast.ClassDef) else ():
-        yield from _documented(child, f"{prefix}{node.name}.")
-
-
-def tutorials() -> Iterator[Document]:
-    """The paper's corpus: rows that have the word Python in them, as plain text below the title."""
-    for i, row in enumerate(hub_rows("tutorials", TUTORIALS, ("title", "text"))):
-        title, text = row["title"], row["text"]
-        if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
-            below = text.removeprefix(title).strip("\n")  # most texts start with their title
-            whole = f"{' '.join(title.split())}\n\n{below}\n" if title else text
-            yield Document(f"tutorials/{i}", whole, "text")
+    if isinstance(node, ast.ClassDef):
+        for child in node.body:
+            yield from _documented(child, f"{prefix}{node.name}.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.store import results_dir, results_path
-from pkg_lib.core.types import NotAtHand, UserError
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, notebook_execution
 from pkg_lib.evaluation.freshness import Records
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -46,7 +46,7 @@ class Batch:
         ):  # which is made here, or refused before anything is computed
             self.say(f"not packed: {line}")
         ready: list[NotebookJob] = []
-        lacking: list[NotAtHand] = []
+        lacking: list[Unavailable] = []
         remains = False
         for line in plan.left_out:
             self.say(f"left out: {line}")
@@ -62,7 +62,7 @@ class Batch:
             except Damaged as e:  # which concerns this run alone
                 self.damaged[step.preparer.run.label] = e
                 continue
-            except NotAtHand as e:
+            except Unavailable as e:
                 lacking.append(e)
                 self.say(f"left out: {step.preparer.run.label}: {e}")
                 continue
@@ -90,7 +90,7 @@ class Batch:
                 records.keep(job)
                 self._succeeded(job, f"{seconds:.0f} s")
                 return
-            skipped = isinstance(error, NotAtHand)
+            skipped = isinstance(error, Unavailable)
             self.reported |= not job.own
             (self.skipped if skipped else self.failed)[job.label] = error
             if not isinstance(

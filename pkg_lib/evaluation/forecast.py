@@ -9,7 +9,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, slug
-from pkg_lib.data.corpora import retrieval
+from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.batch_size import (
@@ -90,8 +90,8 @@ def _column(preparer: Evaluator, name: str, counted: set[str]) -> ColumnForecast
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
-        how = retrieval(run.corpus)[1]
-        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + how.top * how.chars
+        how = parse_corpus(run.corpus)
+        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + how.top_k * how.length
         tokens, new = (
             sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN,
             _most(run),
@@ -212,8 +212,8 @@ def longest_row(run: Results) -> int:
     Returns:
         Tokens that the cache of one row must hold.
     """
-    how = retrieval(run.corpus)[1]
-    longest = max((len(task.prompt) for task in run.tasks), default=0) + how.top * how.chars
+    how = parse_corpus(run.corpus)
+    longest = max((len(task.prompt) for task in run.tasks), default=0) + how.top_k * how.length
     return math.ceil(longest / CHARS_PER_TOKEN) + _most(run)
 
 

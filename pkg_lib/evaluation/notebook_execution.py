@@ -16,14 +16,14 @@ from typing import Any
 import psutil
 
 from pkg_lib.core.store import ROOT, write_text
-from pkg_lib.core.types import NotAtHand, UserError
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation.study import NotebookJob
 
 MEMORY = 1.5 * 2**30  # bytes for a kernel: a third was measured, a larger model's cache takes more
 # One thread a kernel: several share the cores, and sums are formed in the same order however many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 # How a mistake begins in a notebook: IPython tells the name of a class and not of its bases.
-MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, NotAtHand)}
+MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, Unavailable)}
 
 
 def workers(asked: int | None) -> int:
@@ -124,7 +124,7 @@ def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | 
 
 
 def _error(output: Any, error: Any) -> Exception:
-    """UserError or NotAtHand where the notebook raised one, with its message."""
+    """UserError or Unavailable where the notebook raised one, with its message."""
     (line, *others) = output.traceback or [""]
     for start, kind in MISTAKES.items():
         if line.startswith(start) and not others:

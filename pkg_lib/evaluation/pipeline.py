@@ -18,9 +18,9 @@ from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
     Context,
-    NotAtHand,
     Outcome,
     Task,
+    Unavailable,
     UserError,
     digest,
 )
@@ -247,7 +247,7 @@ class Evaluator:
         run = self.run
         name = context_method(method)
         if base := run.rules.stored_with:
-            raise NotAtHand(
+            raise Unavailable(
                 f"{run.benchmark} has the contexts of {base}, which lacks those of {name}: "
                 f"complete benchmark {base} on corpus {run.corpus} first"
             )
@@ -321,14 +321,14 @@ class Evaluator:
         if method == NO_RAG or run.rules.corpus:
             return about
         documents = run.knowledge.documents
-        retrieval = corpora.retrieval(run.corpus)[1]
+        spec = corpora.parse_corpus(run.corpus)
         about["corpus"] = run.corpus
         about["corpus_digest"] = corpora.corpus_digest(documents)
         about["documents"] = len(documents)
-        about["embedder"] = retrieval.embedder
-        about["context_chars"] = retrieval.chars
-        if retrieval != corpora.Retrieval():
-            about["top"] = retrieval.top
+        about["embedder"] = spec.embedder
+        about["context_chars"] = spec.length
+        if not spec.has_default_options:
+            about["top"] = spec.top_k
             about["embedder_revision"] = run.knowledge.embedder.revision
         tokenizer = corpora.tokenizer_of(run.corpus)
         if tokenizer != corpora.ASCII:
@@ -519,7 +519,7 @@ class Evaluator:
                 reduced = embedded_text(solution, program, task.entry_point, runs)
                 keys.append((task_id, method))
                 triples.append((query, solution, reduced))
-        embedder = Embedder(corpora.retrieval(run.corpus)[1].embedder)
+        embedder = Embedder(corpora.parse_corpus(run.corpus).embedder)
         scores: dict[str, dict[str, CandidateScore]] = {}
         for (task_id, method), pair in zip(keys, cosines(embedder.encode, triples), strict=True):
             of_solution = signals[method][task_id]

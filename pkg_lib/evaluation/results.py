@@ -351,7 +351,7 @@ class Results:
         about = read_provenance(self.file("contexts", method, ".meta.json"))
         if method == ENHANCED:
             with suppress(UserError):  # stored contexts remain readable without the docstrings
-                now = stored_docstrings(corpora.retrieval(self.corpus)[0]).sha256
+                now = stored_docstrings(corpora.parse_corpus(self.corpus).documents).sha256
                 docstrings = about.get("docstrings")
                 if not isinstance(docstrings, dict) or docstrings.get("sha256") != now:
                     return True

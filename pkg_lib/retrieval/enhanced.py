@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.core.store import read_json, read_rows, results_path, slug
-from pkg_lib.core.types import Context, Document, NotAtHand, Task, UserError, digest
+from pkg_lib.core.types import Context, Document, Task, Unavailable, UserError, digest
 from pkg_lib.graph.enhance import FORMS, Unfit, hole
 from pkg_lib.graph.schema import IMPL
 from pkg_lib.retrieval.prune import GUARDED
@@ -63,7 +63,7 @@ def stored_docstrings(corpus: str) -> Docstrings:
         The docstrings of the one model that wrote some, or of the one that PKG_ENHANCER names.
 
     Raises:
-        NotAtHand: No docstrings are stored, or none of the model that PKG_ENHANCER names.
+        Unavailable: No docstrings are stored, or none of the model that PKG_ENHANCER names.
         UserError: Several models have written docstrings, or a file is damaged.
     """
     wanted = os.environ.get(VARIABLE, "")
@@ -75,7 +75,7 @@ def stored_docstrings(corpus: str) -> Docstrings:
     if not files:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib enhance --corpus {corpus}` first"
-        raise NotAtHand(
+        raise Unavailable(
             f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}"
         )
     if len(files) > 1:

@@ -445,11 +445,12 @@ def knowledge_of(corpus: str) -> Any:
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
     from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-    place, how = corpora.retrieval(corpus)
-    documents = corpora.load_corpus(corpus)
-    embedder = Embedder(how.embedder)
-    shared = (documents, embedder, how.top, how.chars, corpora.tokenizer_of(corpus), place)
-    if corpora.is_stored_graph(corpus):
+    spec = corpora.parse_corpus(corpus)
+    place = spec.documents
+    documents = corpora.load_corpus(spec).documents
+    embedder = Embedder(spec.embedder)
+    shared = (documents, embedder, spec.top_k, spec.length, corpora.tokenizer_of(spec), place)
+    if spec.is_stored_graph:
         return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)

@@ -45,7 +45,7 @@ PLAIN = "sentence-transformers"
 
 
 def blocks(count: int) -> list[str]:
-    graph = build(load_corpus("textbook+stdlib"))
+    graph = build(load_corpus("textbook+stdlib").documents)
     some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[: 2 * count]
     return list(dict.fromkeys(graph.payloads(some)))[:count]
 

@@ -114,7 +114,7 @@ def test_a_hostile_tree_gives_its_regular_files_and_names_the_others(hostile):
 
 
 def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
-    documents = load_corpus(f"source:{hostile}")
+    documents = load_corpus(f"source:{hostile}").documents
     graph = build(documents)
     names = set(graph.payloads(graph.of_type(NAME)))
     assert names == {"price", "inside", "crlf", "cr", "ff", "bom", "odd_name", "control"}

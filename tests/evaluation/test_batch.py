@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeBackend
 
 from pkg_lib.core.store import read_rows, write_jsonl
-from pkg_lib.core.types import NotAtHand, UserError
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import batch, notebook_execution, study
 from pkg_lib.evaluation.forecast import Rates
 from pkg_lib.evaluation.study import MODEL, Choice
@@ -104,7 +104,7 @@ def test_failed_notebooks_are_named_and_executed_again(executed, fails, errors, 
 def test_a_notebook_without_its_input_is_skipped_and_is_a_mistake_only_when_nothing_else_ran(
     executed, fails
 ):
-    fails["closed_models"] = NotAtHand("nothing is replayed")
+    fails["closed_models"] = Unavailable("nothing is replayed")
     code, lines = run(*BOTH)
     assert code == 0 and "  closed_models: skipped, nothing is replayed" in lines
     code, lines = run("closed_models", corpora=())
@@ -128,7 +128,7 @@ def test_notebooks_run_before_the_next_run_writes_completions(
     assert order == [(FIRST, 0), (SECOND, 1)] and len(executed) == 2
 
 
-@pytest.mark.parametrize("error", [UserError, NotAtHand])
+@pytest.mark.parametrize("error", [UserError, Unavailable])
 def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, monkeypatch, error):
     def prepare(preparer, columns):
         if preparer.run.corpus == SECOND:
@@ -136,7 +136,7 @@ def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, mo
         return ""
 
     monkeypatch.setattr(batch, "prepare", prepare)
-    if error is NotAtHand:
+    if error is Unavailable:
         assert run("rq1_code_pkg", corpora=(FIRST, SECOND))[0] == 0
     else:
         with pytest.raises(UserError, match="no weights"):
@@ -149,7 +149,7 @@ def test_what_cannot_be_had_is_left_out_of_a_shard_too(committed, monkeypatch):
 
     def prepare(preparer, columns):
         if preparer.run.corpus == SECOND:
-            raise NotAtHand("no data")
+            raise Unavailable("no data")
         return ""
 
     monkeypatch.setattr(batch, "prepare", prepare)
@@ -158,7 +158,7 @@ def test_what_cannot_be_had_is_left_out_of_a_shard_too(committed, monkeypatch):
         work = batch.Batch(lines.append, 2)
         work.run(study.plan(Choice(corpora=corpora, limit=2, shard=(1, 2))))
         assert work.outcome()[0] == 0 and any("no data" in line for line in lines)
-    with pytest.raises(NotAtHand, match="no data"):
+    with pytest.raises(Unavailable, match="no data"):
         batch.Batch(lines.append, 2).run(
             study.plan(Choice(corpora=(SECOND,), limit=2, shard=(1, 2)))
         )

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from fakes import FakeBackend, WordEmbedder, unpacked
 
-from pkg_lib.core.store import ROOT, read_packed, read_rows, write_jsonl
+from pkg_lib.core.reading import contents
+from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Generation, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -217,7 +218,9 @@ def with_knowledge(monkeypatch, knowledge):
 def own_corpus(tmp_path, monkeypatch):
     """A function that writes a tree with one function of that name, and gives its corpus."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    with_knowledge(monkeypatch, lambda run: Knowledge(load_corpus(run.corpus), WordEmbedder()))
+    with_knowledge(
+        monkeypatch, lambda run: Knowledge(load_corpus(run.corpus).documents, WordEmbedder())
+    )
 
     def corpus(name: str) -> str:
         (tmp_path / "code").mkdir(exist_ok=True)
@@ -267,7 +270,9 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     (pages / "a.md").write_text("# Lists\n\nA list holds items in their order, and grows.\n")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(pages))
-    with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
+    with_knowledge(
+        monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus).documents, WordEmbedder())
+    )
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Results(MODEL, corpus="python-docs", limit=2).verdicts()
     assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTING] and frame.isna().all(
@@ -303,7 +308,7 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path, run = committed / stage, Results(MODEL, corpus="pkg-contexts", limit=2)
-    path.write_bytes(gzip.compress(line.encode() + b"\n" + read_packed(path)))
+    path.write_bytes(gzip.compress(line.encode() + b"\n" + contents(path)))
     with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
         run.verdicts(["None", "BM25"])
     run.file("contexts", "BM25", ".meta.json").write_text("{")
@@ -424,7 +429,7 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
 def test_no_committed_record_is_empty():
     """An empty file would name a column, a corpus or a choice of which nothing is known."""
     stored = (ROOT / "results").rglob("*.jsonl*")
-    assert [p for p in stored if not read_packed(p)] == []
+    assert [p for p in stored if not contents(p)] == []
 
 
 def test_the_reasoning_tags_of_a_model_s_entry_are_read(run, monkeypatch):

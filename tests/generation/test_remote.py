@@ -12,7 +12,7 @@ import pytest
 from endpoint_stub import Stub, anthropic_answer, openai_answer
 
 from pkg_lib import cli
-from pkg_lib.core.store import read_packed
+from pkg_lib.core.reading import contents
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation import batch, forecast, study, verify
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -331,7 +331,7 @@ def test_keys_are_nowhere(describe, tmp_path, capfd, monkeypatch):
         stub.plan = lambda *_: "403"
         with pytest.raises(UserError):
             complete(opened(LIMIT + 1))
-    written = [read_packed(p).decode() for p in (tmp_path / "results").rglob("*") if p.is_file()]
+    written = [contents(p).decode() for p in (tmp_path / "results").rglob("*") if p.is_file()]
     assert not any(KEY in text for text in [*written, *capfd.readouterr()])
     sent = [value for _, headers, _ in stub.seen for value in headers.values()]
     assert not any("another-server" in value for value in sent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from pkg_lib import cli
 from pkg_lib.core import limits
 from pkg_lib.core.embedders import BF16, DEFAULT, EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.data.corpora import Retrieval, kind_of, retrieval, retrieved_by
+from pkg_lib.data.corpus_spec import CorpusPart, CorpusSpec
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
@@ -229,38 +230,28 @@ def test_voyage_says_which_key_is_missing_or_takes_the_users_own_server(describe
     )
 
 
-HOW = Retrieval("hf:org/name@" + "a" * 40, 3, 500)
-
-
-@pytest.mark.parametrize(
-    "how", [Retrieval(), HOW, HOW._replace(embedder=Retrieval().embedder), Retrieval(top=2)]
-)
-def test_a_retrieval_stands_in_the_corpus_name_and_is_read_from_it(how):
-    for documents in ("textbook+stdlib", "source:/a, b/c+textbook"):
-        name = retrieved_by(documents, how)
-        assert retrieval(name) == (documents, how) and (name == documents) == (how == Retrieval())
-    assert kind_of(retrieved_by("textbook+stdlib", how)) == "code"
+HOW = CorpusSpec((CorpusPart("textbook"),), "hf:org/name@" + "a" * 40, 3, 500)
 
 
 def test_other_retrievals_than_the_studys_have_other_files():
-    names = [
-        Retrieval(),
+    specs = [
+        CorpusSpec(HOW.parts),
         HOW,
-        HOW._replace(top=2),
-        HOW._replace(chars=1),
-        HOW._replace(embedder="BGE-base"),
+        replace(HOW, top_k=2),
+        replace(HOW, length=1),
+        replace(HOW, embedder="BGE-base"),
     ]
-    runs = [Results(MODEL, corpus=retrieved_by("textbook", how), limit=1) for how in names]
+    runs = [Results(MODEL, corpus=spec.name, limit=1) for spec in specs]
     for stage in ("contexts", "generations", "evaluations"):
         assert (
             len({run.file(stage, "Func-PKG") for run in runs})
             == len({run.stem for run in runs})
-            == len(names)
+            == len(specs)
         )
         assert len({run.file(stage, "None") for run in runs}) == 1
     assert runs[0].file("contexts", "Dense").parent.name == "textbook"
     with pytest.raises(UserError, match="each task's own context"):
-        Results(MODEL, corpus=retrieved_by("published", HOW))
+        Results(MODEL, corpus=replace(HOW, parts=(CorpusPart("published"),)).name)
 
 
 def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pkg_lib.core.store import read_json, write_jsonl
-from pkg_lib.core.types import Context, NotAtHand, Task, UserError
+from pkg_lib.core.types import Context, Task, Unavailable, UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -63,7 +63,7 @@ def corpus(tmp_path, monkeypatch):
 
 
 def knowledge(corpus, top=1) -> Knowledge:
-    return Knowledge(load_corpus(corpus), WordEmbedder(), top, corpus=corpus)
+    return Knowledge(load_corpus(corpus).documents, WordEmbedder(), top, corpus=corpus)
 
 
 def enhance(corpus, tmp_path, count=None, model=MODEL):
@@ -140,7 +140,7 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
 
 
 def test_users_mistakes(corpus, tmp_path, monkeypatch):
-    with pytest.raises(NotAtHand, match="pkg-lib enhance"):
+    with pytest.raises(Unavailable, match="pkg-lib enhance"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
     enhance(corpus, tmp_path, model="starcoder2-7b")
@@ -153,7 +153,7 @@ def test_users_mistakes(corpus, tmp_path, monkeypatch):
         == "starcoder2-7b"
     )
     monkeypatch.setenv("PKG_ENHANCER", "nosuch")
-    with pytest.raises(NotAtHand, match="by nosuch"):
+    with pytest.raises(Unavailable, match="by nosuch"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
 
 

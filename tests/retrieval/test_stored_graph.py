@@ -17,7 +17,6 @@ from pkg_lib.data.corpora import (
     corpus_digest,
     kind_of,
     load_corpus,
-    retrieved_by,
     tokenizer_of,
 )
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -189,11 +188,11 @@ def test_a_run_prepares_contexts_and_completions(stored, tmp_path, monkeypatch):
     run = Results(MODEL, corpus=stored, limit=2)
     preparer = Evaluator(run, backend=FakeBackend(lambda r: "```python\ndef f():\n    pass\n```"))
     preparer.generate(["Func-PKG"])
-    direct = Knowledge(load_corpus("textbook"), WordEmbedder(), tokenizer="ascii")
+    direct = Knowledge(load_corpus("textbook").documents, WordEmbedder(), tokenizer="ascii")
     found = Results(MODEL, corpus=stored, limit=2).contexts("Func-PKG")
     assert [c.sha256 for c in found] == [c.sha256 for c in contexts(direct, "Func-PKG", run.tasks)]
     assert len(Results(MODEL, corpus=stored, limit=2).completions("Func-PKG")) == 2
-    assert run.provenance()["corpus_digest"] == [corpus_digest(load_corpus("textbook"))]
+    assert run.provenance()["corpus_digest"] == [corpus_digest(load_corpus("textbook").documents)]
 
 
 def test_the_command_line_writes_what_run_reads(running, tmp_path, monkeypatch, capsys):
@@ -229,7 +228,7 @@ def test_documents_that_were_changed_are_refused_and_repaired(running, change):
     asked(place, change)
     with pytest.raises(UserError, match="has changed; write it again"):
         load_corpus(place)
-    assert "saved" in write(place, [A, B]) and load_corpus(place) == [A, B]
+    assert "saved" in write(place, [A, B]) and load_corpus(place).documents == [A, B]
 
 
 @pytest.mark.parametrize("vector", [["x"], [1.0], 3, None])
@@ -282,8 +281,5 @@ def test_mistakes_get_one_line(running, monkeypatch):
 
 def test_options_of_retrieval_follow_the_address(running):
     write(f"{running}/options", [A, B])
-    from pkg_lib.data.corpora import Retrieval
-
-    name = retrieved_by(f"{running}/options", Retrieval(top=2, chars=50))
-    read = knowledge_of(name)
+    read = knowledge_of(f"{running}/options, top 2, 50 characters")
     assert (read.top, read.chars, read.place) == (2, 50, f"{running}/options")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora
-from pkg_lib.data.corpora import Retrieval, retrieved_by, tokenizer_of
+from pkg_lib.data.corpora import parse_corpus, tokenizer_of, with_options
 from pkg_lib.retrieval import words
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.words import TOKENIZERS, ascii_tokens, unicode_tokens
@@ -210,15 +210,19 @@ def test_built_in_corpora_keep_the_tokenizer_of_the_study_and_others_have_the_ne
 
 
 def test_a_tokenizer_is_chosen_by_name_and_is_part_of_the_corpus_name(tmp_path):
-    assert retrieved_by("textbook", Retrieval(tokenizer="unicode")) == "textbook, tokenizer unicode"
-    assert retrieved_by("textbook", Retrieval(tokenizer="ascii")) == "textbook"
+    def with_tokenizer(corpus, tokenizer, top_k=1):
+        return with_options(corpus, corpora.MINILM, top_k, corpora.CONTEXT_CHARS, tokenizer).name
+
+    assert with_tokenizer("textbook", "unicode") == "textbook, tokenizer unicode"
+    assert with_tokenizer("textbook", "ascii") == "textbook"
     source = f"source:{tmp_path}"
-    old = retrieved_by(source, Retrieval(top=3, tokenizer="ascii"))
+    old = with_tokenizer(source, "ascii", top_k=3)
     assert old == f"{source}, top 3, tokenizer ascii" and tokenizer_of(old) == "ascii"
-    assert corpora.retrieval(old) == (source, Retrieval(top=3, tokenizer="ascii"))
-    assert retrieved_by(source, Retrieval(tokenizer="unicode")) == source
+    spec = parse_corpus(old)
+    assert (spec.documents, spec.top_k, spec.tokenizer) == (source, 3, "ascii")
+    assert with_tokenizer(source, "unicode") == source
     with pytest.raises(UserError, match="unknown tokenizer 'x'"):
-        retrieved_by("textbook", Retrieval(tokenizer="x"))
+        with_tokenizer("textbook", "x")
     with pytest.raises(UserError, match="unknown tokenizer 'x'"):
         corpora.check_name("textbook, tokenizer x")
     with pytest.raises(UserError, match="unknown tokenizer 'x'"):

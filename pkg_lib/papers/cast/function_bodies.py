@@ -115,7 +115,7 @@ class PackageFunctions(FunctionBodies):
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
-        return not all(p.at_hand for p in PACKAGES.values())
+        return not all(p.available for p in PACKAGES.values())
 
     def tasks(self) -> list[Task]:
         path = results_path() / "repo_tasks" / "tasks.jsonl"

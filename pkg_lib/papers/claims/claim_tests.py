@@ -15,7 +15,7 @@ from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, w
 from pkg_lib.analysis.tables import kind
 from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.data.corpora import PUBLISHED, Retrieval, is_text, retrieval
+from pkg_lib.data.corpora import MINILM, PUBLISHED, is_text, parse_corpus
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.claims.claims import (
     BUILT,
@@ -117,8 +117,9 @@ class Measured:
             return self.subject in table(TABLES["replayed"][0]).index.str.lower()
         if self.run.model not in PAPER_MODELS or self.run.limit:
             return False
-        documents, how = retrieval(self.run.corpus)
-        if how != Retrieval(how.embedder):
+        how = parse_corpus(self.run.corpus)
+        documents = how.documents
+        if not replace(how, embedder=MINILM).has_default_options:
             return False  # longer or more contexts than the paper's
         paper_embedder = how.embedder.partition("@")[0] == PAPER_EMBEDDER
         compared = [*claim.columns, *claim.args.get("passed", []), *claim.args.get("failed", [])]

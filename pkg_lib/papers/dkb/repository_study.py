@@ -5,7 +5,6 @@ chunks, seconds of a query), evidence.json (recall and precision) and answers/MO
 Another repository of the name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import absolute, is_there
 from pkg_lib.core.source_tree import ends_with, find, read_each
@@ -52,7 +52,7 @@ def place(repository: str) -> Path:
     name, _, module = repository.partition("/")
     if name != "openjdk-17":
         return ROOT / repository
-    source = Path(os.environ.get(JDK) or JDK_AT)
+    source = data_folder(JDK) or Path(JDK_AT)
     if not source.exists():
         raise UserError(
             f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder"

@@ -7,13 +7,13 @@ alone, where what a hostile one does fails its task. The form names neither solu
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pkg_lib.core import hub
+from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.reading import contents, read_object, read_text
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
@@ -43,7 +43,7 @@ class EvorBench(Unfamiliar):
         """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is at hand."""
         advice = f"set {DATA.variable} to a directory that holds {self.folder}/examples (of {DATA.source})"
         try:
-            if not (root := os.environ.get(DATA.variable)):
+            if not (root := data_folder(DATA.variable)):
                 from huggingface_hub import snapshot_download
 
                 hub.require(self.title, advice)

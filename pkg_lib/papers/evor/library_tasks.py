@@ -53,7 +53,7 @@ class LibraryTasks(Unfamiliar):
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
-        return not self.package.at_hand
+        return not self.package.available
 
     @cached_property
     def folder(self) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pkg_lib.core.types import Context, NotAtHand, Task
+from pkg_lib.core.types import Context, Task, Unavailable
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.evor_methods import DRAWS, EVOR_METHODS
 from pkg_lib.papers.evor.renaming import PROGRAMS
@@ -93,7 +93,7 @@ class LastPrompts:
         evor, last = EVOR_METHODS["EVOR"], dict[str, Context]()
         for n in range(evor.rounds + 1):
             if n and len(self.evolution.run.completions(evor.column(n - 1))) < len(tasks):
-                raise NotAtHand(
+                raise Unavailable(
                     f"{self.column} needs all of EVOR: complete {evor.column(n - 1)} first"
                 )
             found = RoundRetriever(self.evolution, evor, n).retrieve(tasks)

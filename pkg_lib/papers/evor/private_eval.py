@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pkg_lib.core import reading
+from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -71,7 +72,7 @@ class PrivateEval(Unfamiliar):
     @cached_property
     def about(self) -> SimpleNamespace:
         """As in private_eval.toml, with `names` (public -> here) and the library's: `public`, `private`."""
-        path = Path(os.environ.get(DATA.variable, ""), f"{self.library}.names.json")
+        path = Path(data_folder(DATA.variable) or "", f"{self.library}.names.json")
         try:
             names = {old: str(new) for old, new in reading.read_object(path, advice="").items()}
             public = next((old for old, new in names.items() if new == self.library), self.library)
@@ -252,7 +253,7 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
     return prompt + (code[again.start() :] if again and not entry_point else code)
 
 
-_there = sorted(Path(os.environ.get(DATA.variable) or os.devnull).glob("*.names.json"))
+_there = sorted((data_folder(DATA.variable) or Path(os.devnull)).glob("*.names.json"))
 for _library in dict.fromkeys(
     [*ABOUT, *(path.name.removesuffix(".names.json") for path in _there)]
 ):

@@ -4,7 +4,6 @@ and a way to run a draft that sees no hidden test (Section 2 of seed 002)."""
 import ast
 import builtins
 import json
-import os
 import re
 import tomllib
 from abc import abstractmethod
@@ -15,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.source_tree import ends_with, find, read_each
-from pkg_lib.core.types import NotAtHand, Outcome, Task
+from pkg_lib.core.types import Outcome, Task, Unavailable
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
@@ -117,10 +117,10 @@ class Unfamiliar(Benchmark):
         return ()
 
     def pages(self) -> list[str]:
-        """The web pages. NotAtHand without a directory: the web cannot be asked here."""
-        folder = Path(os.environ.get(WEB, ""), self.name)
-        if not os.environ.get(WEB) or not folder.is_dir():
-            raise NotAtHand(
+        """The web pages. Unavailable without a directory: the web cannot be asked here."""
+        folder = Path(data_folder(WEB) or "", self.name)
+        if not data_folder(WEB) or not folder.is_dir():
+            raise Unavailable(
                 f"no web pages for {self.name}: set {WEB} to a directory with a folder {self.name}"
             )
         tree = find(folder, ends_with(".md", ".txt"))

@@ -13,7 +13,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import Retrieval, redistributable, retrieval
+from pkg_lib.data.corpora import parse_corpus, redistributable
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
@@ -169,7 +169,10 @@ class ColumnCases:
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
             knowledge = self.run.knowledge
-            if not hasattr(knowledge, "documents") or retrieval(self.run.corpus)[1] != Retrieval():
+            if (
+                not hasattr(knowledge, "documents")
+                or not parse_corpus(self.run.corpus).has_default_options
+            ):
                 return Hidden("not stored; source and digest stand above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))

@@ -98,7 +98,7 @@ def enhance(
     generator = Generator(model, decoding, file, results, backend)
     fim = docstrings.fim_of(generator.spec.name, generator.known_tokens)
     generator.decoding = replace(generator.decoding, stop=partial(docstrings.closed, fim=fim))
-    documents = load_corpus(corpus)
+    documents = load_corpus(corpus).documents
     graph = build(documents)
     holes, skipped = docstrings.candidates(graph)
     rows: dict[str, dict[str, Any]] = {}
@@ -181,7 +181,7 @@ def measure_change(
         raise UserError(
             f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first"
         )
-    documents, embedder = load_corpus(corpus), embedder or Embedder()
+    documents, embedder = load_corpus(corpus).documents, embedder or Embedder()
     frame = retrieval_change(build(documents), file.rows.values(), tasks, embedder)
     names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}
     counted = frame.assign(changed=frame["before"] != frame["after"])

@@ -53,7 +53,7 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     text = corpora.is_text(corpus)
     if processes < 1 or (text and processes > 1):
         raise UserError(f"processes = {processes}: give 1 or more for a corpus of code, 1 for text")
-    documents = corpora.load_corpus(corpus)
+    documents = corpora.load_corpus(corpus).documents
     meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
     start = time.perf_counter()
     if text:

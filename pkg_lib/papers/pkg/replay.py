@@ -19,7 +19,7 @@ from pkg_lib.core import reading
 from pkg_lib.core.reading import Damaged, Kinds, shown
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_json, write_jsonl, write_text
-from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
+from pkg_lib.core.types import Outcome, Task, Unavailable, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
@@ -271,12 +271,12 @@ def _rate(group: pd.DataFrame, k: int) -> float | None:
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
-    """column -> task id -> outcome (of the first sample) of one replayed directory; NotAtHand without it."""
+    """column -> task id -> outcome (of the first sample) of one replayed directory; Unavailable without."""
     folder = results / "replay" / name
     if not folder.is_dir():
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
         known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
-        raise NotAtHand(
+        raise Unavailable(
             f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})"
         )
     outcomes = {}

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
 from pkg_lib.core.types import UserError
 from pkg_lib.data import packages
 from pkg_lib.data.packages import local
+
+
+@contextmanager
+def serving(files: dict[str, bytes]) -> Iterator[str]:
+    """The address of a server of these files, path -> contents."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path in files else 404)
+            self.end_headers()
+            self.wfile.write(files.get(self.path, b""))
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):
@@ -19,12 +42,28 @@ def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_ca
     assert package.files() == files
 
 
-def test_another_archive_is_refused_and_removed(package, own_cache):
+def test_another_archive_is_refused(package, own_cache, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     file = own_cache / "packages" / package.archive
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(UserError, match="SHA-256"):
         package.files()
-    assert not file.exists()
+    assert not package.available
+
+
+def test_an_archive_is_downloaded_and_checked(package, own_cache, monkeypatch):
+    file = own_cache / "packages" / package.archive
+    data = file.read_bytes()
+    file.write_bytes(b"another archive, which is replaced")
+    served = {"/simple/shapes/": f'<a href="../../f/{file.name}#sha256=1">'.encode()}
+    with serving(served) as address:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple")
+        served[f"/f/{file.name}"] = data + b"x"
+        with pytest.raises(UserError, match="SHA-256"):
+            package.files()
+        assert not package.available
+        served[f"/f/{file.name}"] = data
+        assert "setup.py" in package.files() and file.read_bytes() == data
 
 
 @pytest.mark.parametrize("files", [None, {"../../../escaped.py": "x = 1\n"}])
@@ -42,9 +81,11 @@ def test_without_a_network_the_error_says_where_to_put_the_file(package, own_cac
     (own_cache / "packages" / package.archive).unlink()
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:9")
-    with pytest.raises(UserError, match=r"shapes-1\.0\.tar\.gz cannot be had .* put it into"):
+    with pytest.raises(
+        UserError, match=r"shapes-1\.0\.tar\.gz cannot be downloaded .* put .* into"
+    ):
         package.files()
-    with pytest.raises(UserError, match=r"rxjs\.tgz cannot be had .*/rxjs/-/rxjs\.tgz|put it into"):
+    with pytest.raises(UserError, match=r"rxjs\.tgz .*put .* into"):
         packages.unpacked("rxjs.tgz", "0", npm_path="rxjs/-/rxjs.tgz")
 
 

@@ -199,7 +199,7 @@ def test_an_output_that_exists_and_an_unknown_library_are_refused(tmp_path):
 @pytest.fixture(scope="module")
 def streamkit(tmp_path_factory):
     """more-itertools under its new names."""
-    if not (package := make_library.LIBRARIES["more-itertools"]).at_hand:
+    if not (package := make_library.LIBRARIES["more-itertools"]).available:
         try:
             package.files()
         except UserError as e:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.core.types import NotAtHand
+from pkg_lib.core.types import Unavailable
 from pkg_lib.papers.evor import mpsc
 from pkg_lib.papers.evor.evor_methods import DRAWS
 from tests.papers.evor.conftest import answer
@@ -68,7 +68,7 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
         return tests if "assertions on `half`" in request.text else answer(request)
 
     rounds, drawn = [f"EVOR@{n}" for n in range(5)], DRAWS["EVOR + MPSC"]
-    with pytest.raises(NotAtHand, match=r"complete EVOR@0 first"):
+    with pytest.raises(Unavailable, match=r"complete EVOR@0 first"):
         toy(answering).prepare([*drawn, "EVOR + MPSC"])
     preparer = toy(answering)
     preparer.prepare([*rounds, *drawn, "EVOR + MPSC"])
