@@ -29,8 +29,8 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Document, Generation, Request, UserError, digest
 from pkg_lib.data import corpora
+from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.extraction import answer
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of

@@ -39,9 +39,10 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import answer, continued, extract
+from pkg_lib.generation.extraction import continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,

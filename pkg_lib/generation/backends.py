@@ -22,8 +22,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.answer_text import REASONING_TAGS
 from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
-from pkg_lib.generation.extraction import REASONING_TAGS, settled
+from pkg_lib.generation.extraction import settled
 from pkg_lib.generation.prompts import turns
 
 log = logging.getLogger(__name__)
