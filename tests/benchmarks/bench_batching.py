@@ -32,7 +32,7 @@ from pkg_lib.generation.backends import TransformersBackend
 
 def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
     """`model.generate_batch` on the prompts as the backend writes them, without the end token."""
-    ids = backend._ids([r.text for r in requests])
+    ids = [backend.prompt_ids(r) for r in requests]
     ends = sorted(backend.ends)
     settings = GenerationConfig(
         max_new_tokens=backend.max_new_tokens,

@@ -48,11 +48,11 @@ def one_by_one(backend: TransformersBackend, requests: list[Request]) -> dict[st
     """Plain `generate`, one prompt at a time, greedy, stopped where the backend would stop."""
     answers: dict[str, list[int]] = {}
     for request in requests:
-        (ids,) = backend._ids([request.text])
+        ids = backend.prompt_ids(request)
         length = len(ids)
 
-        def stop(all_ids, scores, request=request, length=length, **kwargs):
-            finish = backend._finish(Row(request, length, all_ids[0, length:].tolist()))
+        def stop(all_ids, scores, request=request, ids=ids, **kwargs):
+            finish = backend.finish(Row(request, ids, all_ids[0, len(ids) :].tolist()))
             return torch.tensor([bool(finish)], device=all_ids.device)
 
         out = backend.model.generate(
