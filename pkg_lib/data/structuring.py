@@ -31,7 +31,7 @@ from pkg_lib.core.types import Document, Generation, Request, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of
 
@@ -225,7 +225,7 @@ class Structurer(Generator):
         for attempt in range(1, RETRIES + 2):
             requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
             asked += self.complete(
-                (Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring"
+                (StoredRequest(r, file, {"attempt": attempt}) for r in requests), "structuring"
             )
             for r in requests:
                 answers.append(self.cache.rows[self.key(r.text, attempt)])

@@ -40,7 +40,7 @@ from pkg_lib.experiment.run import (
     verdict_series,
 )
 from pkg_lib.generation.extraction import defines
-from pkg_lib.generation.generator import Backend, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.columns import column_of, contexts_of, stages
 from pkg_lib.retrieval.embed import Embedder
@@ -130,7 +130,7 @@ class Preparer:
             (generator.loaded if generator.spec.endpoint else generator.weights)()
         count = 0
         for together in stages(columns):
-            by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
+            by_decoding: dict[str, tuple[Generator, list[StoredRequest]]] = {}
             for column in together:
                 generator = self.run.generator_of(column)
                 by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(
@@ -139,7 +139,7 @@ class Preparer:
             count += sum(g.complete(p, f"on {self.run.benchmark}") for g, p in by_decoding.values())
         return count
 
-    def prompts(self, column: str) -> list[Prompt]:
+    def prompts(self, column: str) -> list[StoredRequest]:
         """The column's prompts that have no completion; retrieves what is not retrieved yet."""
         run, contexts = self.run, self.contexts(column)
         todo = {task.id: task for task, _ in self.missing(column)}
@@ -149,7 +149,7 @@ class Preparer:
         prompts = []
         for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
             about = {"settings": run.settings(column), "context_sha256": c.sha256}
-            prompts.append(Prompt(run.request(task, c, column), file, about))
+            prompts.append(StoredRequest(run.request(task, c, column), file, about))
         return prompts
 
     # Contexts

@@ -20,7 +20,6 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
 from pkg_lib.core.registry import load_plugins, unknown
@@ -39,10 +38,10 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import continued, extract
+from pkg_lib.generation.completion import Completion
+from pkg_lib.generation.extraction import answer_of, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,
@@ -407,12 +406,7 @@ class Run:
 
     def _answer(self, raw: str) -> str:
         """The model's text without its reasoning; for a model that only continues, up to the body's end."""
-        if len(raw) > limits.MAX_ANSWER_BYTES:
-            # Parsing a text takes many times its size in memory, and no solution is that long.
-            return ""
-        spec = self.generator.spec
-        text = answer(raw, spec.reasoning_tags)
-        return continued(text) if spec.style == "plain" else text
+        return answer_of(Completion(raw, self.generator.spec))
 
     # Verdicts
 

@@ -251,7 +251,8 @@ def read_embeddings(body: bytes, count: int) -> NDArray[np.float32]:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(norms) & (norms > 0)).all():
         raise Fault("not one vector with a direction for each text")
-    return (vectors / norms).astype(np.float32)
+    directions: NDArray[np.float32] = (vectors / norms).astype(np.float32)
+    return directions
 
 
 def response_bytes(max_tokens: int) -> int:
