@@ -55,7 +55,7 @@ def _unavailable(name: str, reason: str) -> str:
 def _model(spec: models.ModelSpec) -> str:
     gpu = "; needs a GPU" if spec.needs_gpu else ""
     if spec.gguf:
-        there = models.at_hand(spec)
+        there = models.is_available(spec)
         state = f"available in {models.converted_dir(spec)}" if there else "not downloaded"
         return f"{state}; `pkg-lib fetch {spec.name}` {models.SOURCE_OF_WEIGHTS}"
     if spec.directory:

@@ -24,7 +24,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from benchmarks.bench_generation import humaneval_requests, rolling
 from benchmarks.clock import rounded, timed
-from pkg_lib.core.models import at_hand, fetch, model_spec
+from pkg_lib.core.models import fetch, is_available, model_spec
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.backends import TransformersBackend
@@ -95,7 +95,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(words)
     try:
-        if not at_hand(model_spec(options.model)):
+        if not is_available(model_spec(options.model)):
             raise UserError(
                 f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
             )

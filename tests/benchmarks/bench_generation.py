@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from benchmarks.clock import timed
-from pkg_lib.core.models import at_hand, fetch, model_spec
+from pkg_lib.core.models import fetch, is_available, model_spec
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.generation import backends
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--slots", type=int, default=24)
     options = parser.parse_args(arguments)
     try:
-        if not at_hand(model_spec(options.model)):
+        if not is_available(model_spec(options.model)):
             raise UserError(
                 f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
             )
