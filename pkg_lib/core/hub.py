@@ -26,7 +26,12 @@ def reachable() -> bool:
     return True
 
 
-def require(what: str, otherwise: str, repository: str = "", revision: str = "") -> Path | None:
+def require(
+    what: str,
+    otherwise: str,
+    repository: str = "",
+    revision: str = "",
+) -> Path | None:
     """Require that the hub answers, or that the local cache has a snapshot.
 
     Args:
@@ -66,7 +71,12 @@ def cached(repository: str, revision: str = "") -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_AGAIN) -> str:
+def commit(
+    repository: str,
+    what: str,
+    revision: str = "",
+    otherwise: str = TRY_AGAIN,
+) -> str:
     """Return the commit that a revision means now.
 
     Args:
@@ -112,7 +122,11 @@ def data_commit(repository: str, what: str) -> str:
         return str(HfApi().dataset_info(repository).sha)
 
 
-def snapshot(repository: str, commit: str, what: str) -> Path:
+def snapshot(
+    repository: str,
+    commit: str,
+    what: str,
+) -> Path:
     """Download a commit's tokenizer, configuration and weights (safetensors if any).
 
     Args:

@@ -20,7 +20,11 @@ PINNED = {
 }
 
 
-def data_revision(repository: str, what: str, resolve: bool = True) -> str:
+def data_revision(
+    repository: str,
+    what: str,
+    resolve: bool = True,
+) -> str:
     """Return the commit at which a data set is read.
 
     Args:
@@ -50,7 +54,12 @@ def data_revision(repository: str, what: str, resolve: bool = True) -> str:
     return revision
 
 
-def load_rows(what: str, repository: str, configuration: str = "", split: str = "") -> Any:
+def load_rows(
+    what: str,
+    repository: str,
+    configuration: str = "",
+    split: str = "",
+) -> Any:
     """Load a data set of the hub at its commit.
 
     Args:

@@ -139,7 +139,11 @@ def is_available(spec: ModelSpec) -> bool:
     return bool(spec.gguf) and (converted_dir(spec) / "complete").exists()
 
 
-def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
+def revision_of(
+    spec: ModelSpec,
+    results: Path,
+    resolve: bool = False,
+) -> str:
     """Return what identifies the weights in cache keys.
 
     The first run that needs a commit or a digest keeps it in the results. Later runs with these
@@ -179,7 +183,10 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
 
 
 def _endpoint_revision(
-    spec: ModelSpec, path: Path, stored: Mapping[str, Any], resolve: bool
+    spec: ModelSpec,
+    path: Path,
+    stored: Mapping[str, Any],
+    resolve: bool,
 ) -> str:
     """Return the revision of an endpoint; the stored one if nothing describes the endpoint."""
     if stored and not resolve and spec.endpoint not in endpoints():

@@ -200,7 +200,12 @@ class _TripleQuotes:
         for quote in TRIPLES:
             self._positions.append([match.start() for match in re.finditer(quote, text)])
 
-    def enclose(self, position: int, since: int = 0, in_pairs: bool = False) -> bool:
+    def enclose(
+        self,
+        position: int,
+        since: int = 0,
+        in_pairs: bool = False,
+    ) -> bool:
         """Tell whether an odd number of marks precedes a position and another mark follows it.
 
         Args:
@@ -261,7 +266,11 @@ def _unquoted(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _is_quoted_on_line(text: str, start: int, end: int) -> bool:
+def _is_quoted_on_line(
+    text: str,
+    start: int,
+    end: int,
+) -> bool:
     """Tell whether a quotation mark or backtick encloses a span on its line."""
     line_start = text.rfind("\n", 0, start) + 1
     quote = _open_quote(text[max(line_start, start - MAX_LINE) : start])

@@ -64,7 +64,16 @@ class Row:
         return len(self.prompt)
 
 
-def sampled(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> Tensor:
+Done = Callable[[Row, str, str], None]
+Choose = Callable[[Tensor, list[Row]], list[int]]
+
+
+def sampled(
+    logits: Tensor,
+    numbers: Tensor,
+    temperature: float,
+    top_p: float,
+) -> Tensor:
     """Sample a token for each row from the nucleus of its distribution.
 
     Args:
@@ -79,7 +88,8 @@ def sampled(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -
     probabilities = torch.softmax(logits.float() / temperature, -1)
     # A nucleus seldom has more tokens, and sorting a vocabulary takes longer than the model itself.
     count = min(LIKELY, probabilities.shape[-1])
-    likely = probabilities.topk(count, sorted=False).indices.sort(dim=-1).values
+    likely = probabilities.topk(count, sorted=False).indices
+    likely = likely.sort(dim=-1).values
     of_likely = probabilities.gather(-1, likely)
     columns = _sampled_columns(of_likely, numbers, top_p)
     tokens = likely.gather(-1, columns[:, None])[:, 0]
@@ -88,15 +98,21 @@ def sampled(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -
     return tokens
 
 
-def _sampled_columns(probabilities: Tensor, numbers: Tensor, top_p: float) -> Tensor:
+def _sampled_columns(
+    probabilities: Tensor,
+    numbers: Tensor,
+    top_p: float,
+) -> Tensor:
     """Return the column on which each row's number falls; among equal ones the first comes first."""
     ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     in_nucleus = before < top_p
     mass = (ordered * in_nucleus).cumsum(-1)
-    place = torch.searchsorted(mass, numbers[:, None].to(mass) * mass[:, -1:], right=True)
+    wanted = numbers[:, None].to(mass) * mass[:, -1:]
+    place = torch.searchsorted(mass, wanted, right=True)
     last = in_nucleus.sum(-1, keepdim=True) - 1
-    return order.gather(-1, torch.minimum(place, last))[:, 0]
+    column = torch.minimum(place, last)
+    return order.gather(-1, column)[:, 0]
 
 
 class TransformersBackend:
@@ -187,7 +203,7 @@ class TransformersBackend:
     def generate(
         self,
         requests: list[Request],
-        done: Callable[[Row, str, str], None],
+        done: Done,
         temperature: float = 0.0,
         top_p: float = 1.0,
     ) -> None:
@@ -212,11 +228,12 @@ class TransformersBackend:
 
         waiting = [Row(request, self.prompt_ids(request)) for request in requests]
         slots = self.slots or self._slots(waiting)
-        waiting.sort(key=lambda row: (len(row.prompt), row.request.text), reverse=True)
+        waiting.sort(key=lambda row: (row.prompt_tokens, row.request.text), reverse=True)
         batch = _Batch(self.model, self.device, choose)
         while waiting or batch.rows:
             try:
-                free, group = slots - len(batch.rows), max(1, slots // 4)
+                free = slots - len(batch.rows)
+                group = max(1, slots // 4)
                 # A prefill stalls the rows that decode, so it waits until a few places are free.
                 if waiting and (not batch.rows or free >= group):
                     count = min(free, len(waiting), group)
@@ -243,18 +260,21 @@ class TransformersBackend:
         """Return how many rows are decoded together if the user gives no number."""
         if self.device.type != "cuda":
             return CPU_SLOTS
-        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(torch.cuda.device_count()))
+        gpus = range(torch.cuda.device_count())
+        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in gpus)
         longest = max((row.prompt_tokens for row in rows), default=1)
         tokens = longest + (self.max_new_tokens or MAX_NEW_TOKENS)
-        return slots_for(CacheShape.of(self.model.config), free, 0, tokens)
+        shape = CacheShape.of(self.model.config)
+        return slots_for(shape, free, 0, tokens)
 
-    def _retire(self, batch: _Batch, done: Callable[[Row, str, str], None]) -> None:
+    def _retire(self, batch: _Batch, done: Done) -> None:
         """Report the rows that are finished, and remove them from the batch."""
         kept = []
         for index, row in enumerate(batch.rows):
             finish = self.finish(row)
             if finish:
-                done(row, self.tokenizer.decode(row.tokens, skip_special_tokens=True), finish)
+                text = self.tokenizer.decode(row.tokens, skip_special_tokens=True)
+                done(row, text, finish)
             else:
                 kept.append(index)
         batch.keep(kept)
@@ -286,12 +306,21 @@ class TransformersBackend:
 
     def _next_logits(self, request: Request, tokens: list[int]) -> Tensor:
         """Return the float32 logits [vocabulary] after a prompt and some tokens of its answer."""
-        ids = torch.tensor([self.prompt_ids(request) + tokens], device=self.device)
-        logits: Tensor = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1]
+        ids = self.prompt_ids(request) + tokens
+        output = self.model(
+            input_ids=torch.tensor([ids], device=self.device),
+            logits_to_keep=1,
+        )
+        logits: Tensor = output.logits[0, -1]
         return logits.float().cpu()
 
     @torch.inference_mode()
-    def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
+    def gap(
+        self,
+        request: Request,
+        tokens: list[int],
+        pair: list[int],
+    ) -> tuple[float, float]:
         """Measure how close two tokens are after a prompt and some tokens of its answer.
 
         Args:
@@ -303,7 +332,8 @@ class TransformersBackend:
             The distance of their logits, and the spacing of bfloat16 numbers of that size.
         """
         first, second = self._next_logits(request, tokens)[pair].tolist()
-        return abs(first - second), _spacing(max(abs(first), abs(second)))
+        size = max(abs(first), abs(second))
+        return abs(first - second), _spacing(size)
 
     @torch.inference_mode()
     def near_samples(
@@ -327,18 +357,21 @@ class TransformersBackend:
             The token ids that the row's random number selects.
         """
         logits = self._next_logits(request, tokens)
-        noise = torch.rand(times, len(logits), generator=torch.Generator().manual_seed(0)) - 0.5
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.rand(times, len(logits), generator=generator) - 0.5
         numbers = Row(request, []).numbers
         for _ in tokens:
             numbers.random()
         number = torch.full((times,), numbers.random())
-        changed = logits + noise * 4 * _spacing(float(logits.abs().max()))
+        spacing = _spacing(float(logits.abs().max()))
+        changed = logits + noise * 4 * spacing
         return set(sampled(changed, number, temperature, top_p).tolist())
 
 
 def _spacing(size: float) -> float:
     """Return the distance between neighbouring bfloat16 numbers of a size."""
-    return 2.0 ** (math.floor(math.log2(max(size, 1e-9))) - 7)
+    exponent = math.floor(math.log2(max(size, 1e-9)))
+    return 2.0 ** (exponent - 7)
 
 
 def _opened_reasoning(prompt: str) -> str:
@@ -359,7 +392,7 @@ class _Batch:
         self,
         model: Any,
         device: torch.device,
-        choose: Callable[[Tensor, list[Row]], list[int]],
+        choose: Choose,
     ) -> None:
         self.model = model
         self.device = device
@@ -374,35 +407,44 @@ class _Batch:
         Samples of one prompt share its prefill, which is half of the work.
         """
         self.rows += rows
-        prompts = list(dict.fromkeys(tuple(row.prompt) for row in rows))
-        unpadded = [torch.tensor(prompt, dtype=torch.long) for prompt in prompts]
-        ids = pad_sequence(unpadded, batch_first=True, padding_side="left").to(self.device)
-        ones = [torch.ones_like(prompt) for prompt in unpadded]
-        mask = pad_sequence(ones, batch_first=True, padding_side="left").to(self.device)
+        prompts: list[list[int]] = []
+        for row in rows:
+            if row.prompt not in prompts:
+                prompts.append(row.prompt)
+        ids = self._padded([torch.tensor(prompt, dtype=torch.long) for prompt in prompts])
+        mask = self._padded([torch.ones(len(prompt), dtype=torch.long) for prompt in prompts])
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
         cache = DynamicCache()
-        logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
-        places = [prompts.index(tuple(row.prompt)) for row in rows]
-        place_of_row = torch.tensor(places)  # on the CPU, so that layers of any GPU can use it
-        cache.batch_select_indices(place_of_row)
-        self._append(rows, logits[place_of_row])
-        mask = mask[place_of_row]
+        logits = self._forward(ids, mask, positions, cache)
+        # Indices are on the CPU, so that layers on any GPU can use them.
+        prompt_of_row = torch.tensor([prompts.index(row.prompt) for row in rows])
+        cache.batch_select_indices(prompt_of_row)
+        mask = mask[prompt_of_row]
+        self._append(rows, logits[prompt_of_row])
         if self.cache is None:
             self.mask, self.cache = mask, cache
             return
         width = max(self.mask.shape[1], mask.shape[1])
         self.cache = _joined_caches(self.cache, cache, width)
-        self.mask = torch.cat([_padded_columns(self.mask, width), _padded_columns(mask, width)])
+        masks = [pad(m, (width - m.shape[1], 0)) for m in (self.mask, mask)]
+        self.mask = torch.cat(masks)
+
+    def _padded(self, sequences: list[Tensor]) -> Tensor:
+        """Stack sequences, padded on the left with zeros."""
+        return pad_sequence(sequences, batch_first=True, padding_side="left").to(self.device)
 
     def step(self) -> None:
         """Decode one token of every row."""
         last = torch.tensor([[row.tokens[-1]] for row in self.rows], device=self.device)
-        self.mask = torch.cat([self.mask, self.mask.new_ones((len(self.rows), 1))], dim=1)
+        self.mask = pad(self.mask, (0, 1), value=1)
         positions = self.mask.sum(1, keepdim=True) - 1
-        self._append(self.rows, self._forward(last, self.mask, positions, self.cache))
+        logits = self._forward(last, self.mask, positions, self.cache)
+        self._append(self.rows, logits)
 
     def _append(self, rows: list[Row], logits: Tensor) -> None:
         """Append the chosen token to each row."""
-        for row, token in zip(rows, self.choose(logits, rows), strict=True):
+        tokens = self.choose(logits, rows)
+        for row, token in zip(rows, tokens, strict=True):
             row.tokens.append(token)
 
     def keep(self, indices: list[int]) -> None:
@@ -414,13 +456,20 @@ class _Batch:
             self.cache = None
             return
         chosen = torch.tensor(indices)
-        start = int(self.mask[chosen].any(0).int().argmax())
+        is_used = self.mask[chosen].any(0)
+        start = int(is_used.int().argmax())
         self.mask = self.mask[chosen, start:]
         for layer in self.cache.layers:
             layer.keys = layer.keys[chosen, :, start:]
             layer.values = layer.values[chosen, :, start:]
 
-    def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+    def _forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        positions: Tensor,
+        cache: Any,
+    ) -> Tensor:
         """Run the model and return the logits [rows, vocabulary] of the last column."""
         output = self.model(
             input_ids=ids,
@@ -434,11 +483,11 @@ class _Batch:
         return logits
 
 
-def _padded_columns(mask: Tensor, width: int) -> Tensor:
-    return pad(mask, (width - mask.shape[1], 0))
-
-
-def _joined_caches(first: Any, second: Any, width: int) -> DynamicCache:
+def _joined_caches(
+    first: Any,
+    second: Any,
+    width: int,
+) -> DynamicCache:
     """Join the rows of two key-value caches, padded on the left to a number of columns.
 
     The joined cache is made without the model's configuration. Layers for sliding windows would
@@ -446,13 +495,15 @@ def _joined_caches(first: Any, second: Any, width: int) -> DynamicCache:
     limits the window nevertheless.
     """
     joined = DynamicCache()
-    for number, (one, other) in enumerate(zip(first.layers, second.layers, strict=True)):
-        keys = [_padded_cache(tensor, width) for tensor in (one.keys, other.keys)]
-        values = [_padded_cache(tensor, width) for tensor in (one.values, other.values)]
-        joined.update(torch.cat(keys), torch.cat(values), number)
+    for number, layer in enumerate(first.layers):
+        other = second.layers[number]
+        keys = _joined(layer.keys, other.keys, width)
+        values = _joined(layer.values, other.values, width)
+        joined.update(keys, values, number)
     return joined
 
 
-def _padded_cache(tensor: Tensor, width: int) -> Tensor:
-    """Pad keys or values [rows, heads, columns, size] on the left."""
-    return pad(tensor, (0, 0, width - tensor.shape[2], 0))
+def _joined(first: Tensor, second: Tensor, width: int) -> Tensor:
+    """Join keys or values [rows, heads, columns, size], padded on the left to ``width`` columns."""
+    tensors = [pad(t, (0, 0, width - t.shape[2], 0)) for t in (first, second)]
+    return torch.cat(tensors)

@@ -55,7 +55,12 @@ class CacheShape:
         return 2 * self.layers * self.heads * self.width * BYTES
 
 
-def slots_for(shape: CacheShape, free_bytes: int, weight_bytes: int, tokens_per_row: int) -> int:
+def slots_for(
+    shape: CacheShape,
+    free_bytes: int,
+    weight_bytes: int,
+    tokens_per_row: int,
+) -> int:
     """Compute how many rows fit beside the weights.
 
     Args:

@@ -43,7 +43,11 @@ UNPACKED_STAGES = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
 
 
 def generation_key(
-    model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0
+    model: str,
+    revision: str,
+    prompt: str,
+    params: dict[str, Any],
+    sample: int = 0,
 ) -> str:
     """Compute the key of a completion: SHA-256 over everything that decides the text.
 
@@ -60,7 +64,11 @@ def generation_key(
     return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
 
 
-def stored_files(folder: Path, pattern: str = "**/*.jsonl", own: str = "") -> list[Path]:
+def stored_files(
+    folder: Path,
+    pattern: str = "**/*.jsonl",
+    own: str = "",
+) -> list[Path]:
     """List the files of a cache below a folder, packed or not.
 
     Args:
@@ -184,7 +192,9 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
 
 
 def read_answers(
-    path: Path, fields: reading.Fields = (), optional: Kinds | None = None
+    path: Path,
+    fields: reading.Fields = (),
+    optional: Kinds | None = None,
 ) -> Iterator[ScannedRow]:
     """Yield each line of a file of a cache, like ``reading.scan``.
 

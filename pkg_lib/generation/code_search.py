@@ -30,7 +30,9 @@ class _Budget:
 
 
 def longest_run(
-    parts: Iterable[str], accept: Callable[[str], str], are_bodies: bool = False
+    parts: Iterable[str],
+    accept: Callable[[str], str],
+    are_bodies: bool = False,
 ) -> str:
     """Return the longest accepted run of lines within any of several texts.
 
@@ -54,7 +56,11 @@ def longest_run(
     return best
 
 
-def _runs(lines: list[str], are_bodies: bool, budget: _Budget) -> Iterator[str]:
+def _runs(
+    lines: list[str],
+    are_bodies: bool,
+    budget: _Budget,
+) -> Iterator[str]:
     """Yield the runs of lines that are Python, without prose at their ends.
 
     A run ends only where its last statement ends. Code that breaks off inside a function is no run.
@@ -77,7 +83,12 @@ def _runs(lines: list[str], are_bodies: bool, budget: _Budget) -> Iterator[str]:
         start = following
 
 
-def _end_of_run(lines: list[str], start: int, is_body: bool, budget: _Budget) -> int:
+def _end_of_run(
+    lines: list[str],
+    start: int,
+    is_body: bool,
+    budget: _Budget,
+) -> int:
     """Find the line after the longest Python that begins at a line; the line itself without any."""
     indent = indent_of(lines[start])
     end = start
@@ -101,7 +112,11 @@ def _end_of_run(lines: list[str], start: int, is_body: bool, budget: _Budget) ->
     return start
 
 
-def _breaks_off(lines: list[str], start: int, end: int) -> bool:
+def _breaks_off(
+    lines: list[str],
+    start: int,
+    end: int,
+) -> bool:
     """Tell whether the first line after a run belongs to its block. A list item is prose."""
     for line in lines[end:]:
         if line.strip():
@@ -110,7 +125,12 @@ def _breaks_off(lines: list[str], start: int, end: int) -> bool:
     return False
 
 
-def _trimmed(lines: list[str], start: int, end: int, is_body: bool) -> str:
+def _trimmed(
+    lines: list[str],
+    start: int,
+    end: int,
+    is_body: bool,
+) -> str:
     """Return a run as code.
 
     Statements at both ends of a module that do nothing may be words of prose. They are removed.

@@ -72,7 +72,12 @@ class BoundedClient(httpx2.AsyncClient):
         fatal: The package's error for a run in which no request can succeed (``BASE_ERRORS``).
     """
 
-    def __init__(self, endpoint: Endpoint, max_bytes: int, fatal: type[Exception]) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        max_bytes: int,
+        fatal: type[Exception],
+    ) -> None:
         super().__init__(
             timeout=endpoint.timeout,
             follow_redirects=True,
@@ -140,7 +145,12 @@ class BoundedClient(httpx2.AsyncClient):
             raise self.fatal(f"the server redirects to {place}: {advice}; {trust}")
 
 
-def open_client(package: ModuleType, endpoint: Endpoint, key: str, max_bytes: int) -> Any:
+def open_client(
+    package: ModuleType,
+    endpoint: Endpoint,
+    key: str,
+    max_bytes: int,
+) -> Any:
     """Open a client of the endpoint's server.
 
     Args:

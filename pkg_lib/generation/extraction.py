@@ -70,7 +70,11 @@ class Region:
     language: str = ""
 
 
-def extract_solution(completion: Completion | str, task: Task, starts_program: bool = False) -> str:
+def extract_solution(
+    completion: Completion | str,
+    task: Task,
+    starts_program: bool = False,
+) -> str:
     """Extract the solution of a task from a completion (docs/extraction.md).
 
     Args:
@@ -204,7 +208,11 @@ def settled(text: str, entry_point: str) -> bool:
     return False
 
 
-def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
+def extract(
+    text: str,
+    entry_point: str,
+    starts_program: bool = False,
+) -> str:
     """Extract the solution from a model's text (docs/extraction.md).
 
     Args:
@@ -227,7 +235,11 @@ def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
     return without_future_imports(with_missing_imports(code, earlier), starts_program)
 
 
-def _candidates(text: str, regions: list[Region], entry_point: str) -> Iterator[tuple[str, int]]:
+def _candidates(
+    text: str,
+    regions: list[Region],
+    entry_point: str,
+) -> Iterator[tuple[str, int]]:
     """Try the rules of docs/extraction.md in order of preference.
 
     Yields:
@@ -489,7 +501,11 @@ def _as_body(code: str, column: int) -> str:
     return "\n".join(moved)
 
 
-def _after_signature(code: str, signature: str, entry_point: str) -> str:
+def _after_signature(
+    code: str,
+    signature: str,
+    entry_point: str,
+) -> str:
     """Join a body with the signature in the block before it; "" if they are not such a pair."""
     if not code.strip() or not defines(signature, entry_point):
         return ""

@@ -296,7 +296,11 @@ class Generator:
         bar = tqdm(total=len(by_key), desc=f"{self.model}: {description}", unit="completion")
         last = time.perf_counter()
 
-        def done(row: Any, raw: str, finish: Literal["end", "settled", "length"]) -> None:
+        def done(
+            row: Any,
+            raw: str,
+            finish: Literal["end", "settled", "length"],
+        ) -> None:
             nonlocal last
             now = time.perf_counter()
             key = self.key(row.request.text, row.request.sample)

@@ -66,7 +66,12 @@ def _leading_future_imports(tree: ast.Module) -> list[ast.stmt]:
     return list(takewhile(_is_future_import, tree.body[has_docstring:]))
 
 
-def _remove(node: ast.stmt, lines: list[str], offset: int, is_nested: bool) -> None:
+def _remove(
+    node: ast.stmt,
+    lines: list[str],
+    offset: int,
+    is_nested: bool,
+) -> None:
     """Cut a statement out of the lines, with the semicolon that separates it from its neighbour."""
     first = node.lineno - 1 - offset
     last = (node.end_lineno or node.lineno) - 1 - offset

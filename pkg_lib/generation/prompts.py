@@ -68,7 +68,11 @@ class Prompt:
         return turns(self.text)
 
 
-def build_prompt(task: Task, context: Context | str, style: str) -> Prompt:
+def build_prompt(
+    task: Task,
+    context: Context | str,
+    style: str,
+) -> Prompt:
     """Build the prompt of a task: Format(q, C(q)) of Equation 10.
 
     Args:
@@ -164,7 +168,13 @@ class Style:
         """Write the paper's prompt with the context shown the other way."""
         return self._with(self.around, problem, context, self.also_show[1])
 
-    def _with(self, template: str, problem: str, context: str, show: Callable[[str], str]) -> str:
+    def _with(
+        self,
+        template: str,
+        problem: str,
+        context: str,
+        show: Callable[[str], str],
+    ) -> str:
         if not context:
             return self.without.format(problem=problem)
         return template.format(problem=problem, helper=show(context))

@@ -159,7 +159,13 @@ class AnthropicMessage(BaseModel):
     stop_reason: str | None = None
 
 
-def read_answer(body: bytes, api: str, chat: bool, prompt: str, max_tokens: int) -> Answer:
+def read_answer(
+    body: bytes,
+    api: str,
+    chat: bool,
+    prompt: str,
+    max_tokens: int,
+) -> Answer:
     """Read the body of a response to one prompt.
 
     Args:
@@ -348,7 +354,11 @@ def _choice(value: dict[str, Any]) -> object:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _validated(model: type[Model], value: object, place: str = "") -> Model:
+def _validated(
+    model: type[Model],
+    value: object,
+    place: str = "",
+) -> Model:
     """Validate a JSON value; the Fault names the field below ``place`` and what it holds."""
     try:
         return model.model_validate(value)
@@ -388,7 +398,10 @@ def _joined(content: Parts | None) -> tuple[str, str | None]:
 
 
 def _plausible(
-    usage: Usage | None, prompt_bytes: int, text_bytes: int, max_tokens: int
+    usage: Usage | None,
+    prompt_bytes: int,
+    text_bytes: int,
+    max_tokens: int,
 ) -> tuple[int, int] | tuple[None, None]:
     """Return the tokens of prompt and answer; None for both unless each fits its text.
 
