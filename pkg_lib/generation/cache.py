@@ -61,7 +61,8 @@ def generation_key(
     Returns:
         32 hexadecimal digits.
     """
-    return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
+    parameters = json.dumps(params, sort_keys=True)
+    return digest(model, revision, prompt, parameters, str(sample))[:32]
 
 
 def stored_files(
@@ -80,7 +81,8 @@ def stored_files(
         The files. If two hold the same key, the later one counts. Plain files follow the packed
         ones, because they were appended to since.
     """
-    paths = [*sorted(folder.glob(pattern + PACKED)), *sorted(folder.glob(pattern))]
+    paths = sorted(folder.glob(pattern + PACKED))
+    paths += sorted(folder.glob(pattern))
     return sorted(paths, key=lambda path: path.relative_to(folder).parts[0] == own)
 
 
@@ -154,8 +156,8 @@ def _pack_file(path: Path) -> None:
                 # A plain file's unfinished last line is cut off, as before an append.
                 damaged.append(row)
     keep_aside(path, damaged)
-    text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
-    write_packed(packed(path), text.encode())
+    lines = [json.dumps(row, sort_keys=True) + "\n" for row in rows.values()]
+    write_packed(packed(path), "".join(lines).encode())
 
 
 def _pack_rows_of(path: Path) -> None:
@@ -234,7 +236,10 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
             yield row, None
             continue
         why = _fault(row.value)
-        yield (row._replace(why=why), None) if why else (row, Generation(**row.value))
+        if why:
+            yield row._replace(why=why), None
+        else:
+            yield row, Generation(**row.value)
 
 
 def _fault(row: dict[str, Any]) -> str:
@@ -278,7 +283,8 @@ class GenerationCache:
 
     def refresh(self) -> None:
         """Read the files again if another process wrote to them; do nothing after ``clear``."""
-        sizes = {path: _size(path) for path in stored_files(self.root, own=self.own)}
+        paths = stored_files(self.root, own=self.own)
+        sizes = {path: _size(path) for path in paths}
         if self._is_cleared or sizes == self._sizes:
             return
         self._sizes = sizes
@@ -345,7 +351,8 @@ class GenerationCache:
             UserError: The file cannot be written.
         """
         path = self.root / name
-        append_line(path, {field: getattr(generation, field) for field in Generation.__slots__})
+        row = {name: getattr(generation, name) for name in Generation.__slots__}
+        append_line(path, row)
         self._sizes[path] = path.stat().st_size
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
@@ -361,8 +368,9 @@ class GenerationCache:
         """Return completions by the digest of their prompt and their settings, None if not stored."""
         if not self._by_prompt:
             for generation in self.rows.values():
-                meta = generation.meta
-                self._by_prompt[meta.get("prompt_sha256"), meta.get("settings")] = generation
+                prompt = generation.meta.get("prompt_sha256")
+                settings = generation.meta.get("settings")
+                self._by_prompt[prompt, settings] = generation
         return self._by_prompt
 
 
@@ -397,7 +405,8 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
                 if file.read(1) != b"\n":
                     file.seek(0)
                     file.truncate(file.read().rfind(b"\n") + 1)
-            if file.seek(0, os.SEEK_END) + len(line) > limits.MAX_FILE_BYTES:
+            end = file.seek(0, os.SEEK_END)
+            if end + len(line) > limits.MAX_FILE_BYTES:
                 advice = "move it elsewhere and continue with a new file"
                 raise UserError(f"{path} has reached {limits.MAX_FILE_BYTES:,} bytes: {advice}")
             file.write(line)

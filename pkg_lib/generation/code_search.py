@@ -46,13 +46,13 @@ def longest_run(
         The code of the run with the most lines, the first among equals; "" without any.
     """
     budget = _Budget(MAX_PARSED)
-    best = ""
+    best, longest = "", 0  # the code, and its number of line breaks
     for part in parts:
         for run in _runs(part.split("\n"), are_bodies, budget):
             code = accept(run)
-            is_longer = code.strip("\n").count("\n") > best.strip("\n").count("\n")
-            if is_longer or (code and not best):
-                best = code
+            length = code.strip("\n").count("\n")
+            if length > longest or (code and not best):
+                best, longest = code, length
     return best
 
 
@@ -71,8 +71,9 @@ def _runs(
         indent = indent_of(lines[start])
         following = start + 1
         is_inside_block = indent and _HEADER.match(header)
-        is_candidate = lines[start].strip() and not is_inside_block and (indent or not are_bodies)
-        if is_candidate:
+        is_blank = not lines[start].strip()
+        is_too_shallow = are_bodies and not indent
+        if not (is_blank or is_inside_block or is_too_shallow):
             end = _end_of_run(lines, start, are_bodies, budget)
             if end > start and not _breaks_off(lines, start, end):
                 yield _trimmed(lines, start, end, are_bodies)
@@ -93,8 +94,8 @@ def _end_of_run(
     indent = indent_of(lines[start])
     end = start
     while end < len(lines):
-        is_dedented = lines[end].strip() and indent_of(lines[end]) < indent
-        if is_dedented and not is_body:
+        line = lines[end]
+        if line.strip() and indent_of(line) < indent and not is_body:
             break
         end += 1
     while end > start:
@@ -142,10 +143,14 @@ def _trimmed(
     code = dedented(code)
     statements = syntax_tree(code).body
     kept = [node for node in statements if has_effect(node) or _is_constant(node)]
-    if not kept or (statements[0] is kept[0] and statements[-1] is kept[-1]):
+    if not kept:
         return code
-    first = 0 if statements[0] is kept[0] else _first_line(kept[0]) - 1
-    return "\n".join(code.split("\n")[first : kept[-1].end_lineno]) + "\n"
+    is_start_kept = kept[0] is statements[0]
+    if is_start_kept and kept[-1] is statements[-1]:
+        return code
+    first = 0 if is_start_kept else _first_line(kept[0]) - 1
+    kept_lines = code.split("\n")[first : kept[-1].end_lineno]
+    return "\n".join(kept_lines) + "\n"
 
 
 def has_effect(statement: ast.stmt) -> bool:
@@ -167,8 +172,9 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 def _first_line(statement: ast.stmt) -> int:
     """Return the number of a statement's first line, decorators included."""
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    nodes: list[ast.stmt | ast.expr] = [statement]
+    nodes += getattr(statement, "decorator_list", [])
+    return min(node.lineno for node in nodes)
 
 
 def dedented(code: str) -> str:
@@ -178,8 +184,22 @@ def dedented(code: str) -> str:
     string.
     """
     lines = code.split("\n")
-    margin = min((indent_of(line) for line in lines if line.strip()), default=0)
-    return "\n".join(line[min(margin, indent_of(line)) :] for line in lines)
+    indents = [indent_of(line) for line in lines if line.strip()]
+    margin = min(indents, default=0)
+    return "\n".join(without_margin(line, margin) for line in lines)
+
+
+def without_margin(line: str, margin: int) -> str:
+    """Remove up to ``margin`` blanks and tabs from the start of a line."""
+    return line[min(margin, indent_of(line)) :]
+
+
+def first_line_of(code: str) -> str:
+    """Return the first line that is not blank; "" without one."""
+    for line in code.split("\n"):
+        if line.strip():
+            return line
+    return ""
 
 
 def indent_of(line: str) -> int:

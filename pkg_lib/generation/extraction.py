@@ -25,7 +25,14 @@ from pkg_lib.core.markdown import MARKS, Fence, fences
 from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.types import Task
 from pkg_lib.generation.answer_text import TRIPLES, answer
-from pkg_lib.generation.code_search import dedented, has_effect, indent_of, longest_run
+from pkg_lib.generation.code_search import (
+    dedented,
+    first_line_of,
+    has_effect,
+    indent_of,
+    longest_run,
+    without_margin,
+)
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.imports import with_missing_imports, without_future_imports
 
@@ -128,7 +135,8 @@ def _regions(text: str) -> list[Region]:
     regions = []
     for match in _TAG.finditer(text):
         fenced_code = "".join(fence.code for fence in fences(match[1]))
-        regions.append(Region(fenced_code or match[1], bool(match[2])))
+        is_closed = bool(match[2])
+        regions.append(Region(fenced_code or match[1], is_closed))
     return regions
 
 
@@ -145,7 +153,8 @@ def _restarted(fence: Fence) -> Region:
                 break
             match = _FENCE_WITH_LANGUAGE.match(line.rstrip("\n"))
             if match and match[2] and match[1].startswith(fence.mark):
-                code, language = "".join(lines[number + 1 :]), match[2]
+                code = "".join(lines[number + 1 :])
+                language = match[2]
     return Region(code, fence.closed, language)
 
 
@@ -182,9 +191,10 @@ def continuation_ended(text: str) -> bool:
 def _end_of_body(text: str) -> int | None:
     """Find the first line at the left edge that is not part of the body; None without one."""
     for match in _AFTER_BODY.finditer(text):
-        is_in_string = any(text.count(quote, 0, match.start()) % 2 for quote in TRIPLES)
+        start = match.start()
+        is_in_string = any(text.count(quote, 0, start) % 2 for quote in TRIPLES)
         if not is_in_string:
-            return match.start()
+            return start
     return None
 
 
@@ -227,58 +237,69 @@ def extract(
     """
     text = _with_code_on_its_own_line(answer(text), entry_point)
     regions = _regions(text)
-    found = (pair for pair in _candidates(text, regions, entry_point) if pair[0])
-    code, number = next(found, ("", 0))
-    first_line = next((line.strip() for line in code.split("\n") if line.strip()), "")
-    text_before = text[: max(text.find(first_line), 0)]
-    earlier = [text_before, *(region.code for region in regions[:number])]
-    return without_future_imports(with_missing_imports(code, earlier), starts_program)
+    candidates = _candidates(text, regions, entry_point)
+    found = (candidate for candidate in candidates if candidate.code)
+    solution = next(found, _Candidate(""))
+    start = text.find(first_line_of(solution.code).strip())
+    earlier = [text[: max(start, 0)]]
+    earlier += [region.code for region in regions[: solution.regions_before]]
+    code = with_missing_imports(solution.code, earlier)
+    return without_future_imports(code, starts_program)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A possible solution, and how many code regions precede it."""
+
+    code: str
+    regions_before: int = 0
 
 
 def _candidates(
     text: str,
     regions: list[Region],
     entry_point: str,
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[_Candidate]:
     """Try the rules of docs/extraction.md in order of preference.
 
     Yields:
-        The solution that a rule finds, "" if it finds none, and the number of regions before it.
+        The solution that each rule finds; its code is "" if the rule finds none.
     """
     numbered = list(enumerate(regions))
     closed_first = sorted(numbered, key=lambda pair: not pair[1].closed)
     for rule in (_module_function, _function):
         for number, region in closed_first:
-            yield rule(region.code, entry_point), number
-    yield _across_fences(text, entry_point), 0
+            yield _Candidate(rule(region.code, entry_point), number)
+    yield _Candidate(_across_fences(text, entry_point))
     for number, region in numbered:
-        yield _inner_function(region.code, entry_point), number
+        yield _Candidate(_inner_function(region.code, entry_point), number)
     parts = _parts(text)
-    yield longest_run(parts, partial(_function, entry_point=entry_point)), 0
+    yield _Candidate(longest_run(parts, partial(_function, entry_point=entry_point)))
     for number, region in numbered:
-        yield _assigned(region.code, entry_point), number
+        yield _Candidate(_assigned(region.code, entry_point), number)
     assigning = [part for part in parts if _assigns(part, entry_point)]
-    yield longest_run(assigning, partial(_assigned, entry_point=entry_point)), 0
+    yield _Candidate(longest_run(assigning, partial(_assigned, entry_point=entry_point)))
     defining = [region for region in regions if defines(region.code, entry_point)]
     if entry_point:
         for number, region in numbered:
             signature = regions[number - 1].code if number else ""
-            yield (
-                _after_signature(region.code, signature, entry_point) or _body(region.code),
-                number,
-            )
+            code = _after_signature(region.code, signature, entry_point)
+            yield _Candidate(code or _body(region.code), number)
         has_block = bool(defining) or any(map(is_code, regions))
-        yield _bare_body(parts[:1] if has_block else parts), 0
+        yield _Candidate(_bare_body(parts[:1] if has_block else parts))
     closed = [region for region in defining if region.closed]
-    python = [r for r in regions if r.language.lower() in _PYTHON and r.code.strip()]
+    filled = [region for region in regions if region.code.strip()]
+    python = [region for region in filled if region.language.lower() in _PYTHON]
     fallback = closed or defining or python or regions
-    yield (fallback[0].code if fallback else text), 0
+    yield _Candidate(fallback[0].code if fallback else text)
 
 
 def is_code(region: Region) -> bool:
     """Tell whether a region is more than the prose after a stray closing fence."""
+    if not region.code.strip():
+        return False
     is_marked = region.closed or bool(region.language)
-    return bool(region.code.strip()) and (is_marked or parsed_or_none(region.code) is not None)
+    return is_marked or parsed_or_none(region.code) is not None
 
 
 def bare_code(text: str, entry_point: str) -> str:
@@ -315,6 +336,7 @@ def _function(code: str, entry_point: str) -> str:
     if tree is None:
         code = dedented(code)
         tree = parsed_or_none(code)
+        # Statements that return after the indentation is gone are a function body.
         if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
             return ""
     return code if _implement(ast.walk(tree), entry_point) else ""
@@ -372,7 +394,8 @@ def _across_fences(text: str, entry_point: str) -> str:
     for number, opening in enumerate(fence_lines):
         start = opening.end() + 1
         later = fence_lines[number + 1 :]
-        block = text[start : later[0].start() if later else len(text)]
+        end = later[0].start() if later else len(text)
+        block = text[start:end]
         is_in_string = any(block.count(quote) % 2 for quote in TRIPLES)
         if not is_in_string or not defines(block, entry_point):
             continue
@@ -401,11 +424,12 @@ def _assigned(code: str, entry_point: str) -> str:
     for statement in tree.body:
         if not isinstance(statement, ast.Assign | ast.AnnAssign):
             continue
+        if not isinstance(statement.value, ast.Lambda | ast.Name | ast.Attribute):
+            continue
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        is_function = isinstance(statement.value, ast.Lambda | ast.Name | ast.Attribute)
-        if entry_point in names and is_function:
-            return code
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id == entry_point:
+                return code
     return ""
 
 
@@ -422,13 +446,14 @@ def _with_code_on_its_own_line(text: str, entry_point: str) -> str:
     end = 0
     mark = ""
     for match in islice(head.finditer(text), MAX_MARKS):
-        line_start = text.rfind("\n", 0, match.start()) + 1
-        before = text[max(line_start, match.start() - MAX_PREFIX) : match.start()]
+        start = match.start()
+        line_start = text.rfind("\n", 0, start) + 1
+        before = text[max(line_start, start - MAX_PREFIX) : start]
         is_mark = before.strip() and _MARKS_ALONE.fullmatch(before)
         if is_mark and len(before) < MAX_PREFIX:
-            part = _with_end_mark_below(text[end : match.start()], mark)
+            part = _with_end_mark_below(text[end:start], mark)
             parts.append(part.rstrip(" \t") + "\n")
-            end, mark = match.start(), before
+            end, mark = start, before
     return "".join(parts) + _with_end_mark_below(text[end:], mark)
 
 
@@ -457,12 +482,13 @@ def _body(code: str) -> str:
 
     Chat models often lose the indentation: of the first line, which servers strip, or of all lines.
     """
-    first_line = next((line for line in code.split("\n") if line.strip()), "")
+    first_line = first_line_of(code)
     if not first_line:
         return ""
     column = indent_of(first_line)
     if column:
-        forms = [_as_body(code, column), textwrap.indent(dedented(code), INDENT)]
+        indented = textwrap.indent(dedented(code), INDENT)
+        forms = [_as_body(code, column), indented]
         if column == len(INDENT):
             forms.insert(0, code)
     else:
@@ -470,8 +496,11 @@ def _body(code: str) -> str:
         forms = [INDENT + code, _as_body(code, 0)]
     for form in forms:
         tree = parsed_or_none(f"def _():\n{form}")
-        body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
-        if any(map(has_effect, body)) and (column or _has_outer_return(body)):
+        function = tree.body[0] if tree else None
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        is_body = bool(column) or _has_outer_return(function.body)
+        if is_body and any(map(has_effect, function.body)):
             return form
     return ""
 
@@ -496,7 +525,7 @@ def _as_body(code: str, column: int) -> str:
     moved = []
     for number, line in enumerate(code.split("\n"), start=1):
         if number not in in_strings and line.strip():
-            line = INDENT + line[min(column, indent_of(line)) :]
+            line = INDENT + without_margin(line, column)
         moved.append(line)
     return "\n".join(moved)
 

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TypeGuard
 
 from pkg_lib.core.python_syntax import parsed_or_none
+from pkg_lib.generation.code_search import first_line_of, indent_of
 
 _IMPORT_LINE = re.compile(
     r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*\([^()]*\)|(?:import|from)[ \t]+[\w.]+.*$)", re.M
@@ -75,18 +76,21 @@ def _remove(
     """Cut a statement out of the lines, with the semicolon that separates it from its neighbour."""
     first = node.lineno - 1 - offset
     last = (node.end_lineno or node.lineno) - 1 - offset
+    # Columns of the syntax tree count bytes.
     before = lines[first].encode()[: node.col_offset].decode()
     after = lines[last].encode()[node.end_col_offset :].decode()
     rest = after.lstrip()
-    following = rest[1:].strip() if rest.startswith(";") else ""
-    is_line_of_header = before.rstrip().endswith(":") and not rest.startswith(";")
+    has_semicolon = rest.startswith(";")
+    following = rest[1:].lstrip() if has_semicolon else ""
+    is_line_of_header = before.rstrip().endswith(":") and not has_semicolon
     if is_nested and (not before.strip() or is_line_of_header):
         # The statement may be the only one of its block.
         replacement = [f"{before}pass{after}"]
     elif following and not following.startswith("#"):
-        replacement = [before + rest[1:].lstrip()]
+        replacement = [before + following]
     elif before.strip():
-        replacement = [before.rstrip().removesuffix(";").rstrip() + after.lstrip(";")]
+        kept = before.rstrip().removesuffix(";").rstrip()
+        replacement = [kept + after.lstrip(";")]
     else:
         replacement = []
     lines[first : last + 1] = replacement
@@ -111,16 +115,17 @@ def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
     wanted = _needed_imports(sources, _missing_names(tree))
     if not wanted:
         return code
-    first_line = next(line for line in code.split("\n") if line.strip())
-    indent = first_line[: len(first_line) - len(first_line.lstrip())] if offset else ""
-    block = textwrap.indent("\n".join(dict.fromkeys(wanted)), indent)
+    block = "\n".join(dict.fromkeys(wanted))
+    if offset:
+        first_line = first_line_of(code)
+        block = textwrap.indent(block, first_line[: indent_of(first_line)])
     leading = _leading_future_imports(tree)
     if not leading:
         return f"{block}\n{code}"
     # Nothing but the docstring may precede an import of __future__.
     lines = code.split("\n")
-    end = leading[-1].end_lineno or 0
-    return "\n".join([*lines[:end], block, *lines[end:]])
+    lines.insert(leading[-1].end_lineno or 0, block)
+    return "\n".join(lines)
 
 
 def _needed_imports(sources: list[str], missing: set[str]) -> list[str]:
