@@ -94,7 +94,8 @@ def sampled(
     columns = _sampled_columns(of_likely, numbers, top_p)
     tokens = likely.gather(-1, columns[:, None])[:, 0]
     is_wide = of_likely.sum(-1) < top_p
-    tokens[is_wide] = _sampled_columns(probabilities[is_wide], numbers[is_wide], top_p)
+    wide = probabilities[is_wide]
+    tokens[is_wide] = _sampled_columns(wide, numbers[is_wide], top_p)
     return tokens
 
 
@@ -163,7 +164,7 @@ class TransformersBackend:
         self.slots = slots
         self.chat = chat
         self.stop = stop
-        self.max_new_tokens = max_new_tokens
+        self.max_new_tokens = max_new_tokens or MAX_NEW_TOKENS
         self.ends = self._end_tokens()
         self.opened_tag = ""  # the reasoning tag with which the chat template begins the answer
 
@@ -223,8 +224,9 @@ class TransformersBackend:
         def choose(logits: Tensor, rows: list[Row]) -> list[int]:
             if not temperature:
                 return logits.argmax(-1).tolist()
-            numbers = torch.tensor([row.numbers.random() for row in rows], device=self.device)
-            return sampled(logits, numbers, temperature, top_p).tolist()
+            numbers = [row.numbers.random() for row in rows]
+            drawn = torch.tensor(numbers, device=self.device)
+            return sampled(logits, drawn, temperature, top_p).tolist()
 
         waiting = [Row(request, self.prompt_ids(request)) for request in requests]
         slots = self.slots or self._slots(waiting)
@@ -263,9 +265,8 @@ class TransformersBackend:
         gpus = range(torch.cuda.device_count())
         free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in gpus)
         longest = max((row.prompt_tokens for row in rows), default=1)
-        tokens = longest + (self.max_new_tokens or MAX_NEW_TOKENS)
         shape = CacheShape.of(self.model.config)
-        return slots_for(shape, free, 0, tokens)
+        return slots_for(shape, free, 0, longest + self.max_new_tokens)
 
     def _retire(self, batch: _Batch, done: Done) -> None:
         """Report the rows that are finished, and remove them from the batch."""
@@ -293,7 +294,7 @@ class TransformersBackend:
             return "end"
         if not row.request.whole_answer and self._is_settled(row):
             return "settled"
-        return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
+        return "length" if len(row.tokens) >= self.max_new_tokens else ""
 
     def _is_settled(self, row: Row) -> bool:
         if self.stop is not None:
@@ -398,7 +399,7 @@ class _Batch:
         self.device = device
         self.choose = choose
         self.rows: list[Row] = []
-        self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
+        self.mask = torch.empty(0, device=device)
         self.cache: Any = None
 
     def admit(self, rows: list[Row]) -> None:
@@ -411,8 +412,8 @@ class _Batch:
         for row in rows:
             if row.prompt not in prompts:
                 prompts.append(row.prompt)
-        ids = self._padded([torch.tensor(prompt, dtype=torch.long) for prompt in prompts])
-        mask = self._padded([torch.ones(len(prompt), dtype=torch.long) for prompt in prompts])
+        ids = self._padded(prompts)
+        mask = self._padded([[1] * len(prompt) for prompt in prompts])
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         cache = DynamicCache()
         logits = self._forward(ids, mask, positions, cache)
@@ -424,18 +425,20 @@ class _Batch:
         if self.cache is None:
             self.mask, self.cache = mask, cache
             return
-        width = max(self.mask.shape[1], mask.shape[1])
+        masks = (self.mask, mask)
+        width = max(m.shape[1] for m in masks)
+        self.mask = torch.cat([pad(m, (width - m.shape[1], 0)) for m in masks])
         self.cache = _joined_caches(self.cache, cache, width)
-        masks = [pad(m, (width - m.shape[1], 0)) for m in (self.mask, mask)]
-        self.mask = torch.cat(masks)
 
-    def _padded(self, sequences: list[Tensor]) -> Tensor:
-        """Stack sequences, padded on the left with zeros."""
-        return pad_sequence(sequences, batch_first=True, padding_side="left").to(self.device)
+    def _padded(self, sequences: list[list[int]]) -> Tensor:
+        """Stack sequences of numbers, padded on the left with zeros."""
+        tensors = [torch.tensor(numbers, dtype=torch.long) for numbers in sequences]
+        stacked = pad_sequence(tensors, batch_first=True, padding_side="left")
+        return stacked.to(self.device)
 
     def step(self) -> None:
         """Decode one token of every row."""
-        last = torch.tensor([[row.tokens[-1]] for row in self.rows], device=self.device)
+        last = torch.tensor([row.tokens[-1:] for row in self.rows], device=self.device)
         self.mask = pad(self.mask, (0, 1), value=1)
         positions = self.mask.sum(1, keepdim=True) - 1
         logits = self._forward(last, self.mask, positions, self.cache)

@@ -178,7 +178,8 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
     Raises:
         UserError: They cannot be written.
     """
-    texts = [row.line.text + b"\n" for row in damaged if row.line.text and not row.line.blank]
+    lines = [row.line for row in damaged if not row.line.blank]
+    texts = [line.text + b"\n" for line in lines if line.text]
     if not texts:
         return
     aside = path.with_name(f"{path.name}.damaged")

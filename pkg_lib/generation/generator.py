@@ -155,11 +155,13 @@ def generate(
     for prompt in prompts:
         task = prompt.task
         request = Request(task.id, prompt.text, task.entry_point, sampling.sample)
-        requests.append(StoredRequest(request, f"{slug(task.benchmark)}/generate.jsonl"))
+        file = f"{slug(task.benchmark)}/generate.jsonl"
+        requests.append(StoredRequest(request, file))
     generator.complete(requests, "prompts")
     completions = []
     for prompt in prompts:
-        stored = generator.cache.rows[generator.key(prompt.text, sampling.sample)]
+        key = generator.key(prompt.text, sampling.sample)
+        stored = cache.rows[key]
         completion = Completion(
             text=stored.raw,
             model=spec,
@@ -217,12 +219,14 @@ class Generator:
         if not changed:
             return self
         other = copy(self)
-        other.decoding = replace(self.decoding, parameters=self.decoding.parameters | changed)
+        parameters = self.decoding.parameters | changed
+        other.decoding = replace(self.decoding, parameters=parameters)
         return other
 
     def key(self, text: str, sample: int = 0) -> str:
         """Return the cache key of a prompt."""
-        return generation_key(self.model, self.revision, text, self.decoding.parameters, sample)
+        parameters = self.decoding.parameters
+        return generation_key(self.model, self.revision, text, parameters, sample)
 
     def stored(self, text: str, sample: int = 0) -> Generation | None:
         """Return the stored completion of a prompt; None without one."""
@@ -288,11 +292,14 @@ class Generator:
 
     def _missing(self, requests: list[StoredRequest]) -> list[StoredRequest]:
         """Return the requests without a stored completion."""
-        return [r for r in requests if self.stored(r.request.text, r.request.sample) is None]
+        return [r for r in requests if self._key_of(r.request) not in self.cache.rows]
+
+    def _key_of(self, request: Request) -> str:
+        return self.key(request.text, request.sample)
 
     def _complete(self, requests: list[StoredRequest], description: str) -> int:
         backend = self.loaded()  # from here on the revision is known, and so are the keys
-        by_key = {self.key(r.request.text, r.request.sample): r for r in requests}
+        by_key = {self._key_of(stored.request): stored for stored in requests}
         bar = tqdm(total=len(by_key), desc=f"{self.model}: {description}", unit="completion")
         last = time.perf_counter()
 
@@ -303,17 +310,25 @@ class Generator:
         ) -> None:
             nonlocal last
             now = time.perf_counter()
-            key = self.key(row.request.text, row.request.sample)
+            request = row.request
+            key = self._key_of(request)
             # Rows of a batch share its steps, so the seconds are those since the row before.
             about = {
-                "prompt_sha256": digest(row.request.text),
+                "prompt_sha256": digest(request.text),
                 "revision": self.revision,
                 **by_key[key].about,
                 "seconds": round(now - last, 3),
                 **getattr(row, "about", {}),
             }
-            task_id, tokens = row.request.task_id, row.tokens
-            generation = Generation(key, task_id, raw, tokens, finish, row.prompt_tokens, about)
+            generation = Generation(
+                key=key,
+                task_id=request.task_id,
+                raw=raw,
+                tokens=row.tokens,
+                finish=finish,
+                prompt_tokens=row.prompt_tokens,
+                meta=about,
+            )
             self.cache.append(by_key[key].file, generation)
             last = now
             bar.update()
@@ -334,7 +349,9 @@ class Generator:
         return self.backend
 
     def _open_backend(self) -> Backend:
-        chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
+        chat = self.decoding.chat
+        if chat is None:
+            chat = self.spec.style == "chat"
         max_new_tokens = self.decoding.parameters.get("max_new_tokens")
         # The backends are imported here, because torch is slow to import and often not needed.
         if self.spec.endpoint:

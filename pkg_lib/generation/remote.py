@@ -118,7 +118,9 @@ class RemoteBackend:
         self.failures_in_a_row = 0
         self.stopped = ""  # the reason why no more requests are sent
         self.last_failure = ""
-        self.prompt_tokens, self.new_tokens = self.kept() if self.endpoint.budget else (0, 0)
+        self.prompt_tokens = self.new_tokens = 0
+        if self.endpoint.budget:
+            self.prompt_tokens, self.new_tokens = self.kept()
         asyncio.run(self._answer_all())
         missing = len(requests) - self.answers
         if missing:
@@ -131,12 +133,15 @@ class RemoteBackend:
     @property
     def max_tokens(self) -> int:
         """The most new tokens that a request allows; without any, the project's own limit."""
-        parameters = {"max_tokens": self.max_new_tokens, **self.endpoint.extra}
-        if "max_tokens" in self.endpoint.omit and "max_tokens" not in self.endpoint.extra:
-            del parameters["max_tokens"]
-        stated = [parameters.get(name) for name in NEW_TOKENS]
-        numbers = [number for number in stated if isinstance(number, int) and number > 0]
-        return max(numbers, default=limits.MAX_ANSWER_TOKENS)
+        parameters = dict(self.endpoint.extra)
+        if "max_tokens" not in self.endpoint.omit:
+            parameters.setdefault("max_tokens", self.max_new_tokens)
+        stated = []
+        for name in NEW_TOKENS:
+            number = parameters.get(name)
+            if isinstance(number, int) and number > 0:
+                stated.append(number)
+        return max(stated, default=limits.MAX_ANSWER_TOKENS)
 
     @property
     def most_bytes(self) -> int:
@@ -144,8 +149,9 @@ class RemoteBackend:
         return response_bytes(self.max_tokens)
 
     async def _answer_all(self) -> None:
-        async with open_client(self.package, self.endpoint, self.key, self.most_bytes) as client:
-            workers = (self._work(client) for _ in range(self.endpoint.concurrency))
+        client = open_client(self.package, self.endpoint, self.key, self.most_bytes)
+        async with client:
+            workers = [self._work(client) for _ in range(self.endpoint.concurrency)]
             await asyncio.gather(*workers)
 
     async def _work(self, client: Any) -> None:
@@ -168,7 +174,8 @@ class RemoteBackend:
             if self.endpoint.budget and "usage" not in reply.about:
                 missing = "the server does not report plausible token counts"
                 self.stopped = f"{missing}, so no budget can be kept"
-            reply.about["seconds"] = round(time.perf_counter() - began, 3)
+            seconds = time.perf_counter() - began
+            reply.about["seconds"] = round(seconds, 3)
             self.done(reply, reply.raw, reply.finish)
 
     def _is_over(self) -> bool:
@@ -190,7 +197,8 @@ class RemoteBackend:
         except self.package.BadRequestError as e:
             for word in FILTERED:
                 if word in e.response.text:
-                    return Reply(request, [], 0, {"refusal": word, "usage": {}})
+                    about = {"refusal": word, "usage": {}}
+                    return Reply(request, [], 0, about)
             raise NoAnswer(self._in_one_line(e)) from e
         except self.package.APIError as e:
             message = self._in_one_line(e)
@@ -236,11 +244,16 @@ class RemoteBackend:
 
     def _read(self, request: Request, body: bytes) -> Reply:
         """Return the answer in a response; raise Fault if there is none."""
-        chat, prompt = self._is_chat(request), request.text
-        answer = read_answer(body, self.endpoint.api, chat, prompt, self.max_tokens)
-        about: dict[str, Any] = {
-            name: self._without_key(value) for name, value in answer.about.items()
-        }
+        answer = read_answer(
+            body,
+            api=self.endpoint.api,
+            chat=self._is_chat(request),
+            prompt=request.text,
+            max_tokens=self.max_tokens,
+        )
+        about: dict[str, Any] = {}
+        for name, value in answer.about.items():
+            about[name] = self._without_key(value)
         if answer.prompt_tokens is not None and answer.new_tokens is not None:
             about["usage"] = {
                 "prompt_tokens": answer.prompt_tokens,
@@ -248,8 +261,14 @@ class RemoteBackend:
             }
         # `read_answer` has compared the count with the text and with the limit of the request.
         tokens = [UNKNOWN] * (answer.new_tokens or 0)
-        raw = self._without_key(answer.text)
-        return Reply(request, tokens, answer.prompt_tokens or 0, about, raw, answer.finish)
+        return Reply(
+            request,
+            tokens,
+            answer.prompt_tokens or 0,
+            about,
+            raw=self._without_key(answer.text),
+            finish=answer.finish,
+        )
 
     def _in_one_line(self, error: Exception) -> str:
         """Return an error as one printable line, without the key."""
@@ -260,9 +279,11 @@ class RemoteBackend:
             message = str(error.__cause__)  # of `BoundedClient`, complete in itself
         else:
             message = f"{error} {error.__cause__ or ''}"
-        escaped = json.dumps(self.key)[1:-1]
-        for form in (escaped.replace("/", "\\/"), escaped, quote(self.key, safe="")):
-            message = message.replace(form, "***") if self.key else message
+        if self.key:
+            in_json = json.dumps(self.key)[1:-1]
+            in_url = quote(self.key, safe="")
+            for form in (in_json.replace("/", "\\/"), in_json, in_url):
+                message = message.replace(form, "***")
         line = self._without_key(f"{self.endpoint.base_url}: {message}")
         line = " ".join(line.split())[:300]
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -71,8 +71,9 @@ def _label(value: object) -> str | None:
         return None
     if isinstance(value, int) and abs(value) >= 10**18:
         return None
-    printable = filter(str.isprintable, str(value)[: 2 * limits.MAX_LABEL])
-    return "".join(printable)[: limits.MAX_LABEL] or None
+    beginning = str(value)[: 2 * limits.MAX_LABEL]
+    printable = "".join(filter(str.isprintable, beginning))
+    return printable[: limits.MAX_LABEL] or None
 
 
 def _count(value: object) -> int | None:
@@ -249,13 +250,14 @@ def read_embeddings(body: bytes, count: int) -> NDArray[np.float32]:
             why = "an index is missing or comes twice"
             raise Fault(f"not one vector for each of {count} texts: {why}")
         rows[index] = _vector(item.get("embedding"))
-    dimensions = {len(row) for row in rows.values()}
-    if len(dimensions) != 1 or not 0 < max(dimensions) <= limits.MAX_DIMENSIONS:
-        raise Fault(f"vectors of {sorted(dimensions)[:5]} numbers")
+    dimensions = sorted({len(row) for row in rows.values()})
+    if len(dimensions) != 1 or not 0 < dimensions[0] <= limits.MAX_DIMENSIONS:
+        raise Fault(f"vectors of {dimensions[:5]} numbers")
     with np.errstate(all="ignore"):  # numbers whose squares are beyond float64 are found below
-        vectors = np.array([rows[index] for index in range(count)], np.float64)
+        vectors = np.stack([rows[index] for index in range(count)])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not (np.isfinite(norms) & (norms > 0)).all():
+    has_direction = np.isfinite(norms) & (norms > 0)
+    if not has_direction.all():
         raise Fault("not one vector with a direction for each text")
     directions: NDArray[np.float32] = (vectors / norms).astype(np.float32)
     return directions
@@ -363,7 +365,8 @@ def _validated(
     try:
         return model.model_validate(value)
     except ValidationError as e:
-        error = e.errors(include_input=False, include_url=False, include_context=False)[0]
+        errors = e.errors(include_input=False, include_url=False, include_context=False)
+        error = errors[0]
     names = [place] if place else []
     for step in error["loc"]:
         try:
@@ -413,7 +416,9 @@ def _plausible(
     most_new = min(max(max_tokens, text_bytes), limits.MAX_ANSWER_BYTES) + SPECIAL_TOKENS
     prompt_fits = bool(prompt_bytes) <= usage.prompt <= prompt_bytes + TEMPLATE_TOKENS
     new_fits = bool(text_bytes) <= usage.new <= most_new
-    return (usage.prompt, usage.new) if prompt_fits and new_fits else (None, None)
+    if not (prompt_fits and new_fits):
+        return None, None
+    return usage.prompt, usage.new
 
 
 def _vector(embedding: object) -> NDArray[np.float64]:
@@ -430,6 +435,7 @@ def _vector(embedding: object) -> NDArray[np.float64]:
     if not isinstance(embedding, str):
         raise Fault(f"a vector is {reading.brief(embedding)}, neither numbers nor base64")
     try:
-        return np.frombuffer(b64decode(embedding, validate=True), "<f4").astype(np.float64)
+        data = b64decode(embedding, validate=True)
+        return np.frombuffer(data, "<f4").astype(np.float64)
     except ValueError as e:
         raise Fault(f"a vector is a text, but not the base64 of float32 numbers: {e}") from e

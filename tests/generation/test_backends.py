@@ -115,14 +115,14 @@ def finishes(backend: TransformersBackend, text: str, whole: bool = False) -> tu
     return "", 0
 
 
-def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+def test_a_row_settles_with_its_closing_mark(backend):
+    backend.max_new_tokens = 1000
     fenced = "```python\ndef f(): return\n```\n"
     assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
     assert finishes(backend, fenced + "And more.", whole=True) == ("", 0)
     assert finishes(backend, "```python\ndef g(): pass\n```\n") == ("", 0)
     assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 10)
+    backend.max_new_tokens = 10
     assert finishes(backend, fenced) == ("length", 10)
 
 
@@ -246,11 +246,11 @@ def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
     assert not set.intersection(*firsts)  # other numbers draw others
 
 
-def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend, monkeypatch):
+def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend):
     draft = "```python\ndef f(): return\n```\n"
     backend.tokenizer.chat_template += "<think>\n"
     backend.generate([Request("0", "p", "f")], lambda *_: None)
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+    backend.max_new_tokens = 1000
     assert finishes(backend, draft) == ("", 0)
     assert finishes(backend, f"{draft}</think>{draft}") == (
         "settled",
