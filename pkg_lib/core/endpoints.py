@@ -34,9 +34,9 @@ NotNegative: TypeAlias = Annotated[float, Ge(0)]
 class Endpoint:
     """A table of the file. The key itself is only in the environment.
 
-    ``model``, ``seed``, ``omit`` and ``extra`` decide the answers and are part of the cache key; the
-    address is not. A budget counts all stored answers of the endpoint. Answers that are under way
-    when it is spent exceed it.
+    ``model``, ``seed``, ``omit`` and ``extra`` decide the answers and are part of the cache key;
+    the address is not. A budget counts all stored answers of the endpoint. Answers that are under
+    way when it is spent exceed it.
 
     Attributes:
         name: The name of the table.

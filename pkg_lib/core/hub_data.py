@@ -1,8 +1,8 @@
-"""Data sets of the Hugging Face hub, each read at one commit, so that every run reads the same rows.
+"""Data sets of the Hugging Face hub, read at one commit, so that every run has the same rows.
 
-The commits of known data sets are pinned here. For another data set, the first use asks the hub for
-the commit of the main branch and records it in results/data_sets. Every later run with these results
-reads that commit.
+The commits of known data sets are pinned here. For another data set, the first use asks the hub
+for the commit of the main branch and records it in results/data_sets. Every later run with these
+results reads that commit.
 """
 
 import re

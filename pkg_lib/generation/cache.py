@@ -366,7 +366,7 @@ class GenerationCache:
         self._is_cleared = True
 
     def by_prompt(self) -> Mapping[tuple[str | None, str | None], Generation]:
-        """Return completions by the digest of their prompt and their settings, None if not stored."""
+        """Return completions by prompt digest and settings; each is None if it is not stored."""
         if not self._by_prompt:
             for generation in self.rows.values():
                 prompt = generation.meta.get("prompt_sha256")
@@ -376,7 +376,7 @@ class GenerationCache:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file; -1 for a link without target, which is reported when it is read."""
+    """Return the bytes of a file; -1 for a link without target, which reading it reports."""
     try:
         return path.stat().st_size
     except OSError:

@@ -360,7 +360,7 @@ def _implement(nodes: Iterable[ast.AST], entry_point: str) -> bool:
 
 
 def _is_stub(statement: ast.stmt) -> bool:
-    """Tell whether a statement is a docstring, ``pass``, ``...`` or ``raise NotImplementedError``."""
+    """Tell whether a statement is a docstring, ``pass``, ``...`` or a NotImplementedError."""
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Raise):

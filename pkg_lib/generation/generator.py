@@ -1,4 +1,4 @@
-"""The one way to prompt a model: stored completions are reused, and each new one is stored at once."""
+"""The one way to prompt a model: completions are stored at once, and stored ones are reused."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Prompts: Format(q, C(q)) of Equation 10, one style for each model family, with variants for controls.
+"""Prompts: Format(q, C(q)) of Equation 10, one style for each model family, with variants.
 
 ``build_prompt`` returns the prompt of a task as it is sent to a model.
 
-The styles of the paper's models (``codellama``, ``starcoder2``, ``deepseek``, ``llama-3.1``) equal the
-prompts in the authors' published code byte for byte. Indentation and stray characters are included,
-because their models received them. Appendix B of the paper prints the same prompts with other white
-space. The context is shown between the delimiters of the authors' code.
+The styles of the paper's models (``codellama``, ``starcoder2``, ``deepseek``, ``llama-3.1``) equal
+the prompts in the authors' published code byte for byte. Indentation and stray characters are
+included, because their models received them. Appendix B of the paper prints the same prompts with
+other white space. The context is shown between the delimiters of the authors' code.
 
 ``chat`` is the style for models with a chat template of their own. It has CodeLlama's words, with
-Markdown code fences in place of the [PYTHON] tags. ``plain`` adds no word; it is for models that only
-continue text.
+Markdown code fences in place of the [PYTHON] tags. ``plain`` adds no word; it is for models that
+only continue text.
 
 Every style has the same variants, named "STYLE, VARIANT" in the registry:
 
@@ -137,8 +137,8 @@ class Style:
         without: The prompt without a context.
         around: The prompt with a context.
         first: The prompt with the context before the problem.
-        joined: One prompt from an earlier exchange (fields ``request`` and ``answer``) and the prompt
-            after it (field ``then``).
+        joined: One prompt from an earlier exchange (fields ``request`` and ``answer``) and the
+            prompt after it (field ``then``).
         show: How a context is shown in the prompt.
         also_show: The name of the variant with the other way of showing it, and that way.
         head: The beginning of ``then`` that a conversation does not repeat.
@@ -203,7 +203,8 @@ class Style:
 
 # CodeLlama. Like the authors', the prompt without a context ends in a stray quotation mark.
 _CODELLAMA_USE = (
-    f"If helper section is useful, {_MERGE} You MUST write your solution between [PYTHON] and [/PYTHON]. "
+    f"If helper section is useful, {_MERGE} "
+    "You MUST write your solution between [PYTHON] and [/PYTHON]. "
     "Your solution MUST be executable.[/INST]"
 )
 _CODELLAMA_CLEAN = f"[INST] {_ASK}\n{{problem}} \n\n{_TAGS}.\n[/INST]"
@@ -266,8 +267,9 @@ LLAMA = Style(
 # Models with a chat template of their own: CodeLlama's words with fences for tags.
 _CHAT_TASK = f"{_ASK}\n```python\n{{problem}}\n```"
 _CHAT_USE = (
-    f"If helper section is useful, {_MERGE} You MUST write your complete solution, with the given function "
-    "signature, inside one ```python code block. Your solution MUST be executable."
+    f"If helper section is useful, {_MERGE} "
+    "You MUST write your complete solution, with the given function signature, "
+    "inside one ```python code block. Your solution MUST be executable."
 )
 
 CHAT = Style(

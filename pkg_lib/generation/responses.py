@@ -1,9 +1,9 @@
 """Read the body of a server's response: an answer, embeddings, or a fault.
 
-A body is read in four steps: JSON, an error that the server reports in it, the fields that an answer
-must have, and the reason why the model stopped. A body that fails at one of them is a ``Fault``, and
-nothing of it is kept. The number of values in a body is bounded before it is parsed, because small
-values take far more memory than their text.
+A body is read in four steps: JSON, an error that the server reports in it, the fields that an
+answer must have, and the reason why the model stopped. A body that fails at one of them is a
+``Fault``, and nothing of it is kept. The number of values in a body is bounded before it is parsed,
+because small values take far more memory than their text.
 
 Servers differ in small things. This module accepts what real servers send (content in parts, finish
 reasons in capitals, no usage) and nothing that could be half an answer.
