@@ -62,8 +62,8 @@ def _section(
 def _model(spec: models.ModelSpec) -> str:
     gpu = "; needs a GPU" if spec.needs_gpu else ""
     if spec.gguf:
-        downloaded = models.at_hand(spec)
-        state = f"available in {models.converted_dir(spec)}" if downloaded else "not downloaded"
+        there = models.is_available(spec)
+        state = f"available in {models.converted_dir(spec)}" if there else "not downloaded"
         return f"{state}; `pkg-lib fetch {spec.name}` {models.SOURCE_OF_WEIGHTS}"
     if spec.directory:
         has_model = (spec.directory / "config.json").is_file()

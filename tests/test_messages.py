@@ -144,7 +144,7 @@ def test_list_shows_the_kinds_that_are_asked_for(call):
 def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(
     call, monkeypatch, tmp_path, present
 ):
-    monkeypatch.setattr(models, "at_hand", lambda spec: present)
+    monkeypatch.setattr(models, "is_available", lambda spec: present)
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(doctor, "_corpus", lambda name: "available")
     monkeypatch.setattr(doctor, "_benchmark", lambda name: "available")

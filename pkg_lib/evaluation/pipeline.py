@@ -52,7 +52,7 @@ from pkg_lib.evaluation.stored_rows import (
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import defines
-from pkg_lib.generation.generator import Backend, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.methods import (
@@ -184,7 +184,7 @@ class Evaluator:
         for stage in completion_stages(methods):
             # Methods of one decoding are completed in one batch.
             generators: dict[str, Generator] = {}
-            prompts: dict[str, list[Prompt]] = {}
+            prompts: dict[str, list[StoredRequest]] = {}
             for method in stage:
                 generator = self.run.generator_of(method)
                 key = generator.key("")
@@ -204,7 +204,7 @@ class Evaluator:
         else:
             generator.weights()
 
-    def prompts(self, method: str) -> list[Prompt]:
+    def prompts(self, method: str) -> list[StoredRequest]:
         """Return the prompts of a method that have no completion. Contexts are retrieved where needed.
 
         Args:
@@ -221,7 +221,7 @@ class Evaluator:
             if context.task_id in todo:
                 about = {"settings": run.settings(method), "context_sha256": context.sha256}
                 request = run.request(todo[context.task_id], context, method)
-                prompts.append(Prompt(request, file, about))
+                prompts.append(StoredRequest(request, file, about))
         return prompts
 
     # Contexts

@@ -23,7 +23,6 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER, is_there
 from pkg_lib.core.registry import load_plugins, unknown
@@ -53,7 +52,8 @@ from pkg_lib.evaluation.stored_rows import (
 )
 from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import answer, continued, extract
+from pkg_lib.generation.completion import Completion
+from pkg_lib.generation.extraction import answer_of, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.leakage import Leak
@@ -565,7 +565,7 @@ class Results:
         tasks = {task.id: task for task in self.tasks}
         solutions = {}
         for task_id, completion in self.completions(method).items():
-            text = self._without_reasoning(completion.raw)
+            text = answer_of(Completion(completion.raw, self.generator.spec))
             solutions[task_id] = self.rules.solution(tasks[task_id], text)
         return solutions
 
@@ -582,15 +582,6 @@ class Results:
             return {}
         completions = self.completions(method)
         return {task_id: extract_as_authors(g.raw) for task_id, g in completions.items()}
-
-    def _without_reasoning(self, raw: str) -> str:
-        """The text that holds the solution; of a base model's text, what continues the prompt."""
-        if len(raw) > limits.MAX_ANSWER_BYTES:
-            # Parsing a text takes many times its size in memory, and no solution is that long.
-            return ""
-        spec = self.generator.spec
-        text = answer(raw, spec.reasoning_tags)
-        return continued(text) if spec.style == "plain" else text
 
     def outcomes(self, method: str, authors_extraction: bool = False) -> dict[str, Outcome]:
         """Read the verdicts on a method's solutions.

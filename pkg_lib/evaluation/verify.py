@@ -96,7 +96,7 @@ def _explain(
     words = [backend.tokenizer.decode([t]) for t in pair]
     if sampling.get("temperature"):
         near, apart = (
-            {*pair} <= backend.near_draws(request, cached[:at], **sampling),
+            {*pair} <= backend.near_samples(request, cached[:at], **sampling),
             "by one random number",
         )
     else:

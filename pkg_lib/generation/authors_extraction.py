@@ -1,11 +1,11 @@
-"""How the PKG authors cut the solution out of a model's text, written anew after their published code.
+"""Extract the solution like the PKG authors, reimplemented after their published code.
 
-Unlike this project's rule it joins all blocks, and finds no solution in a text without marks.
+Unlike this project's rule, theirs joins all blocks and finds no solution in text without marks.
 """
 
 import re
 
-# Tried in this order; the first kind of mark that the text has decides.
+# Tried in this order. The first kind of mark that occurs in the text decides.
 _MARKS = (
     re.compile(r"\[PYTHON\](.*?)\[/PYTHON\]", re.S),
     re.compile(r"```python(.*?)```", re.S),
@@ -17,11 +17,11 @@ def extract_as_authors(text: str) -> str:
     """Return the joined contents of all marked blocks of a text.
 
     Args:
-        text: A model's whole answer.
+        text: The whole text that a model wrote.
 
     Returns:
-        The blocks between [PYTHON] and [/PYTHON], else between Python fences, else between any fences, one
-        after the other; "" where no block is both opened and closed.
+        The blocks between [PYTHON] and [/PYTHON], else between Python fences, else between any
+        fences, joined by line breaks; "" if no block is both opened and closed.
     """
     for mark in _MARKS:
         blocks = mark.findall(text)

@@ -1,7 +1,8 @@
 """Generation with transformers: decoding in a rolling batch, greedy or sampled.
 
-`model.generate` keeps a batch until its slowest row is done; here a finished row leaves at once and waiting
-prompts of similar length take its place. On two cores a step for 16 rows costs little more than for one.
+``model.generate`` keeps a batch until its slowest row is done. Here a finished row leaves at once,
+and waiting prompts of similar length take its place. On two cores a step for 16 rows costs little
+more than for one.
 """
 
 from __future__ import annotations
@@ -12,71 +13,128 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
-from transformers.utils import is_flash_attn_2_available
+from transformers.utils.import_utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.answer_text import REASONING_TAGS
 from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
-from pkg_lib.generation.extraction import REASONING_TAGS, settled
+from pkg_lib.generation.extraction import settled
 from pkg_lib.generation.prompts import turns
 
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 512  # Section 4
-LIKELY = 512  # tokens among which a nucleus is looked for first
+LIKELY = 512  # tokens among which a nucleus is searched first
+# Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
+END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
+CLOSING_MARKS = ("```", "~~~", "[/")  # an extraction can only settle where one of them is written
 
 
 @dataclass(slots=True)
 class Row:
-    """One prompt in flight, and the tokens that came so far."""
+    """One prompt in a batch, and its answer so far.
+
+    Attributes:
+        request: The request.
+        prompt: Token ids of the prompt.
+        tokens: Token ids of the answer so far.
+        numbers: The random numbers by which tokens are sampled. They are seeded by prompt and
+            sample, so that the tokens do not depend on the row's neighbours in the batch.
+    """
 
     request: Request
-    prompt_tokens: int
+    prompt: list[int]
     tokens: list[int] = field(default_factory=list)
-    draws: random.Random = field(init=False, repr=False)
+    numbers: random.Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Seeded by prompt and sample, so that the tokens do not depend on the row's neighbours in the batch.
-        self.draws = random.Random(f"{self.request.sample} {self.request.text}")
+        self.numbers = random.Random(f"{self.request.sample} {self.request.text}")
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The number of tokens in the prompt."""
+        return len(self.prompt)
+
+
+Done = Callable[[Row, str, str], None]
+Choose = Callable[[Tensor, list[Row]], list[int]]
 
 
 def sampled(
-    logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float
-) -> torch.Tensor:
-    """A token a row of `logits` [rows, vocabulary] from the nucleus of mass `top_p`; `draws` in [0, 1)."""
-    whole = torch.softmax(logits.float() / temperature, -1)
-    # A nucleus seldom has more tokens, and to sort a vocabulary takes longer than the model itself.
-    likely = whole.topk(min(LIKELY, whole.shape[-1]), sorted=False).indices.sort(dim=-1).values
-    tokens = _drawn(whole.gather(-1, likely), draws, top_p)
-    tokens = likely.gather(-1, tokens[:, None])[:, 0]
-    wide = whole.gather(-1, likely).sum(-1) < top_p
-    tokens[wide] = _drawn(whole[wide], draws[wide], top_p)
+    logits: Tensor,
+    numbers: Tensor,
+    temperature: float,
+    top_p: float,
+) -> Tensor:
+    """Sample a token for each row from the nucleus of its distribution.
+
+    Args:
+        logits: Float tensor [rows, vocabulary].
+        numbers: A random number in [0, 1) for each row [rows].
+        temperature: Divides the logits; above 0.
+        top_p: Probability mass of the nucleus.
+
+    Returns:
+        Token ids [rows].
+    """
+    probabilities = torch.softmax(logits.float() / temperature, -1)
+    # A nucleus seldom has more tokens, and sorting a vocabulary takes longer than the model itself.
+    count = min(LIKELY, probabilities.shape[-1])
+    likely = probabilities.topk(count, sorted=False).indices
+    likely = likely.sort(dim=-1).values
+    of_likely = probabilities.gather(-1, likely)
+    columns = _sampled_columns(of_likely, numbers, top_p)
+    tokens = likely.gather(-1, columns[:, None])[:, 0]
+    is_wide = of_likely.sum(-1) < top_p
+    wide = probabilities[is_wide]
+    tokens[is_wide] = _sampled_columns(wide, numbers[is_wide], top_p)
     return tokens
 
 
-def _drawn(probabilities: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
-    """The column that each row's draw falls on; among equal ones the first leads."""
-    probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
-    before = probabilities.cumsum(-1) - probabilities
-    mass = (probabilities * (before < top_p)).cumsum(-1)
-    place = torch.searchsorted(mass, draws[:, None].to(mass) * mass[:, -1:], right=True)
-    return order.gather(-1, torch.minimum(place, (before < top_p).sum(-1, keepdim=True) - 1))[:, 0]
+def _sampled_columns(
+    probabilities: Tensor,
+    numbers: Tensor,
+    top_p: float,
+) -> Tensor:
+    """Return the column on which each row's number falls; equal ones stay in order."""
+    ordered, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(-1) - ordered
+    in_nucleus = before < top_p
+    mass = (ordered * in_nucleus).cumsum(-1)
+    wanted = numbers[:, None].to(mass) * mass[:, -1:]
+    place = torch.searchsorted(mass, wanted, right=True)
+    last = in_nucleus.sum(-1, keepdim=True) - 1
+    column = torch.minimum(place, last)
+    return order.gather(-1, column)[:, 0]
 
 
 class TransformersBackend:
-    """A causal language model on the GPUs that are visible, else the CPU; `slots` rows are decoded together.
+    """A causal language model on the visible GPUs, else on the CPU.
 
-    Without a number of slots, GPUs decode as many rows as their free memory holds, and the CPU CPU_SLOTS.
-    Where a GPU runs out of memory all the same, the number is halved and the rows in flight start again.
+    At a temperature above 0, the tokens of a request depend on its text and its ``sample`` alone,
+    on one kind of device.
 
-    `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). At a
-    temperature above 0 a request's tokens depend on its text and `sample` alone, on one kind of device.
+    Args:
+        path: A directory as transformers saves it.
+        slots: Number of rows that are decoded together. By default, GPUs decode as many as their
+            free memory holds, and the CPU ``CPU_SLOTS``. If a GPU runs out of memory nevertheless,
+            the number is halved and the rows in the batch start again.
+        dtype: The type of the weights.
+        chat: Whether prompts are put into the model's chat template.
+        stop: Tells of a row's text whether nothing after it counts. By default, whether its
+            extraction is settled.
+        max_new_tokens: The most new tokens of a row; ``MAX_NEW_TOKENS`` by default.
+
+    Raises:
+        UserError: The model cannot be loaded.
     """
 
     def __init__(
@@ -89,116 +147,197 @@ class TransformersBackend:
         stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
     ) -> None:
-        flash = dtype.itemsize == 2 and is_flash_attn_2_available()
-        gpus = (
-            {"device_map": "auto"} if torch.cuda.is_available() else {}
-        )  # its layers, over all of them
+        options: dict[str, Any] = {"dtype": dtype}
+        if torch.cuda.is_available():
+            options["device_map"] = "auto"  # the layers are distributed over all GPUs
+        if dtype.itemsize == 2 and is_flash_attn_2_available():
+            options["attn_implementation"] = "flash_attention_2"
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(path)
-            gpus |= {"attn_implementation": "flash_attention_2"} if flash else {}
-            self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **gpus).eval()
-            self.device = self.model.device
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(path)
+            model: Any = AutoModelForCausalLM.from_pretrained(path, **options)
         except (OSError, ValueError) as e:
             reason = str(e).strip().partition("\n")[0]
             advice = "fetch it again or check your access to the hub"
             raise UserError(f"model {path} cannot be loaded ({reason}); {advice}") from e
-        self.opened = ""  # the reasoning tag with which the chat template begins the answer
-        self.slots, self.chat, self.stop, self.max_new_tokens = slots, chat, stop, max_new_tokens
-        end = self.model.generation_config.eos_token_id
-        ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
-        # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of
-        # text. An unknown name becomes the unknown token, which for StarCoder2 is the end token.
-        marks = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
-        named = {self.tokenizer.convert_tokens_to_ids(t) for t in marks}
-        self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
+        self.model = model.eval()
+        self.device = model.device
+        self.slots = slots
+        self.chat = chat
+        self.stop = stop
+        self.max_new_tokens = max_new_tokens or MAX_NEW_TOKENS
+        self.ends = self._end_tokens()
+        self.opened_tag = ""  # the reasoning tag with which the chat template begins the answer
 
-    def _prompt_ids(self, request: Request) -> list[int]:
-        """The token ids of a prompt, in the model's chat template unless the request forbids it."""
-        if request.as_it_is:
-            return self.tokenizer([request.text])["input_ids"][0]
-        return self._ids([request.text])[0]
+    def _end_tokens(self) -> set[int]:
+        """Collect the ids of the tokens that end an answer."""
+        configured = self.model.generation_config.eos_token_id
+        ends = {*configured} if isinstance(configured, list) else {configured}
+        # An unknown name becomes the unknown token, which for StarCoder2 is the end token.
+        named = {*map(self.tokenizer.convert_tokens_to_ids, END_OF_TURN)}
+        ends |= named - {self.tokenizer.unk_token_id}
+        ends.add(self.tokenizer.eos_token_id)
+        return ends - {None}
 
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        if not self.chat or not texts:
-            return self.tokenizer(texts)["input_ids"] if texts else []
-        chats = [turns(text) for text in texts]
-        full = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
-        self.opened = _opened_reasoning(full[0])
-        # The chat template writes the start token itself, a plain template leaves it to the tokenizer.
-        return self.tokenizer(full, add_special_tokens=False)["input_ids"]
+    def prompt_ids(self, request: Request) -> list[int]:
+        """Return the token ids of a prompt as the model receives it.
+
+        Args:
+            request: The request. Its text is put into the chat template if the backend uses one and
+                the request does not forbid it.
+
+        Returns:
+            Token ids.
+        """
+        if not self.chat or request.as_it_is:
+            ids: list[int] = self.tokenizer(request.text)["input_ids"]
+            return ids
+        conversation = turns(request.text)
+        text = self.tokenizer.apply_chat_template(
+            conversation, tokenize=False, add_generation_prompt=True
+        )
+        self.opened_tag = _opened_reasoning(text)
+        # The chat template contains the start token; otherwise the tokenizer adds it.
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
     @torch.inference_mode()
     def generate(
         self,
         requests: list[Request],
-        done: Callable[[Row, str, str], None],
+        done: Done,
         temperature: float = 0.0,
         top_p: float = 1.0,
     ) -> None:
-        """Calls `done(row, raw, finish)` as each request ends: by "end", "settled" (`stop`) or "length"."""
-        ids = [self._prompt_ids(request) for request in requests]
-        slots = self.slots or self._slots(max(map(len, ids), default=1))
-        rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
-        encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
-        drawn = partial(self._choose, temperature, top_p)
-        choose = drawn if temperature else lambda logits, _: logits.argmax(-1).tolist()
+        """Complete requests.
+
+        Args:
+            requests: The requests.
+            done: Is called with the row, its text and its finish as each request ends. The finish
+                is "end", "settled" (by ``stop``) or "length".
+            temperature: 0 for greedy decoding.
+            top_p: Probability mass from which tokens are sampled.
+
+        Raises:
+            UserError: Not even one prompt fits into the GPU's memory.
+        """
+
+        def choose(logits: Tensor, rows: list[Row]) -> list[int]:
+            if not temperature:
+                return logits.argmax(-1).tolist()
+            numbers = [row.numbers.random() for row in rows]
+            drawn = torch.tensor(numbers, device=self.device)
+            return sampled(logits, drawn, temperature, top_p).tolist()
+
+        waiting = [Row(request, self.prompt_ids(request)) for request in requests]
+        slots = self.slots or self._slots(waiting)
+        waiting.sort(key=lambda row: (row.prompt_tokens, row.request.text), reverse=True)
         batch = _Batch(self.model, self.device, choose)
-        waiting = {
-            id(row): prompt for row, prompt in encoded
-        }  # the ids of prompts that have no answer yet
-        while encoded or batch.rows:
-            in_flight = list(batch.rows)
+        while waiting or batch.rows:
             try:
-                free, group = slots - len(batch.rows), max(1, slots // 4)
+                free = slots - len(batch.rows)
+                group = max(1, slots // 4)
                 # A prefill stalls the rows that decode, so it waits until a few places are free.
-                if encoded and (not batch.rows or free >= group):
-                    admitted = [encoded.pop() for _ in range(min(free, len(encoded), group))]
-                    in_flight += [row for row, _ in admitted]
-                    batch.admit(admitted)
+                if waiting and (not batch.rows or free >= group):
+                    count = min(free, len(waiting), group)
+                    batch.admit([waiting.pop() for _ in range(count)])
                     self._retire(batch, done)
-                    in_flight = list(batch.rows)
                 if batch.rows:
                     batch.step()
                     self._retire(batch, done)
             except torch.cuda.OutOfMemoryError as e:
                 if slots == 1:
                     name = self.model.config._name_or_path
-                    raise UserError(
-                        f"model {name}: not even one prompt fits into the GPU's memory"
-                    ) from e
+                    fault = "not even one prompt fits into the GPU's memory"
+                    raise UserError(f"model {name}: {fault}") from e
                 slots //= 2
                 log.warning("the GPU ran out of memory; going on with %d prompts at a time", slots)
+                # The same tokens come again, because random numbers are seeded by the prompt.
+                waiting += [Row(row.request, row.prompt) for row in batch.rows]
                 batch = _Batch(self.model, self.device, choose)
-                # Their tokens are lost; the same ones come again, since draws are seeded by the prompt.
-                again = [
-                    (Row(row.request, row.prompt_tokens), waiting[id(row)]) for row in in_flight
-                ]
-                waiting |= {id(row): prompt for row, prompt in again}
-                encoded += again
                 gc.collect()
                 torch.cuda.empty_cache()
         gc.collect()
 
-    def _slots(self, longest: int) -> int:
-        """How many rows are decoded together where the user names no number."""
+    def _slots(self, rows: list[Row]) -> int:
+        """Return how many rows are decoded together if the user gives no number."""
         if self.device.type != "cuda":
             return CPU_SLOTS
-        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(torch.cuda.device_count()))
-        tokens = longest + (self.max_new_tokens or MAX_NEW_TOKENS)
-        return slots_for(CacheShape.of(self.model.config), free, 0, tokens)
+        gpus = range(torch.cuda.device_count())
+        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in gpus)
+        longest = max((row.prompt_tokens for row in rows), default=1)
+        shape = CacheShape.of(self.model.config)
+        return slots_for(shape, free, 0, longest + self.max_new_tokens)
 
-    @torch.inference_mode()
-    def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
-        """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 at their size)."""
-        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
-        first, second = (
-            self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
+    def _retire(self, batch: _Batch, done: Done) -> None:
+        """Report the rows that are finished, and remove them from the batch."""
+        kept = []
+        for index, row in enumerate(batch.rows):
+            finish = self.finish(row)
+            if finish:
+                text = self.tokenizer.decode(row.tokens, skip_special_tokens=True)
+                done(row, text, finish)
+            else:
+                kept.append(index)
+        batch.keep(kept)
+
+    def finish(self, row: Row) -> str:
+        """Tell whether a row is finished after its last token; an end token is removed.
+
+        Args:
+            row: A row with at least one token.
+
+        Returns:
+            "end", "settled" or "length"; "" if the row is not finished.
+        """
+        if row.tokens[-1] in self.ends:
+            row.tokens.pop()
+            return "end"
+        if not row.request.whole_answer and self._is_settled(row):
+            return "settled"
+        return "length" if len(row.tokens) >= self.max_new_tokens else ""
+
+    def _is_settled(self, row: Row) -> bool:
+        if self.stop is not None:
+            return self.stop(self.tokenizer.decode(row.tokens))
+        tail = self.tokenizer.decode(row.tokens[-6:])
+        if not any(mark in tail for mark in CLOSING_MARKS):
+            return False
+        text = self.opened_tag + self.tokenizer.decode(row.tokens)
+        return settled(text, row.request.entry_point)
+
+    def _next_logits(self, request: Request, tokens: list[int]) -> Tensor:
+        """Return the float32 logits [vocabulary] after a prompt and some tokens of its answer."""
+        ids = self.prompt_ids(request) + tokens
+        output = self.model(
+            input_ids=torch.tensor([ids], device=self.device),
+            logits_to_keep=1,
         )
-        size = max(abs(first), abs(second), 1e-9)
-        return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
+        logits: Tensor = output.logits[0, -1]
+        return logits.float().cpu()
 
     @torch.inference_mode()
-    def near_draws(
+    def gap(
+        self,
+        request: Request,
+        tokens: list[int],
+        pair: list[int],
+    ) -> tuple[float, float]:
+        """Measure how close two tokens are after a prompt and some tokens of its answer.
+
+        Args:
+            request: The request.
+            tokens: The first tokens of the answer.
+            pair: Two token ids.
+
+        Returns:
+            The distance of their logits, and the spacing of bfloat16 numbers of that size.
+        """
+        first, second = self._next_logits(request, tokens)[pair].tolist()
+        size = max(abs(first), abs(second))
+        return abs(first - second), _spacing(size)
+
+    @torch.inference_mode()
+    def near_samples(
         self,
         request: Request,
         tokens: list[int],
@@ -206,135 +345,168 @@ class TransformersBackend:
         top_p: float,
         times: int = 200,
     ) -> set[int]:
-        """What the row's random number draws after prompt + tokens, with logits two spacings off at most."""
-        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
-        logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float().cpu()
-        noise = torch.rand(times, len(logits), generator=torch.Generator().manual_seed(0)) - 0.5
-        draws = Row(request, 0).draws
-        number = [draws.random() for _ in range(len(tokens) + 1)][-1]
-        spacing = 2.0 ** (math.floor(math.log2(logits.abs().max().clamp(min=1e-9))) - 7)
-        return {
-            *sampled(
-                logits + noise * 4 * spacing, torch.full((times,), number), temperature, top_p
-            ).tolist()
-        }
+        """Sample a token of an answer again with logits that are at most two spacings off.
 
-    def _choose(
-        self, temperature: float, top_p: float, logits: torch.Tensor, rows: list[Row]
-    ) -> list[int]:
-        draws = torch.tensor([row.draws.random() for row in rows], device=self.device)
-        return sampled(logits, draws, temperature, top_p).tolist()
+        Args:
+            request: The request.
+            tokens: The tokens of the answer before.
+            temperature: As for ``generate``.
+            top_p: As for ``generate``.
+            times: Number of samples.
 
-    def _retire(self, batch: _Batch, done: Callable[[Row, str, str], None]) -> None:
-        keep = []
-        for i, row in enumerate(batch.rows):
-            finish = self._finish(row)
-            if finish:
-                done(row, self.tokenizer.decode(row.tokens, skip_special_tokens=True), finish)
-            else:
-                keep.append(i)
-        batch.keep(keep)
+        Returns:
+            The token ids that the row's random number selects.
+        """
+        logits = self._next_logits(request, tokens)
+        generator = torch.Generator().manual_seed(0)
+        noise = torch.rand(times, len(logits), generator=generator) - 0.5
+        numbers = Row(request, []).numbers
+        for _ in tokens:
+            numbers.random()
+        number = torch.full((times,), numbers.random())
+        spacing = _spacing(float(logits.abs().max()))
+        changed = logits + noise * 4 * spacing
+        return set(sampled(changed, number, temperature, top_p).tolist())
 
-    def _finish(self, row: Row) -> str:
-        if row.tokens[-1] in self.ends:
-            row.tokens.pop()
-            return "end"
-        if self._settled(row):
-            return "settled"
-        return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
 
-    def _settled(self, row: Row) -> bool:
-        if row.request.whole_answer:
-            return False
-        if self.stop is not None:
-            return self.stop(self.tokenizer.decode(row.tokens))
-        tail = self.tokenizer.decode(row.tokens[-6:])
-        closes = any(mark in tail for mark in ("```", "~~~", "[/"))
-        return closes and settled(
-            self.opened + self.tokenizer.decode(row.tokens), row.request.entry_point
-        )
+def _spacing(size: float) -> float:
+    """Return the distance between neighbouring bfloat16 numbers of a size."""
+    exponent = math.floor(math.log2(max(size, 1e-9)))
+    return 2.0 ** (exponent - 7)
 
 
 def _opened_reasoning(prompt: str) -> str:
-    """The reasoning tag at the end of a prompt, which the answer continues; "" without one."""
-    return next((opening for opening, _ in REASONING_TAGS if prompt.rstrip().endswith(opening)), "")
+    """Return the reasoning tag at the end of a prompt, which the answer continues; "" without."""
+    for opening, _ in REASONING_TAGS:
+        if prompt.rstrip().endswith(opening):
+            return opening
+    return ""
 
 
 class _Batch:
-    """The rows in flight, their attention mask [rows, columns] and key-value cache, padded on the left."""
+    """The rows that are decoded together, with their attention mask and key-value cache.
 
-    def __init__(self, model: Any, device: torch.device, choose: Callable[..., list[int]]) -> None:
-        self.model, self.device, self.choose = model, device, choose
+    The mask has the shape [rows, columns]. Rows are padded on the left.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        device: torch.device,
+        choose: Choose,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.choose = choose
         self.rows: list[Row] = []
-        self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
-        self.cache: DynamicCache | None = None
+        self.mask = torch.empty(0, device=device)
+        self.cache: Any = None
 
-    def admit(self, group: list[tuple[Row, list[int]]]) -> None:
-        """Prefills new rows together and joins them; their first token comes from the prefill.
+    def admit(self, rows: list[Row]) -> None:
+        """Prefill new rows together and add them; their first token comes from the prefill.
 
         Samples of one prompt share its prefill, which is half of the work.
         """
-        prompts = {tuple(ids): None for _, ids in group}
-        width, cache = max(map(len, prompts)), DynamicCache()
-        ids = torch.tensor([[0] * (width - len(i)) + [*i] for i in prompts], device=self.device)
-        mask = torch.tensor(
-            [[0] * (width - len(i)) + [1] * len(i) for i in prompts], device=self.device
-        )
-        logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
-        rows, places = [row for row, _ in group], {ids: i for i, ids in enumerate(prompts)}
-        of_row = torch.tensor(
-            [places[tuple(ids)] for _, ids in group]
-        )  # on the CPU: for layers of any GPU
-        logits, mask = logits[of_row], mask[of_row]
-        cache.batch_select_indices(of_row)
-        for row, token in zip(rows, self.choose(logits, rows), strict=True):
-            row.tokens.append(token)
+        self.rows += rows
+        prompts: list[list[int]] = []
+        for row in rows:
+            if row.prompt not in prompts:
+                prompts.append(row.prompt)
+        ids = self._padded(prompts)
+        mask = self._padded([[1] * len(prompt) for prompt in prompts])
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        cache = DynamicCache()
+        logits = self._forward(ids, mask, positions, cache)
+        # Indices are on the CPU, so that layers on any GPU can use them.
+        prompt_of_row = torch.tensor([prompts.index(row.prompt) for row in rows])
+        cache.batch_select_indices(prompt_of_row)
+        mask = mask[prompt_of_row]
+        self._append(rows, logits[prompt_of_row])
         if self.cache is None:
             self.mask, self.cache = mask, cache
-        else:
-            width = max(self.mask.shape[1], mask.shape[1])
-            self.cache = _join(self.cache, cache, width)
-            self.mask = torch.cat([pad(m, (width - m.shape[1], 0)) for m in (self.mask, mask)])
-        self.rows += rows
+            return
+        masks = (self.mask, mask)
+        width = max(m.shape[1] for m in masks)
+        self.mask = torch.cat([pad(m, (width - m.shape[1], 0)) for m in masks])
+        self.cache = _joined_caches(self.cache, cache, width)
+
+    def _padded(self, sequences: list[list[int]]) -> Tensor:
+        """Stack sequences of numbers, padded on the left with zeros."""
+        tensors = [torch.tensor(numbers, dtype=torch.long) for numbers in sequences]
+        stacked = pad_sequence(tensors, batch_first=True, padding_side="left")
+        return stacked.to(self.device)
 
     def step(self) -> None:
-        """Decodes one token for every row."""
-        last = torch.tensor([[r.tokens[-1]] for r in self.rows], device=self.device)
-        self.mask = torch.cat([self.mask, self.mask.new_ones((len(self.rows), 1))], dim=1)
-        logits = self._forward(last, self.mask, self.mask.sum(1, True) - 1, self.cache)
-        for row, token in zip(self.rows, self.choose(logits, self.rows), strict=True):
+        """Decode one token of every row."""
+        last = torch.tensor([row.tokens[-1:] for row in self.rows], device=self.device)
+        self.mask = pad(self.mask, (0, 1), value=1)
+        positions = self.mask.sum(1, keepdim=True) - 1
+        logits = self._forward(last, self.mask, positions, self.cache)
+        self._append(self.rows, logits)
+
+    def _append(self, rows: list[Row], logits: Tensor) -> None:
+        """Append the chosen token to each row."""
+        tokens = self.choose(logits, rows)
+        for row, token in zip(rows, tokens, strict=True):
             row.tokens.append(token)
 
     def keep(self, indices: list[int]) -> None:
-        """Drops finished rows, and the columns on the left that are padding for all that stay."""
+        """Remove all other rows, and the columns on the left that are padding for all that stay."""
         if len(indices) == len(self.rows):
             return
         self.rows = [self.rows[i] for i in indices]
         if not self.rows:
-            self.cache, self.mask = None, self.mask[:0, :0]
+            self.cache = None
             return
         chosen = torch.tensor(indices)
-        start = int(self.mask[chosen].any(0).int().argmax())
+        is_used = self.mask[chosen].any(0)
+        start = int(is_used.int().argmax())
         self.mask = self.mask[chosen, start:]
         for layer in self.cache.layers:
-            layer.keys, layer.values = (
-                layer.keys[chosen, :, start:],
-                layer.values[chosen, :, start:],
-            )
+            layer.keys = layer.keys[chosen, :, start:]
+            layer.values = layer.values[chosen, :, start:]
 
-    def _forward(self, ids: Any, mask: torch.Tensor, positions: Any, cache: Any) -> torch.Tensor:
-        options = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
-        return self.model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, **options
-        ).logits[:, -1]
+    def _forward(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        positions: Tensor,
+        cache: Any,
+    ) -> Tensor:
+        """Run the model and return the logits [rows, vocabulary] of the last column."""
+        output = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
 
 
-def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:
-    # No config: layers made for sliding windows count the tokens they saw, and rows that leave would put that
-    # count wrong. The whole cache is kept instead; the attention mask limits the window all the same.
+def _joined_caches(
+    first: Any,
+    second: Any,
+    width: int,
+) -> DynamicCache:
+    """Join the rows of two key-value caches, padded on the left to a number of columns.
+
+    The joined cache is made without the model's configuration. Layers for sliding windows would
+    count the tokens they saw, and rows that leave would make that count wrong. The attention mask
+    limits the window nevertheless.
+    """
     joined = DynamicCache()
-    for i, (x, y) in enumerate(zip(a.layers, b.layers, strict=True)):
-        pairs = (x.keys, y.keys), (x.values, y.values)  # [rows, heads, columns, size]
-        wide = ([pad(t, (0, 0, width - t.shape[2], 0)) for t in pair] for pair in pairs)
-        joined.update(*map(torch.cat, wide), i)
+    for number, layer in enumerate(first.layers):
+        other = second.layers[number]
+        keys = _joined(layer.keys, other.keys, width)
+        values = _joined(layer.values, other.values, width)
+        joined.update(keys, values, number)
     return joined
+
+
+def _joined(first: Tensor, second: Tensor, width: int) -> Tensor:
+    """Join keys or values [rows, heads, columns, size], padded on the left to ``width`` columns."""
+    tensors = [pad(t, (0, 0, width - t.shape[2], 0)) for t in (first, second)]
+    return torch.cat(tensors)

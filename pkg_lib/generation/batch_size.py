@@ -1,4 +1,4 @@
-"""How many prompts a GPU decodes together, from its memory, the weights and the cache's size per token.
+"""How many prompts a GPU decodes together, from its memory, the weights and the cache per token.
 
 The same figures give a rough estimate of the time. It was never compared with a GPU.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 BYTES = 2  # of a number in bfloat16 or float16
 RESERVE = 0.10  # of the memory, for activations, logits and fragmentation
-# Rows that join the batch are copied into one cache with the others, which exists twice for that time.
+# New rows are copied into one cache with the others. During that time the cache exists twice.
 COPIES = 2
 MOST = 256  # more rows than this add little speed and much padding
 CPU_SLOTS = 48
@@ -55,18 +55,23 @@ class CacheShape:
         return 2 * self.layers * self.heads * self.width * BYTES
 
 
-def slots_for(shape: CacheShape, free_bytes: int, weight_bytes: int, tokens_per_row: int) -> int:
+def slots_for(
+    shape: CacheShape,
+    free_bytes: int,
+    weight_bytes: int,
+    tokens_per_row: int,
+) -> int:
     """Compute how many rows fit beside the weights.
 
     Args:
         shape: The shape of the model's cache.
         free_bytes: Free memory of the GPU before the weights are loaded.
-        weight_bytes: Size of the weights; 0 where they are loaded already.
+        weight_bytes: Size of the weights; 0 if they are loaded already.
         tokens_per_row: The longest prompt and the most new tokens.
 
     Returns:
-        Rows that are decoded together, from 1 to MOST. 1 also where not even one fits: loading or decoding
-        then reports the lack of memory itself.
+        Rows that are decoded together, from 1 to MOST. If not even one fits, the result is 1, and
+        loading or decoding reports the lack of memory itself.
     """
     usable = free_bytes * (1 - RESERVE) - weight_bytes
     per_row = COPIES * shape.bytes_per_token * tokens_per_row
@@ -96,14 +101,14 @@ def decoding_seconds(
 ) -> float:
     """Estimate how long a GPU decodes.
 
-    Each step reads the weights and the cache of the whole batch from memory and starts every layer. Reading
-    the prompts is not counted.
+    Each step reads the weights and the cache of the whole batch from memory and starts every layer.
+    Reading the prompts is not counted.
 
     Args:
         shape: The shape of the model's cache.
         weight_bytes: Size of the weights.
         slots: Rows that are decoded together.
-        tokens_per_row: The longest prompt and the most new tokens, so the estimate of the cache is high.
+        tokens_per_row: The longest prompt and the most new tokens. The estimate is therefore high.
         new_tokens: Tokens to decode in all rows together.
         bandwidth: Bytes that the GPU reads from its memory in a second.
 

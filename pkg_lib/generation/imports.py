@@ -1,12 +1,15 @@
-"""Import statements of a solution: those on ``__future__``, and those that another code block holds."""
+"""Import statements of a solution: those of ``__future__``, and those that another block holds."""
 
 import ast
 import builtins
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import TypeGuard
 
 from pkg_lib.core.python_syntax import parsed_or_none
+from pkg_lib.generation.code_search import first_line_of, indent_of
 
 _IMPORT_LINE = re.compile(
     r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*\([^()]*\)|(?:import|from)[ \t]+[\w.]+.*$)", re.M
@@ -16,13 +19,15 @@ _IMPORT_LINE = re.compile(
 def without_future_imports(code: str, starts_program: bool) -> str:
     """Remove the imports of ``__future__`` that would be a syntax error in the judged program.
 
-    Other statements on the same line stay, and strings are never changed. Text that is not Python is returned
-    unchanged.
+    Other statements on the same line stay, and strings are never changed.
 
     Args:
         code: A module, or an indented function body.
-        starts_program: Whether the program that is judged begins with this code. Then Python allows such an
-            import after the docstring, and it stays there.
+        starts_program: Whether the judged program begins with this code. Python then allows such an
+            import after the docstring, and the import stays.
+
+    Returns:
+        The code; text that is not Python is returned unchanged.
     """
     if "__future__" not in code:
         return code
@@ -30,135 +35,164 @@ def without_future_imports(code: str, starts_program: bool) -> str:
     if tree is None:
         return code
     legal = _leading_future_imports(tree) if starts_program else []
-    illegal = [node for node in ast.walk(tree) if _is_future_import(node) and node not in legal]
+    future_imports = filter(_is_future_import, ast.walk(tree))
+    illegal = [node for node in future_imports if node not in legal]
+    illegal.sort(key=lambda node: (node.lineno, node.col_offset))
     lines = code.split("\n")
-    for node in sorted(illegal, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+    for node in reversed(illegal):
         _remove(node, lines, offset, is_nested=node not in tree.body)
     return "\n".join(lines)
 
 
 def _module_or_body(code: str) -> tuple[ast.Module | None, int]:
-    """The syntax tree, and how many lines its line numbers are too high by."""
-    if (tree := parsed_or_none(code)) is not None:
+    """Parse code.
+
+    Returns:
+        The syntax tree, None if the code is not Python, and how many lines its line numbers are too
+        high by.
+    """
+    tree = parsed_or_none(code)
+    if tree is not None:
         return tree, 0
     return parsed_or_none(f"if 1:\n{code}"), 1
 
 
-def _is_future_import(node: ast.AST) -> bool:
+def _is_future_import(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level
 
 
 def _leading_future_imports(tree: ast.Module) -> list[ast.stmt]:
-    found = []
-    for number, node in enumerate(tree.body):
-        if _is_future_import(node):
-            found.append(node)
-        elif not (number == 0 and ast.get_docstring(tree, clean=False) is not None):
-            break
-    return found
+    """Return the imports of ``__future__`` where Python allows them: only a docstring before."""
+    has_docstring = ast.get_docstring(tree, clean=False) is not None
+    return list(takewhile(_is_future_import, tree.body[has_docstring:]))
 
 
-def _remove(node: ast.stmt, lines: list[str], offset: int, is_nested: bool) -> None:
-    """Cut one statement out of the lines, with the semicolon that separated it from its neighbour."""
-    first, last = node.lineno - 1 - offset, (node.end_lineno or node.lineno) - 1 - offset
+def _remove(
+    node: ast.stmt,
+    lines: list[str],
+    offset: int,
+    is_nested: bool,
+) -> None:
+    """Cut a statement out of the lines, with the semicolon that separates it from its neighbour."""
+    first = node.lineno - 1 - offset
+    last = (node.end_lineno or node.lineno) - 1 - offset
+    # Columns of the syntax tree count bytes.
     before = lines[first].encode()[: node.col_offset].decode()
     after = lines[last].encode()[node.end_col_offset :].decode()
     rest = after.lstrip()
-    is_whole_line_block = before.rstrip().endswith(":") and not rest.startswith(";")
-    if is_nested and (
-        not before.strip() or is_whole_line_block
-    ):  # it may be the only one of its block
-        lines[first : last + 1] = [f"{before}pass{after}"]
-    elif rest.startswith(";") and rest[1:].strip() and not rest[1:].lstrip().startswith("#"):
-        lines[first : last + 1] = [before + rest[1:].lstrip()]
+    has_semicolon = rest.startswith(";")
+    following = rest[1:].lstrip() if has_semicolon else ""
+    is_line_of_header = before.rstrip().endswith(":") and not has_semicolon
+    if is_nested and (not before.strip() or is_line_of_header):
+        # The statement may be the only one of its block.
+        replacement = [f"{before}pass{after}"]
+    elif following and not following.startswith("#"):
+        replacement = [before + following]
     elif before.strip():
-        lines[first : last + 1] = [before.rstrip().removesuffix(";").rstrip() + after.lstrip(";")]
+        kept = before.rstrip().removesuffix(";").rstrip()
+        replacement = [kept + after.lstrip(";")]
     else:
-        del lines[first : last + 1]
+        replacement = []
+    lines[first : last + 1] = replacement
 
 
 def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
-    """Put before a solution the imports of earlier code that bind a name which the solution lacks.
+    """Put the imports before a solution that it lacks and that earlier code holds.
 
-    Of several imports of one name the last counts, as in Python.
+    If several imports bind a name, the last of them counts, as in Python.
 
     Args:
-        code: A module, or an indented function body. Text that is not Python is returned unchanged.
+        code: A module, or an indented function body.
         earlier: Code that precedes it in the answer. It need not be valid Python.
+
+    Returns:
+        The code with imports; text that is not Python is returned unchanged.
     """
     sources = [source for source in earlier if "import" in source]
     tree, offset = _module_or_body(code) if sources else (None, 0)
     if tree is None:
         return code
-    missing = _used(tree) - _bound(tree) - set(dir(builtins))
-    wanted = []
-    statements = [statement for source in sources for statement in _imports(source)]
-    for statement in reversed(statements):
-        needed = [alias for alias in statement.names if _is_needed(alias, missing)]
-        if needed:
-            if isinstance(statement, ast.Import):  # each of its modules may be absent
-                statement.names = needed
-            wanted.insert(0, ast.unparse(statement))
-            missing -= set(map(_bound_name, statement.names))
+    wanted = _needed_imports(sources, _missing_names(tree))
     if not wanted:
         return code
-    first = next(line for line in code.split("\n") if line.strip())
-    indent = first[: len(first) - len(first.lstrip())] if offset else ""
-    block = textwrap.indent("\n".join(dict.fromkeys(wanted)), indent)
-    if leading := _leading_future_imports(tree):  # nothing may precede these
-        lines = code.split("\n")
-        end = leading[-1].end_lineno or 0
-        return "\n".join([*lines[:end], block, *lines[end:]])
-    return f"{block}\n{code}"
+    block = "\n".join(dict.fromkeys(wanted))
+    if offset:
+        first_line = first_line_of(code)
+        block = textwrap.indent(block, first_line[: indent_of(first_line)])
+    leading = _leading_future_imports(tree)
+    if not leading:
+        return f"{block}\n{code}"
+    # Nothing but the docstring may precede an import of __future__.
+    lines = code.split("\n")
+    lines.insert(leading[-1].end_lineno or 0, block)
+    return "\n".join(lines)
+
+
+def _needed_imports(sources: list[str], missing: set[str]) -> list[str]:
+    """Return the import statements of sources that bind missing names, in order."""
+    statements: list[ast.Import | ast.ImportFrom] = []
+    for source in sources:
+        statements += _imports(source)
+    wanted: list[str] = []
+    for statement in reversed(statements):
+        needed = [
+            alias
+            for alias in statement.names
+            if _bound_name(alias) in missing or (alias.name == "*" and missing)
+        ]
+        if not needed:
+            continue
+        if isinstance(statement, ast.Import):  # each of its modules may be absent
+            statement.names = needed
+        wanted.insert(0, ast.unparse(statement))
+        missing -= set(map(_bound_name, statement.names))
+    return wanted
 
 
 def _bound_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _is_needed(alias: ast.alias, missing: set[str]) -> bool:
-    return _bound_name(alias) in missing or (alias.name == "*" and bool(missing))
-
-
 def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
-    """The import statements of a source at module level; line by line if the source is not Python."""
+    """List the import statements of a source at module level.
+
+    Statements inside ``try``, ``if`` and ``with`` count. A source that is not Python is read line
+    by line.
+    """
     tree = parsed_or_none(textwrap.dedent(source))
-    if tree is None:
-        trees = [parsed_or_none(line.strip()) for line in _IMPORT_LINE.findall(source)]
-        statements = [node for tree in trees if tree for node in tree.body]
+    waiting: list[ast.stmt] = []
+    if tree is not None:
+        waiting = tree.body[::-1]
     else:
-        statements = list(_statements(tree))
-    imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
-    return [node for node in imports if not _is_future_import(node)]
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of a module in order, with those inside ``try``, ``if`` and ``with``."""
-    waiting = tree.body[::-1]
+        for line in reversed(_IMPORT_LINE.findall(source)):
+            line_tree = parsed_or_none(line.strip())
+            waiting += line_tree.body[::-1] if line_tree else []
+    imports = []
     while waiting:
         statement = waiting.pop()
-        yield statement
         if isinstance(statement, ast.Try | ast.If | ast.With):
-            waiting.extend(statement.body[::-1])
+            waiting += statement.body[::-1]
+        if isinstance(statement, ast.Import | ast.ImportFrom) and not _is_future_import(statement):
+            imports.append(statement)
+    return imports
 
 
-def _used(tree: ast.AST) -> set[str]:
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
-
-
-def _bound(tree: ast.AST) -> set[str]:
-    """Every name that is bound anywhere in the code, in whatever scope."""
-    bound = set()
+def _missing_names(tree: ast.AST) -> set[str]:
+    """Return the names that code uses and binds nowhere, in whatever scope."""
+    used = set()
+    bound = set(dir(builtins))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
-    return bound
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                used.add(name)
+            case ast.Name(id=name):
+                bound.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                bound.add(node.name)
+            case ast.arg(arg=name):
+                bound.add(name)
+            case ast.alias():
+                bound.add(_bound_name(node))
+            case ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+    return used - bound

@@ -1,20 +1,23 @@
-"""Prompts: Format(q, C(q)) of Equation 10, one style per model family, with variants for controls.
+"""Prompts: Format(q, C(q)) of Equation 10, one style for each model family, with variants.
 
-The styles of the paper's models (`codellama`, `starcoder2`, `deepseek`, `llama-3.1`) equal the prompts in the
-authors' published code byte for byte, indentation and stray characters included, because that is what their
-models received. Appendix B of the paper prints the same prompts with the white space changed. The context
-is shown between the delimiters of the authors' code.
+``build_prompt`` returns the prompt of a task as it is sent to a model.
 
-`chat` is the style for models with a chat template of their own. It has CodeLlama's words, with Markdown code
-fences in place of the [PYTHON] tags. `plain` adds no word; it is for models that only continue text.
+The styles of the paper's models (``codellama``, ``starcoder2``, ``deepseek``, ``llama-3.1``) equal
+the prompts in the authors' published code byte for byte. Indentation and stray characters are
+included, because their models received them. Appendix B of the paper prints the same prompts with
+other white space. The context is shown between the delimiters of the authors' code.
+
+``chat`` is the style for models with a chat template of their own. It has CodeLlama's words, with
+Markdown code fences in place of the [PYTHON] tags. ``plain`` adds no word; it is for models that
+only continue text.
 
 Every style has the same variants, named "STYLE, VARIANT" in the registry:
 
     no code was found   the words for a context, around a comment that says that no code was found
     context first       the context before the problem
     earlier turn        the context in an earlier turn of the conversation
-    helper section      the context between the authors' delimiters, where the style itself does not use them
-    no delimiters       the context without the authors' delimiters, where the style itself uses them
+    helper section      the context between the authors' delimiters, if the style does not use them
+    no delimiters       the context without the authors' delimiters, if the style uses them
 """
 
 from collections.abc import Callable
@@ -22,10 +25,10 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.types import Context, Task, UserError
 
-Template = Callable[
-    [str, str], str
-]  # (problem, context) -> prompt; the context is "" where there is none
+# (problem, context) -> prompt; the context is "" if there is none
+Template = Callable[[str, str], str]
 
 TURN = "\n\x1e\n"  # a record separator on a line of its own, between two turns of a conversation
 ROLES = ("user", "assistant")  # who speaks the turns, alternating
@@ -40,14 +43,66 @@ _MERGE = (
 _TAGS = "Please write the python solution inside [PYTHON] and [/PYTHON] tags"
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt exactly as it is sent.
+
+    Attributes:
+        task: The task that it asks for.
+        style: The style and variant by which it was built.
+        text: The whole prompt. Keys of completions are computed from it.
+    """
+
+    task: Task
+    style: str
+    text: str
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages of the conversation, with "role" and "content".
+
+        Models of style ``chat`` receive them in their chat template, endpoints receive them as they
+        are. Other styles write the model's template themselves: the only message is the text that
+        the model receives.
+        """
+        return turns(self.text)
+
+
+def build_prompt(
+    task: Task,
+    context: Context | str,
+    style: str,
+) -> Prompt:
+    """Build the prompt of a task: Format(q, C(q)) of Equation 10.
+
+    Args:
+        task: The task q.
+        context: The retrieved context C(q), or its text; "" for none.
+        style: A name in ``TEMPLATES``: a style such as "chat", or a style and its variant such as
+            "chat, context first". ``model_spec(model).style`` is the style of a model.
+
+    Returns:
+        The prompt. ``prompt.messages`` are the messages exactly as sent.
+
+    Raises:
+        UserError: There is no such style, or the context's text is not stored because its corpus
+            may not be copied.
+    """
+    text = context if isinstance(context, str) else context.text
+    if text is None:
+        why = "its corpus may not be copied, so its text is not stored; retrieve it again"
+        raise UserError(f"the context of {task.id} has no text: {why}")
+    return Prompt(task, style, TEMPLATES.get_or_fail(style)(task.prompt, text))
+
+
 def turns(text: str) -> list[dict[str, str]]:
     """Split a prompt into the messages of a conversation.
 
     Args:
-        text: A prompt; TURN separates its turns.
+        text: A prompt; ``TURN`` separates its turns.
 
     Returns:
-        One message per turn, with "role" (user and assistant, alternating) and "content".
+        One message for each turn, with "role" (user and assistant, alternating) and "content".
     """
     pairs = zip(cycle(ROLES), text.split(TURN), strict=False)
     return [{"role": role, "content": turn} for role, turn in pairs]
@@ -59,35 +114,47 @@ def fenced(code: str) -> str:
 
 
 def delimited(code: str) -> str:
-    """Put a context between the delimiters of the authors' code, to which "helper section" refers."""
+    """Put a context between the delimiters of the authors' code, the "helper section"."""
     return f"helper code 1:\n{code}\nEnd of helper section."
+
+
+def _unchanged(code: str) -> str:
+    return code
+
+
+NO_DELIMITERS = ("no delimiters", _unchanged)
+HELPER_SECTION = ("helper section", delimited)
 
 
 @dataclass(frozen=True)
 class Style:
     """How the models of one family are prompted.
 
+    The templates are format strings with the fields ``problem`` and ``helper``, the context as it
+    is shown.
+
     Attributes:
-        without: The prompt without a context; takes the problem.
-        around: The prompt with a context; takes the problem and the context as it is shown.
-        first: The prompt with the context before the problem; takes the context and the problem.
+        without: The prompt without a context.
+        around: The prompt with a context.
+        first: The prompt with the context before the problem.
+        joined: One prompt from an earlier exchange (fields ``request`` and ``answer``) and the
+            prompt after it (field ``then``).
         show: How a context is shown in the prompt.
-        also_show: The other way of showing it, for the variant of that name.
-        joined: One prompt from an earlier exchange (request and answer) and the prompt after it.
+        also_show: The name of the variant with the other way of showing it, and that way.
+        head: The beginning of ``then`` that a conversation does not repeat.
     """
 
-    without: Callable[[str], str]
-    around: Callable[[str, str], str]
-    first: Callable[[str, str], str]
-    show: Callable[[str], str]
-    also_show: tuple[str, Callable[[str], str]]
-    joined: Callable[[str, str, str], str]
+    without: str
+    around: str
+    first: str
+    joined: str
+    show: Callable[[str], str] = delimited
+    also_show: tuple[str, Callable[[str], str]] = NO_DELIMITERS
+    head: str = ""
 
     def prompt(self, problem: str, context: str) -> str:
         """Write the prompt of the paper's experiments."""
-        if not context:
-            return self.without(problem)
-        return self.around(problem, self.show(context))
+        return self._with(self.around, problem, context, self.show)
 
     def no_code_found(self, problem: str, context: str) -> str:
         """Write the words for a context around none, whatever was retrieved."""
@@ -95,23 +162,32 @@ class Style:
 
     def context_first(self, problem: str, context: str) -> str:
         """Write the prompt with the context before the problem."""
-        if not context:
-            return self.without(problem)
-        return self.first(self.show(context), problem)
-
-    def earlier_turn(self, problem: str, context: str) -> str:
-        """Write the context as an earlier turn that the model acknowledged, then the task without one."""
-        if not context:
-            return self.without(problem)
-        said = f"{_HELP}\n{self.show(context)}\nIf it is useful for what I ask next, {_MERGE}"
-        return self.joined(said, ACKNOWLEDGED, self.without(problem))
+        return self._with(self.first, problem, context, self.show)
 
     def shown_otherwise(self, problem: str, context: str) -> str:
         """Write the paper's prompt with the context shown the other way."""
+        return self._with(self.around, problem, context, self.also_show[1])
+
+    def _with(
+        self,
+        template: str,
+        problem: str,
+        context: str,
+        show: Callable[[str], str],
+    ) -> str:
         if not context:
-            return self.without(problem)
-        _, show = self.also_show
-        return self.around(problem, show(context))
+            return self.without.format(problem=problem)
+        return template.format(problem=problem, helper=show(context))
+
+    def earlier_turn(self, problem: str, context: str) -> str:
+        """Write the context as an earlier turn that the model acknowledged, then the task alone."""
+        then = self.without.format(problem=problem)
+        if not context:
+            return then
+        request = f"{_HELP}\n{self.show(context)}\nIf it is useful for what I ask next, {_MERGE}"
+        return self.joined.format(
+            request=request, answer=ACKNOWLEDGED, then=then.removeprefix(self.head)
+        )
 
     @property
     def variants(self) -> dict[str, Template]:
@@ -125,91 +201,51 @@ class Style:
         }
 
 
-def _as_it_is(code: str) -> str:
-    return code
-
-
-NO_DELIMITERS = ("no delimiters", _as_it_is)
-HELPER_SECTION = ("helper section", delimited)
-
-
-def _instruction_tags(said: str, answered: str, then: str) -> str:
-    """Join two exchanges as CodeLlama's conversation format does."""
-    return f"[INST] {said} [/INST] {answered} {then}"
-
-
-# CodeLlama. Like the authors', the prompt without a context ends in a stray quotation mark and white space.
+# CodeLlama. Like the authors', the prompt without a context ends in a stray quotation mark.
 _CODELLAMA_USE = (
-    f"If helper section is useful, {_MERGE} You MUST write your solution between [PYTHON] and [/PYTHON]. "
+    f"If helper section is useful, {_MERGE} "
+    "You MUST write your solution between [PYTHON] and [/PYTHON]. "
     "Your solution MUST be executable.[/INST]"
 )
-_STRAY_QUOTE = '"\n        '
-
-
-def _codellama_clean(problem: str) -> str:
-    return f"[INST] {_ASK}\n{problem} \n\n{_TAGS}.\n[/INST]"
-
+_CODELLAMA_CLEAN = f"[INST] {_ASK}\n{{problem}} \n\n{_TAGS}.\n[/INST]"
+_INSTRUCTION_TAGS = "[INST] {request} [/INST] {answer} {then}"
 
 CODELLAMA = Style(
-    without=lambda problem: _codellama_clean(problem) + _STRAY_QUOTE,
-    around=lambda problem, helper: (
-        f"[INST] {_ASK}\n{problem} \n\n{_HELP}\n{helper}\n{_CODELLAMA_USE}"
-    ),
-    first=lambda helper, problem: (
-        f"[INST] {_HELP}\n{helper}\n\n{_ASK}\n{problem} \n\n{_CODELLAMA_USE}"
-    ),
-    show=delimited,
-    also_show=NO_DELIMITERS,
-    joined=_instruction_tags,
+    without=_CODELLAMA_CLEAN + '"\n        ',
+    around=f"[INST] {_ASK}\n{{problem}} \n\n{_HELP}\n{{helper}}\n{_CODELLAMA_USE}",
+    first=f"[INST] {_HELP}\n{{helper}}\n\n{_ASK}\n{{problem}} \n\n{_CODELLAMA_USE}",
+    joined=_INSTRUCTION_TAGS,
 )
 
 # StarCoder2. The authors' code indents all lines but the first of the template by eight columns.
 _INDENT = " " * 8
 _RESPONSE = f"{_INDENT}### Response\n{_INDENT}"
 _STARCODER2_USE = f". If they are useful, {_MERGE}\n\n{_RESPONSE}"
-
-
-def _starcoder2_without(problem: str) -> str:
-    return f"### Instruction\n{_INDENT}{_ASK}\n{problem} \n\n\n{_RESPONSE}"
-
+_STARCODER2_HEAD = f"### Instruction\n{_INDENT}"
 
 STARCODER2 = Style(
-    without=_starcoder2_without,
-    around=lambda problem, helper: (
-        f"### Instruction\n{_INDENT}{_ASK}\n{problem} \n\n {_HELP}\n{helper}\n{_STARCODER2_USE}"
-    ),
-    first=lambda helper, problem: (
-        f"### Instruction\n{_INDENT}{_HELP}\n{helper}\n\n {_ASK}\n{problem} \n{_STARCODER2_USE}"
-    ),
-    show=delimited,
-    also_show=NO_DELIMITERS,
-    joined=lambda said, answered, then: (
-        f"### Instruction\n{_INDENT}{said}\n\n{_RESPONSE}{answered}\n\n{then}"
-    ),
+    without=f"{_STARCODER2_HEAD}{_ASK}\n{{problem}} \n\n\n{_RESPONSE}",
+    around=f"{_STARCODER2_HEAD}{_ASK}\n{{problem}} \n\n {_HELP}\n{{helper}}\n{_STARCODER2_USE}",
+    first=f"{_STARCODER2_HEAD}{_HELP}\n{{helper}}\n\n {_ASK}\n{{problem}} \n{_STARCODER2_USE}",
+    joined=f"{_STARCODER2_HEAD}{{request}}\n\n{_RESPONSE}{{answer}}\n\n{{then}}",
 )
 
 # DeepSeek-Coder. The two spaces before "Solve" and the full stop before "If" are the authors'.
+_DEEPSEEK_ASK = "You are a python programmer.  Solve the following problem:"
 _DEEPSEEK_USE = f".If they are useful, {_MERGE}\n[/INST]"
 
 DEEPSEEK = Style(
-    without=lambda problem: (
-        f"[INST] You are a python programmer.  Solve the following problem: \n {problem} \n\n[/INST]"
-    ),
-    around=lambda problem, helper: (
-        f"[INST] {_ASK}\n{problem} \n\n {_HELP}\n{helper}\n{_DEEPSEEK_USE}"
-    ),
-    first=lambda helper, problem: (
-        f"[INST] {_HELP}\n{helper}\n\n {_ASK}\n{problem} \n{_DEEPSEEK_USE}"
-    ),
-    show=delimited,
-    also_show=NO_DELIMITERS,
-    joined=_instruction_tags,
+    without=f"[INST] {_DEEPSEEK_ASK} \n {{problem}} \n\n[/INST]",
+    around=f"[INST] {_ASK}\n{{problem}} \n\n {_HELP}\n{{helper}}\n{_DEEPSEEK_USE}",
+    first=f"[INST] {_HELP}\n{{helper}}\n\n {_ASK}\n{{problem}} \n{_DEEPSEEK_USE}",
+    joined=_INSTRUCTION_TAGS,
 )
 
 # Llama 3.1, which the paper does not print.
+_LLAMA_USER = "<|eot_id|><|start_header_id|>user<|end_header_id|>\n    \n    "
 _LLAMA_HEAD = (
     "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n    \n"
-    "    You are a python programmer.<|eot_id|><|start_header_id|>user<|end_header_id|>\n    \n    "
+    f"    You are a python programmer.{_LLAMA_USER}"
 )
 _LLAMA_ASK = "Implement a python function to solve the following problem: \n"
 _LLAMA_HELP = "The following helper code might be helpful:\n"
@@ -218,58 +254,42 @@ _LLAMA_USE = (
     f"The code should pass all the following test cases. {_TAGS}\n"
 )
 _LLAMA_ANSWER = "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n        "
-
-
-def _llama(body: str) -> str:
-    return f"{_LLAMA_HEAD}{body}{_LLAMA_ANSWER}"
-
-
-def _llama_joined(said: str, answered: str, then: str) -> str:
-    """Join two exchanges under one system message."""
-    next_turn = "<|eot_id|><|start_header_id|>user<|end_header_id|>\n    \n    "
-    first_exchange = _llama(said + "\n") + answered
-    return first_exchange + next_turn + then.removeprefix(_LLAMA_HEAD)
-
+_LLAMA_END = _LLAMA_USE + _LLAMA_ANSWER
 
 LLAMA = Style(
-    without=lambda problem: _llama(f"{_LLAMA_ASK} {problem} \n\n. {_TAGS}.\n"),
-    around=lambda problem, helper: _llama(
-        f"{_LLAMA_ASK} {problem} \n\n {_LLAMA_HELP}{helper}{_LLAMA_USE}"
-    ),
-    first=lambda helper, problem: _llama(
-        f"{_LLAMA_HELP}{helper}\n\n {_LLAMA_ASK} {problem} \n{_LLAMA_USE}"
-    ),
-    show=delimited,
-    also_show=NO_DELIMITERS,
-    joined=_llama_joined,
+    without=f"{_LLAMA_HEAD}{_LLAMA_ASK} {{problem}} \n\n. {_TAGS}.\n{_LLAMA_ANSWER}",
+    around=f"{_LLAMA_HEAD}{_LLAMA_ASK} {{problem}} \n\n {_LLAMA_HELP}{{helper}}{_LLAMA_END}",
+    first=f"{_LLAMA_HEAD}{_LLAMA_HELP}{{helper}}\n\n {_LLAMA_ASK} {{problem}} \n{_LLAMA_END}",
+    joined=f"{_LLAMA_HEAD}{{request}}\n{_LLAMA_ANSWER}{{answer}}{_LLAMA_USER}{{then}}",
+    head=_LLAMA_HEAD,
 )
 
 # Models with a chat template of their own: CodeLlama's words with fences for tags.
+_CHAT_TASK = f"{_ASK}\n```python\n{{problem}}\n```"
 _CHAT_USE = (
-    f"If helper section is useful, {_MERGE} You MUST write your complete solution, with the given function "
-    "signature, inside one ```python code block. Your solution MUST be executable."
+    f"If helper section is useful, {_MERGE} "
+    "You MUST write your complete solution, with the given function signature, "
+    "inside one ```python code block. Your solution MUST be executable."
 )
 
 CHAT = Style(
-    without=lambda problem: (
-        f"{_ASK}\n{fenced(problem)}\n\nPlease write the complete python solution, "
-        "with the given function signature, inside one ```python code block."
-    ),
-    around=lambda problem, helper: f"{_ASK}\n{fenced(problem)}\n\n{_HELP}\n{helper}\n{_CHAT_USE}",
-    first=lambda helper, problem: f"{_HELP}\n{helper}\n\n{_ASK}\n{fenced(problem)}\n\n{_CHAT_USE}",
+    without=f"{_CHAT_TASK}\n\nPlease write the complete python solution, "
+    "with the given function signature, inside one ```python code block.",
+    around=f"{_CHAT_TASK}\n\n{_HELP}\n{{helper}}\n{_CHAT_USE}",
+    first=f"{_HELP}\n{{helper}}\n\n{_CHAT_TASK}\n\n{_CHAT_USE}",
+    joined=TURN.join(("{request}", "{answer}", "{then}")),
     show=fenced,
     also_show=HELPER_SECTION,
-    joined=lambda said, answered, then: TURN.join((said, answered, then)),
 )
 
 # Models that only continue text: no word of ours, but in the variants that need one.
 PLAIN = Style(
-    without=_as_it_is,
-    around=lambda problem, helper: f"{helper}\n\n{problem}",
-    first=lambda helper, problem: f"{helper}\n\n{problem}",
-    show=_as_it_is,
+    without="{problem}",
+    around="{helper}\n\n{problem}",
+    first="{helper}\n\n{problem}",
+    joined="{request}\n\n{answer}\n\n{then}",
+    show=_unchanged,
     also_show=HELPER_SECTION,
-    joined=lambda said, answered, then: f"{said}\n\n{answered}\n\n{then}",
 )
 
 STYLES = {
@@ -285,11 +305,13 @@ STYLES = {
 def _all_templates() -> dict[str, Template]:
     """Collect every style and variant under the name that a method gives it."""
     templates: dict[str, Template] = {}
-    for style, about in STYLES.items():
-        for variant, template in about.variants.items():
-            templates[f"{style}, {variant}" if variant else style] = template
-    # What the stray characters of the authors' prompt without a context change by themselves.
-    templates["codellama, no stray quote"] = lambda problem, context: _codellama_clean(problem)
+    for style_name, style in STYLES.items():
+        for variant, template in style.variants.items():
+            templates[f"{style_name}, {variant}" if variant else style_name] = template
+    # The effect that the stray characters of the authors' prompt without a context have.
+    templates["codellama, no stray quote"] = lambda problem, context: _CODELLAMA_CLEAN.format(
+        problem=problem
+    )
     return templates
 
 

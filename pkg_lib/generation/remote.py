@@ -1,10 +1,10 @@
-"""Generation by a model behind an endpoint: concurrent requests through the provider's own client package.
+"""Generation by a model behind an endpoint: concurrent requests through the provider's own client.
 
-A response is an answer or a fault (`generation/responses.py`). After a fault (429, 5xx, a broken, late,
-oversized or incomplete response), the request is sent again, after twice the time at each attempt and not
-before Retry-After. A run ends when the key or the model is wrong, the server never answered, a redirect leads
-to another server, the budget is spent, or GIVE_UP prompts in a row have no answer. Answers under way are
-still waited for and kept. Refusals and empty answers are answers.
+The client sends a request again after a fault: 429, 5xx, or a response that is broken, late, too
+large or incomplete (``connection.py``, ``responses.py``). A run ends when the key or the model is
+wrong, the server never answered, a redirect leads to another server, the budget is spent, or
+``GIVE_UP`` prompts in a row have no answer. Answers under way are still awaited and kept. Refusals
+and empty answers are answers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from email.utils import mktime_tz, parsedate_tz
+from functools import partial
 from http.client import responses
 from importlib import import_module
 from typing import Any
@@ -26,36 +25,33 @@ from urllib.parse import quote
 from pkg_lib.core import limits
 from pkg_lib.core.endpoints import Endpoint
 from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.connection import BASE_ERRORS, check_body, open_client
 from pkg_lib.generation.prompts import turns
-from pkg_lib.generation.responses import Fault, Redirected, read_answer, reported, response_bytes
+from pkg_lib.generation.responses import Fault, read_answer, reported, response_bytes
 
-FIRST_WAIT, LONGEST_WAIT = (
-    0.5,
-    60.0,
-)  # seconds before a request is sent again; each time twice as long
-MOST_PATIENCE = 600.0  # seconds of Retry-After beyond which the run ends instead
-GIVE_UP = 3  # prompts without an answer, one after the other
-HOPELESS = (
-    401,
-    402,
-    403,
-    404,
-)  # the key, the account or the model is wrong: so would be every other request
-AGAIN = (408, 409, 425, 429)  # and 5xx
+GIVE_UP = 3  # prompts in a row without an answer
+# The key, the account or the model is wrong, so every other request would fail, too.
+HOPELESS = (401, 402, 403, 404)
 REDIRECTS = (301, 302, 303, 307, 308)
 FILTERED = ("content_filter", "content_policy_violation")
-SHORTEST_KEY = 8  # characters; a shorter text is found in answers by chance, and replaced there
+SHORTEST_KEY = 8  # characters; a shorter text occurs in answers by chance, and is replaced there
 UNKNOWN = -1  # the id of a token: servers report how many there are, not which
-NEW_TOKENS = (
-    "max_tokens",
-    "max_completion_tokens",
-    "max_new_tokens",
-)  # names of the limit in requests
+# Names of the limit on new tokens in requests.
+NEW_TOKENS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer as the Generator takes it; `about` is recorded beside it."""
+    """An answer as the Generator takes it.
+
+    Attributes:
+        request: The request.
+        tokens: One id for each new token, ``UNKNOWN`` each.
+        prompt_tokens: Number of tokens in the prompt; 0 if unknown.
+        about: What is recorded with the answer.
+        raw: The text.
+        finish: "end" or "length".
+    """
 
     request: Request
     tokens: list[int]
@@ -70,9 +66,16 @@ class NoAnswer(Exception):
 
 
 class RemoteBackend:
-    """An endpoint; `chat` asks for a message, else the text is continued. UserError: no key, no package.
+    """A model behind an endpoint.
 
-    `kept` gives the prompt tokens and new tokens of what is stored already, which a budget counts.
+    Args:
+        endpoint: The server and the model.
+        chat: Whether to request a message; otherwise the text is continued.
+        max_new_tokens: The most new tokens of an answer; None for the server's own limit.
+        kept: Returns the prompt tokens and new tokens of all stored answers, which a budget counts.
+
+    Raises:
+        UserError: The key or the client package is missing, or the API takes no such requests.
     """
 
     def __init__(
@@ -82,216 +85,233 @@ class RemoteBackend:
         max_new_tokens: int | None,
         kept: Callable[[], tuple[int, int]],
     ) -> None:
-        self.endpoint, self.chat, self.max_new_tokens, self.kept = (
-            endpoint,
-            chat,
-            max_new_tokens,
-            kept,
-        )
-        self.key = os.environ.get(
-            endpoint.key, ""
-        ).strip()  # files often end a key with a line break
-        if endpoint.key and not self.key:
-            raise UserError(
-                f"endpoint {endpoint.name}: the environment variable {endpoint.key} is not set"
-            )
-        if endpoint.key and len(self.key) < SHORTEST_KEY:
-            short = f"{endpoint.key} has fewer than {SHORTEST_KEY} characters"
-            raise UserError(f"endpoint {endpoint.name}: {short}, so it is no key; check its value")
-        if not (self.key.isascii() and self.key.isprintable()):
-            raise UserError(
-                f"endpoint {endpoint.name}: {endpoint.key} holds a character that no key has"
-            )
+        self.endpoint = endpoint
+        self.chat = chat
+        self.max_new_tokens = max_new_tokens
+        self.kept = kept
+        self.key = _key_of(endpoint)
         if endpoint.api == "anthropic" and not chat:
             raise UserError(f"endpoint {endpoint.name} takes messages alone; leave --style out")
         try:
             self.package = import_module(endpoint.api)
         except ImportError as e:
             raise UserError(f"endpoint {endpoint.name}: pip install '.[endpoints]' ({e})") from e
+        self.fatal = getattr(self.package, BASE_ERRORS[endpoint.api])
 
     def generate(
         self, requests: list[Request], done: Callable[[Reply, str, str], None], **sampling: float
     ) -> None:
-        """Calls `done(reply, raw, finish)` as each answer comes. UserError, at the end, if one is missing."""
-        self.waiting, self.done, self.sampling = deque(requests), done, sampling
-        self.came = self.in_a_row = 0  # answers; prompts without one since the last of them
-        self.over = self.fault = ""  # why no more requests are sent; what went wrong with one
-        self.not_before = 0.0  # on the monotonic clock; the server asked for it
-        self.asked, self.new = self.kept() if self.endpoint.budget else (0, 0)
-        asyncio.run(self._all())
-        if missing := len(requests) - self.came:
-            why = f"{self.over or self.fault}; {missing} of {len(requests)} prompts have no answer"
+        """Answer requests concurrently.
+
+        Args:
+            requests: The requests.
+            done: Is called with the reply, its text and its finish as each answer comes.
+            sampling: ``temperature`` and ``top_p``; without them decoding is greedy.
+
+        Raises:
+            UserError: An answer is missing at the end.
+        """
+        self.waiting = deque(requests)
+        self.done = done
+        self.sampling = sampling
+        self.answers = 0
+        self.failures_in_a_row = 0
+        self.stopped = ""  # the reason why no more requests are sent
+        self.last_failure = ""
+        self.prompt_tokens = self.new_tokens = 0
+        if self.endpoint.budget:
+            self.prompt_tokens, self.new_tokens = self.kept()
+        asyncio.run(self._answer_all())
+        missing = len(requests) - self.answers
+        if missing:
+            reason = self.stopped or self.last_failure
+            what = f"{reason}; {missing} of {len(requests)} prompts have no answer"
             again = "Fix this, then run the same command again (without --fresh)."
-            raise UserError(
-                f"endpoint {self.endpoint.name}: {why}. The answers so far are kept. {again}"
-            )
+            place = f"endpoint {self.endpoint.name}"
+            raise UserError(f"{place}: {what}. The answers so far are kept. {again}")
 
     @property
     def max_tokens(self) -> int:
-        """The most new tokens that a request allows; the project's own limit where it states none."""
-        asked = {} if "max_tokens" in self.endpoint.omit else {"max_tokens": self.max_new_tokens}
-        stated = [(asked | self.endpoint.extra).get(name) for name in NEW_TOKENS]
-        return max(
-            (n for n in stated if isinstance(n, int) and n > 0), default=limits.MAX_ANSWER_TOKENS
-        )
+        """The most new tokens that a request allows; without any, the project's own limit."""
+        parameters = dict(self.endpoint.extra)
+        if "max_tokens" not in self.endpoint.omit:
+            parameters.setdefault("max_tokens", self.max_new_tokens)
+        stated = []
+        for name in NEW_TOKENS:
+            number = parameters.get(name)
+            if isinstance(number, int) and number > 0:
+                stated.append(number)
+        return max(stated, default=limits.MAX_ANSWER_TOKENS)
 
     @property
     def most_bytes(self) -> int:
-        """How large the body of a response may be."""
+        """The size in bytes that the body of a response may have."""
         return response_bytes(self.max_tokens)
 
-    async def _all(self) -> None:
-        from pkg_lib.generation.connection import (
-            open_client,
-        )  # needs the packages of the extra `endpoints`
-
+    async def _answer_all(self) -> None:
         client = open_client(self.package, self.endpoint, self.key, self.most_bytes)
         async with client:
-            await asyncio.gather(*(self._work(client) for _ in range(self.endpoint.concurrency)))
+            workers = [self._work(client) for _ in range(self.endpoint.concurrency)]
+            await asyncio.gather(*workers)
 
     async def _work(self, client: Any) -> None:
-        """Asks one prompt after the other, as long as some wait and nothing speaks against it."""
-        while self.waiting and not self._spent():
-            request, began = self.waiting.popleft(), time.perf_counter()
+        """Send one request after the other, until none waits or the run ends."""
+        while self.waiting and not self._is_over():
+            request = self.waiting.popleft()
+            began = time.perf_counter()
             try:
                 reply = await self._answer(client, request)
             except NoAnswer as e:
-                self.fault, self.in_a_row = f"{request.task_id}: {e}", self.in_a_row + 1
-                self.over = self.over or (str(e) if self.in_a_row >= GIVE_UP else "")
+                self.last_failure = f"{request.task_id}: {e}"
+                self.failures_in_a_row += 1
+                if self.failures_in_a_row >= GIVE_UP:
+                    self.stopped = self.stopped or str(e)
                 continue
-            self.came, self.in_a_row = self.came + 1, 0
-            self.asked, self.new = self.asked + reply.prompt_tokens, self.new + len(reply.tokens)
+            self.answers += 1
+            self.failures_in_a_row = 0
+            self.prompt_tokens += reply.prompt_tokens
+            self.new_tokens += len(reply.tokens)
             if self.endpoint.budget and "usage" not in reply.about:
-                self.over = (
-                    "the server does not report plausible token counts, so no budget can be kept"
-                )
-            reply.about["seconds"] = round(time.perf_counter() - began, 3)
+                missing = "the server does not report plausible token counts"
+                self.stopped = f"{missing}, so no budget can be kept"
+            seconds = time.perf_counter() - began
+            reply.about["seconds"] = round(seconds, 3)
             self.done(reply, reply.raw, reply.finish)
 
-    def _spent(self) -> bool:
-        """Whether no more requests are sent; a budget that is used up is the reason from here on."""
-        asked_usd, new_usd = self.endpoint.usd_per_million or (0, 0)
-        dollars = (self.asked * asked_usd + self.new * new_usd) / 1e6
-        used = {"tokens": self.asked + self.new, "dollars": dollars}
-        for unit, most in self.endpoint.budget.items():
-            if used[unit] >= most:
-                self.over = (
-                    f"{used[unit]:,.6g} {unit} are spent and budget.{unit} is {most:g}: raise it"
-                )
-        return bool(self.over)
+    def _is_over(self) -> bool:
+        """Tell whether no more requests are sent, and record a budget that is used up."""
+        prompt_price, new_price = self.endpoint.usd_per_million or (0, 0)
+        dollars = (self.prompt_tokens * prompt_price + self.new_tokens * new_price) / 1e6
+        used = {"tokens": self.prompt_tokens + self.new_tokens, "dollars": dollars}
+        for unit, budget in self.endpoint.budget.items():
+            if used[unit] >= budget:
+                spent = f"{used[unit]:,.6g} {unit} are spent"
+                self.stopped = f"{spent} and budget.{unit} is {budget:g}: raise it"
+        return bool(self.stopped)
 
     async def _answer(self, client: Any, request: Request) -> Reply:
-        """One prompt's answer, asked for again after a fault. NoAnswer where that is of no use."""
-        for attempt in range(self.endpoint.retries + 1):
-            while (wait := self.not_before - time.monotonic()) > 0 and not self.over:
-                await asyncio.sleep(min(wait, 1.0))
-            if self.over:
-                break
-            try:
-                async with asyncio.timeout(self.endpoint.timeout):
-                    return self._read(request, await self._send(client, request))
-            except (
-                self.package.APIError,
-                Fault,
-                Redirected,
-                TimeoutError,
-                ValueError,
-                TypeError,
-            ) as e:
-                fault = self._words(e)
-                if isinstance(e, self.package.BadRequestError):
-                    refused = [word for word in FILTERED if word in e.response.text]
-                    if refused:
-                        return Reply(request, [], 0, {"refusal": refused[0], "usage": {}})
-                self._judge(e, fault)
-            if not self.over and attempt < self.endpoint.retries:
-                await asyncio.sleep(
-                    min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(1, 1.25)
-                )
-        raise NoAnswer(self.over or fault)
+        """Get the answer to one prompt; raise NoAnswer if the client gave up."""
+        check_body.set(partial(self._read, request))
+        try:
+            return self._read(request, await self._send(client, request))
+        except self.package.BadRequestError as e:
+            for word in FILTERED:
+                if word in e.response.text:
+                    about = {"refusal": word, "usage": {}}
+                    return Reply(request, [], 0, about)
+            raise NoAnswer(self._in_one_line(e)) from e
+        except self.package.APIError as e:
+            message = self._in_one_line(e)
+            if getattr(e, "status_code", 0) in HOPELESS:
+                self.stopped = message
+            raise NoAnswer(message) from e
+        except (ValueError, TypeError) as e:
+            raise NoAnswer(self._in_one_line(e)) from e
+        except self.fatal as e:
+            self.stopped = self._in_one_line(e)
+            raise NoAnswer(self.stopped) from e
 
     async def _send(self, client: Any, request: Request) -> bytes:
-        """The body of the response."""
-        options = {"temperature": 0, **self.sampling, "max_tokens": self.max_new_tokens}
-        options |= {"seed": request.sample} if self.endpoint.seed else {}
-        body = {
-            n: v for n, v in options.items() if n not in self.endpoint.omit
-        } | self.endpoint.extra
-        about: dict[str, Any] = {"model": self.endpoint.model, "extra_body": body}
-        if not self._as_chat(request):
-            requests = client.completions
-            about["prompt"] = request.text
+        """Send a request and return the body of the response."""
+        options: dict[str, Any] = {"temperature": 0, **self.sampling}
+        options["max_tokens"] = self.max_new_tokens
+        if self.endpoint.seed:
+            options["seed"] = request.sample
+        for name in self.endpoint.omit:
+            options.pop(name, None)
+        arguments: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "extra_body": options | self.endpoint.extra,
+        }
+        if not self._is_chat(request):
+            api = client.completions
+            arguments["prompt"] = request.text
+        elif self.endpoint.api == "anthropic":
+            api = client.messages
+            arguments["messages"] = turns(request.text)
+            arguments["max_tokens"] = self.max_new_tokens
         else:
-            requests = (
-                client.messages if self.endpoint.api == "anthropic" else client.chat.completions
-            )
-            about["messages"] = turns(request.text)
-        if self.endpoint.api == "anthropic":
-            about["max_tokens"] = self.max_new_tokens
-        # Raw, since the packages accept responses that lack fields.
-        response = await requests.with_raw_response.create(**about)
-        return response.http_response.content
+            api = client.chat.completions
+            arguments["messages"] = turns(request.text)
+        # The raw response, because the packages accept responses that lack fields.
+        response = await api.with_raw_response.create(**arguments)
+        body: bytes = response.http_response.content
+        return body
 
-    def _as_chat(self, request: Request) -> bool:
-        """Whether a request is sent as messages; a prompt that is sent as it is goes to completions."""
+    def _is_chat(self, request: Request) -> bool:
+        """Tell whether a request is sent as messages; otherwise the server continues its text."""
         return self.chat and not request.as_it_is
 
     def _read(self, request: Request, body: bytes) -> Reply:
-        """The answer in a response. Raises Fault where there is none."""
+        """Return the answer in a response; raise Fault if there is none."""
         answer = read_answer(
-            body, self.endpoint.api, self._as_chat(request), request.text, self.max_tokens
+            body,
+            api=self.endpoint.api,
+            chat=self._is_chat(request),
+            prompt=request.text,
+            max_tokens=self.max_tokens,
         )
-        about: dict[str, Any] = {name: self._clean(value) for name, value in answer.about.items()}
+        about: dict[str, Any] = {}
+        for name, value in answer.about.items():
+            about[name] = self._without_key(value)
         if answer.prompt_tokens is not None and answer.new_tokens is not None:
             about["usage"] = {
                 "prompt_tokens": answer.prompt_tokens,
                 "new_tokens": answer.new_tokens,
             }
-        # `read_answer` has compared the count with the text and with what was asked for.
+        # `read_answer` has compared the count with the text and with the limit of the request.
         tokens = [UNKNOWN] * (answer.new_tokens or 0)
-        raw = self._clean(answer.text)
-        return Reply(request, tokens, answer.prompt_tokens or 0, about, raw, answer.finish)
+        return Reply(
+            request,
+            tokens,
+            answer.prompt_tokens or 0,
+            about,
+            raw=self._without_key(answer.text),
+            finish=answer.finish,
+        )
 
-    def _judge(self, error: Exception, fault: str) -> None:
-        """Ends the run where no request can do better, and notes how long the server asks to wait.
-
-        NoAnswer for a request that is wrong in itself.
-        """
-        status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
-        never_connected = not self.came and type(error.__cause__).__name__ == "ConnectError"
-        if status in HOPELESS or never_connected or isinstance(error, Redirected):
-            self.over = fault
-        elif 400 <= status < 500 and status not in AGAIN:
-            raise NoAnswer(fault) from error
-        wait = _seconds(response.headers.get("retry-after", "")) if response is not None else 0.0
-        if wait > MOST_PATIENCE:
-            self.over = f"the server asks to wait {wait:.0f} seconds"
-        self.not_before = max(self.not_before, time.monotonic() + wait)
-
-    def _words(self, error: Exception) -> str:
-        """An error in one printable line, without the key."""
-        if isinstance(error, TimeoutError):
-            return f"no whole answer within {self.endpoint.timeout:g} seconds"
+    def _in_one_line(self, error: Exception) -> str:
+        """Return an error as one printable line, without the key."""
         response = getattr(error, "response", None)
         if response is not None:
-            told = _told(response.status_code, reported(response.content))
-        elif isinstance(error, self.package.APIError):
-            told = f"{error} {error.__cause__ or ''}"
+            message = _status_message(response.status_code, reported(response.content))
+        elif error.__cause__ and isinstance(error.__cause__.__cause__, Fault | TimeoutError):
+            message = str(error.__cause__)  # of `BoundedClient`, complete in itself
         else:
-            told = str(error)
-        escaped = json.dumps(self.key)[1:-1]
-        for form in (escaped.replace("/", "\\/"), escaped, quote(self.key, safe="")):
-            told = told.replace(form, "***") if self.key else told
-        line = " ".join(self._clean(f"{self.endpoint.base_url}: {told}").split())[:300]
+            message = f"{error} {error.__cause__ or ''}"
+        if self.key:
+            in_json = json.dumps(self.key)[1:-1]
+            in_url = quote(self.key, safe="")
+            for form in (in_json.replace("/", "\\/"), in_json, in_url):
+                message = message.replace(form, "***")
+        line = self._without_key(f"{self.endpoint.base_url}: {message}")
+        line = " ".join(line.split())[:300]
         return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
-    def _clean(self, text: str) -> str:
-        """The text without the key, which a server may repeat; any other text as it is."""
+    def _without_key(self, text: str) -> str:
+        """Return the text without the key, which a server may repeat."""
         return text.replace(self.key, "***") if self.key else text
 
 
-def _told(status: int, words: str) -> str:
-    """What a response that is an error says; also where the server sends no words with it."""
+def _key_of(endpoint: Endpoint) -> str:
+    """Read the key of an endpoint from the environment; "" if it needs none."""
+    # Files often end a key with a line break.
+    key = os.environ.get(endpoint.key, "").strip()
+    fault = ""
+    if endpoint.key and not key:
+        fault = f"the environment variable {endpoint.key} is not set"
+    elif endpoint.key and len(key) < SHORTEST_KEY:
+        short = f"{endpoint.key} has fewer than {SHORTEST_KEY} characters"
+        fault = f"{short}, so it is no key; check its value"
+    elif not (key.isascii() and key.isprintable()):
+        fault = f"{endpoint.key} holds a character that no key has"
+    if fault:
+        raise UserError(f"endpoint {endpoint.name}: {fault}")
+    return key
+
+
+def _status_message(status: int, words: str) -> str:
+    """Describe a response with the status of an error, even if the server sends no message."""
     if words:
         return f"{status} {words}"
     # The client follows a redirect that says where to; it raises an error for any other.
@@ -299,14 +319,3 @@ def _told(status: int, words: str) -> str:
         return f"{status}: the server redirected without saying where to"
     meaning = f" ({responses[status].lower()})" if status in responses else ""
     return f"{status}{meaning}, without a message"
-
-
-def _seconds(retry_after: str) -> float:
-    """The header's seconds, or those until its date; 0 for anything else."""
-    if retry_after.isascii() and retry_after.replace(".", "", 1).isdecimal():
-        return float(retry_after)
-    try:
-        date = parsedate_tz(retry_after)
-        return max(0.0, mktime_tz(date) - time.time()) if date else 0.0
-    except (ValueError, OverflowError, TypeError, IndexError):  # such as a date in the year 999999
-        return 0.0

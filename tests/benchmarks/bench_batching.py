@@ -24,7 +24,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from benchmarks.bench_generation import humaneval_requests, rolling
 from benchmarks.clock import rounded, timed
-from pkg_lib.core.models import at_hand, fetch, model_spec
+from pkg_lib.core.models import fetch, is_available, model_spec
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.backends import TransformersBackend
@@ -32,7 +32,7 @@ from pkg_lib.generation.backends import TransformersBackend
 
 def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
     """`model.generate_batch` on the prompts as the backend writes them, without the end token."""
-    ids = backend._ids([r.text for r in requests])
+    ids = [backend.prompt_ids(r) for r in requests]
     ends = sorted(backend.ends)
     settings = GenerationConfig(
         max_new_tokens=backend.max_new_tokens,
@@ -95,7 +95,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(words)
     try:
-        if not at_hand(model_spec(options.model)):
+        if not is_available(model_spec(options.model)):
             raise UserError(
                 f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
             )

@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from benchmarks.clock import timed
-from pkg_lib.core.models import at_hand, fetch, model_spec
+from pkg_lib.core.models import fetch, is_available, model_spec
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.generation import backends
@@ -48,11 +48,11 @@ def one_by_one(backend: TransformersBackend, requests: list[Request]) -> dict[st
     """Plain `generate`, one prompt at a time, greedy, stopped where the backend would stop."""
     answers: dict[str, list[int]] = {}
     for request in requests:
-        (ids,) = backend._ids([request.text])
+        ids = backend.prompt_ids(request)
         length = len(ids)
 
-        def stop(all_ids, scores, request=request, length=length, **kwargs):
-            finish = backend._finish(Row(request, length, all_ids[0, length:].tolist()))
+        def stop(all_ids, scores, request=request, ids=ids, **kwargs):
+            finish = backend.finish(Row(request, ids, all_ids[0, len(ids) :].tolist()))
             return torch.tensor([bool(finish)], device=all_ids.device)
 
         out = backend.model.generate(
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--slots", type=int, default=24)
     options = parser.parse_args(arguments)
     try:
-        if not at_hand(model_spec(options.model)):
+        if not is_available(model_spec(options.model)):
             raise UserError(
                 f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
             )

@@ -42,7 +42,8 @@ def one_by_one(
     options = {"max_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
     options |= {"eos_token_id": sorted(backend.ends)} if stop else {"min_new_tokens": NEW}
     answers = []
-    for ids in backend._ids(texts):
+    for text in texts:
+        ids = backend.prompt_ids(Request("", text, "f"))
         tokens = backend.model.generate(torch.tensor([ids]), **options)[0, len(ids) :].tolist()
         answers.append(tokens[:-1] if stop and tokens[-1] in backend.ends else tokens)
     return answers
@@ -69,9 +70,10 @@ def test_tokens_are_those_of_generate(backend, chat):
     for backend.slots in (1, 3, 5, 64):
         found = rolling(backend, texts)
         assert [tokens for tokens, *_ in found] == expected
+        lengths = [len(backend.prompt_ids(Request("", text, "f"))) for text in texts]
         decoded = [backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected]
         assert [raw for _, raw, *_ in found] == decoded
-        assert [n for *_, n in found] == [len(ids) for ids in backend._ids(texts)]
+        assert [n for *_, n in found] == lengths
         assert "length" in {finish for _, _, finish, _ in found}
 
 
@@ -92,12 +94,12 @@ def test_rows_that_end_at_different_places_and_at_once(backend):
 def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
     texts = prompts()
     expected = one_by_one(backend, texts)
-    plain = TransformersBackend._finish
+    plain = TransformersBackend.finish
 
     def finish(self, row):
         return "settled" if len(row.tokens) == 1 + int(row.request.task_id) else plain(self, row)
 
-    monkeypatch.setattr(TransformersBackend, "_finish", finish)
+    monkeypatch.setattr(TransformersBackend, "finish", finish)
     for i, (tokens, _, why, _) in enumerate(rolling(backend, texts)):
         assert tokens == expected[i][: 1 + i]
         assert why == ("settled" if len(expected[i]) > i else "end")
@@ -105,22 +107,22 @@ def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
 
 def finishes(backend: TransformersBackend, text: str, whole: bool = False) -> tuple[str, int]:
     """The first finish of a row that receives this text token by token, and after how many."""
-    row = Row(Request("t", "p", "f", whole_answer=whole), 1)
+    row = Row(Request("t", "p", "f", whole_answer=whole), [1])
     for n, token in enumerate(backend.tokenizer(text)["input_ids"], 1):
         row.tokens.append(token)
-        if why := backend._finish(row):
+        if why := backend.finish(row):
             return why, n
     return "", 0
 
 
-def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+def test_a_row_settles_with_its_closing_mark(backend):
+    backend.max_new_tokens = 1000
     fenced = "```python\ndef f(): return\n```\n"
     assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
     assert finishes(backend, fenced + "And more.", whole=True) == ("", 0)
     assert finishes(backend, "```python\ndef g(): pass\n```\n") == ("", 0)
     assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 10)
+    backend.max_new_tokens = 10
     assert finishes(backend, fenced) == ("length", 10)
 
 
@@ -133,7 +135,7 @@ def test_a_row_settles_with_its_closing_tag(backend):
             return "".join(pieces[t] for t in tokens)
 
     backend.tokenizer, backend.ends = Pieces(), set()
-    finish = [backend._finish(Row(Request("t", "p", "f"), 1, list(range(n)))) for n in range(1, 9)]
+    finish = [backend.finish(Row(Request("t", "p", "f"), [1], list(range(n)))) for n in range(1, 9)]
     assert finish == [""] * 7 + ["settled"]
 
 
@@ -150,15 +152,15 @@ def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp
 
 
 def test_chat_template_goes_around_the_prompt(backend):
-    (ids,) = backend._ids(["hi"])
+    request = Request("", "hi", "f")
+    ids = backend.prompt_ids(request)
     assert backend.tokenizer.decode(ids) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant:"
     backend.chat = False
-    assert backend.tokenizer.decode(backend._ids(["hi"])[0]) == "hi"
-    assert backend._ids([]) == []
+    assert backend.tokenizer.decode(backend.prompt_ids(request)) == "hi"
 
 
 def test_a_prompt_of_several_turns(backend):
-    (ids,) = backend._ids([TURN.join(("code", "read", "task"))])
+    ids = backend.prompt_ids(Request("", TURN.join(("code", "read", "task")), "f"))
     turns = "user\ncode<|im_end|>\n<|im_start|>assistant\nread<|im_end|>\n<|im_start|>user\ntask"
     assert backend.tokenizer.decode(ids) == f"<|im_start|>{turns}<|im_end|>\n<|im_start|>assistant:"
 
@@ -236,19 +238,19 @@ def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
     request, tokens = Request("0", prompts(1)[0], "f", 1), {}
     backend.generate([request], lambda row, *_: tokens.update(all=row.tokens), temperature=0.9)
     for at, token in enumerate(tokens["all"]):
-        near = backend.near_draws(request, tokens["all"][:at], 0.9, 1.0)
+        near = backend.near_samples(request, tokens["all"][:at], 0.9, 1.0)
         assert token in near and len(near) < 20  # of 259
     firsts = [
-        backend.near_draws(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)
+        backend.near_samples(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)
     ]
     assert not set.intersection(*firsts)  # other numbers draw others
 
 
-def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend, monkeypatch):
+def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend):
     draft = "```python\ndef f(): return\n```\n"
     backend.tokenizer.chat_template += "<think>\n"
     backend.generate([Request("0", "p", "f")], lambda *_: None)
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+    backend.max_new_tokens = 1000
     assert finishes(backend, draft) == ("", 0)
     assert finishes(backend, f"{draft}</think>{draft}") == (
         "settled",

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg_lib.generation.extraction import REASONING_TAGS, answer, extract, settled
+from pkg_lib.generation.answer_text import REASONING_TAGS, answer
+from pkg_lib.generation.extraction import extract, settled
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return 1\n"

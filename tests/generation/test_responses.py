@@ -216,7 +216,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
 
 
 def ask(server: Stub, body: bytes, api="openai", **fields) -> remote.Reply:
@@ -250,12 +250,12 @@ def test_faults(name, server):
 # Body -> what its fault's message names.
 TOLD = {
     "message missing": "choices.message is missing",
-    "message a text": "choices.message holds the text 'x'",
+    "message a text": "choices.message holds 'x'",
     "message null": "choices.message holds null",
     "content a number": "choices.message.content holds 7",
     "content an object": "choices.message.content holds an object",
-    "a part that is a number": "choices.message.content holds an array",
-    "choices empty": "choices holds an empty array",
+    "a part that is a number": "choices.message.content holds a list",
+    "choices empty": "choices holds a list of 0",
     "choices null": "choices holds null",
     "a choice that is null": "choices holds null",
     "finish a number": "choices.finish_reason holds 1",

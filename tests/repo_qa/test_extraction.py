@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pkg_lib.core.types import Request
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Decoding, Generator, StoredRequest
 from pkg_lib.papers.dkb.llm_kb import Extraction, extraction_of, prompt_of
 
 BATCH = ("src/a/Cart.java", "src/b/Order.java")
@@ -150,7 +150,7 @@ def asked(tmp_path):
         generator = Generator("qwen2.5-coder-1.5b-instruct", Decoding({}), cache, tmp_path, backend)
         while prompts := extraction_of(texts, generator, **options).missing:
             requests = (Request(name, text, "") for name, text in prompts.items())
-            generator.complete((Prompt(r, "extraction.jsonl") for r in requests), "")
+            generator.complete((StoredRequest(r, "extraction.jsonl") for r in requests), "")
         return extraction_of(texts, generator, **options), list(map(names, backend.asked))
 
     return of

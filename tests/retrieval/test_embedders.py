@@ -21,7 +21,6 @@ from pkg_lib.data.corpus_spec import CorpusPart, CorpusSpec
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
-from pkg_lib.generation import remote
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import BM25Rows, DenseRows, FuncPKG, Knowledge
@@ -42,7 +41,7 @@ def vectors_of(body: dict) -> dict:
 def describe(own_cache, tmp_path, monkeypatch):
     """Writes the table [stub] of endpoints.toml; waits are short."""
     pytest.importorskip("openai")
-    monkeypatch.setattr(remote, "FIRST_WAIT", 0.005)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
     monkeypatch.setattr(embed, "BATCH", 2)
     monkeypatch.setenv("STUB_KEY", KEY)
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))

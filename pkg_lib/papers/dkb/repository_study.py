@@ -21,7 +21,7 @@ from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_bytes, 
 from pkg_lib.core.types import Generation, Request, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
@@ -248,7 +248,9 @@ class RepositoryStudy:
         """Asks the model for LLM-KB's records, as far as they are not stored."""
         while prompts := self.extraction(self.retries).missing:
             asked = (Request(name, text, "") for name, text in prompts.items())
-            self.extractor.complete((Prompt(r, "extraction.jsonl") for r in asked), "extraction")
+            self.extractor.complete(
+                (StoredRequest(r, "extraction.jsonl") for r in asked), "extraction"
+            )
         for known in ("extracted", "pipelines"):  # made without these records
             self.__dict__.pop(known, None)
 

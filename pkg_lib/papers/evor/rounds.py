@@ -30,7 +30,7 @@ from pkg_lib.core.store import ROWS, read_json, read_rows, slug, write_json, wri
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Generator, Prompt
+from pkg_lib.generation.generator import Generator, StoredRequest
 from pkg_lib.papers.evor.evor_methods import EvorMethod
 from pkg_lib.papers.evor.soup import Need, Soup, called, calling_lines
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
@@ -143,7 +143,7 @@ class Evolution:
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
         name = f"{slug(self.rules.name)}/{slug(file)}.jsonl"
         generator.complete(
-            (Prompt(r, name) for r in requests.values()), f"{file} on {self.rules.name}"
+            (StoredRequest(r, name) for r in requests.values()), f"{file} on {self.rules.name}"
         )
         return {i: generator.stored(r.text) for i, r in requests.items()}
 

@@ -21,7 +21,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import corpus_digest, load_corpus
 from pkg_lib.generation.cache import GenerationCache, append_line, keep_aside, read_answers
 from pkg_lib.generation.extraction import defines
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph import enhance as docstrings
 from pkg_lib.graph.schema import IMPL, PKG, build
 from pkg_lib.retrieval.embed import Embedder
@@ -109,7 +109,7 @@ def enhance(
             if sha not in rows or rows[sha]["reason"]:
                 name = graph.payload(int(graph.parent[node]))
                 about = {"form": form, "where": graph.where(node), "name": name}
-                prompts.append(Prompt(Request(sha, hole.prompt(fim, form), ""), "", about))
+                prompts.append(StoredRequest(Request(sha, hole.prompt(fim, form), ""), "", about))
         generator.complete(prompts, f"docstrings ({form})")
         stored = {p.request.task_id: file.rows[generator.key(p.request.text)] for p in prompts}
         judged = {sha: row | verdict(holes[sha][1], row, fim) for sha, row in stored.items()}

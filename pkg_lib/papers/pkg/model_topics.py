@@ -42,7 +42,7 @@ from pkg_lib.core.types import Request
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.papers.pkg.topics import NEAREST, read_task_file, statement, topics
 
 FIXED, OWN = GROUPINGS = ("fixed", "own")
@@ -191,7 +191,9 @@ def _decoding(model: str, answer: str) -> Decoding:
 def _complete(generator: Generator, prompts: dict[str, str], file: str, what: str) -> int:
     """Ask for what the cache does not have; return how many prompts that was."""
     requests = [Request(name, text, "") for name, text in prompts.items()]
-    return generator.complete([Prompt(request, file, {"step": what}) for request in requests], what)
+    return generator.complete(
+        [StoredRequest(request, file, {"step": what}) for request in requests], what
+    )
 
 
 def _answer(generator: Generator, text: str) -> str:
