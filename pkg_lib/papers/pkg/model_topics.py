@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, csv_text, percent
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import Kinds
@@ -194,7 +194,7 @@ def stored_labels(results: Path, benchmark: str) -> dict[str, pd.DataFrame]:
     return labels
 
 
-def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid | None:
+def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> ResultTable | None:
     """Compare the topics of the rules with those that models gave.
 
     A task without a topic by the model counts as a disagreement. Cohen's kappa compares the topics by their
@@ -242,4 +242,4 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid 
         "Fine categories are compared on the tasks for which a rule gives one.",
         "The paper's model (DeepSeek-Coder-7B) named 134 categories on MBPP; its labels are not published.",
     )
-    return Grid.of("Topics by rules against topics by a model", rows, heads, "model", *notes)
+    return ResultTable.of("Topics by rules against topics by a model", rows, heads, "model", *notes)

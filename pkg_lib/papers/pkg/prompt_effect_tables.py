@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.figures import styled
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import pass_at_1
 from pkg_lib.analysis.tables import DASH, percent, points
 from pkg_lib.experiment.run import Run
@@ -33,7 +33,7 @@ PUBLISHED_MODELS = {
 BLOCK, NONE = "Block-PKG", "None"
 
 
-def rates_table(runs: Iterable[Run]) -> Grid:
+def rates_table(runs: Iterable[Run]) -> ResultTable:
     """Tabulate pass@1 of every content, prompt style and way of sending it.
 
     Args:
@@ -53,7 +53,7 @@ def rates_table(runs: Iterable[Run]) -> Grid:
             rows[name] = [_pair(verdicts, content) for content in CONTENTS]
     note = f"In each cell: {EXTRACTIONS[0]} extraction / {EXTRACTIONS[1]} extraction, on all measured tasks."
     title = "pass@1 in percent by prompt style and content"
-    return Grid.of(title, rows, list(CONTENTS), "model, benchmark, style, template", note)
+    return ResultTable.of(title, rows, list(CONTENTS), "model, benchmark, style, template", note)
 
 
 def _pair(verdicts: pd.DataFrame, content: str) -> str:
@@ -63,7 +63,7 @@ def _pair(verdicts: pd.DataFrame, content: str) -> str:
     return f"{percent(rates[0].value)} / {percent(rates[1].value)} (n={rates[0].measured})"
 
 
-def effects_table(effects: pd.DataFrame) -> Grid:
+def effects_table(effects: pd.DataFrame) -> ResultTable:
     """Format the effects.
 
     Args:
@@ -85,10 +85,10 @@ def effects_table(effects: pd.DataFrame) -> Grid:
         ]
     names = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
     note = "Points of pass@1, paired by task; Holm's correction is over the rows of one style and template."
-    return Grid.of("Effects of wording, content and extraction", rows, names, "condition", note)
+    return ResultTable.of("Effects of wording, content and extraction", rows, names, "condition", note)
 
 
-def shares_table(effects: pd.DataFrame) -> Grid:
+def shares_table(effects: pd.DataFrame) -> ResultTable:
     """Set the effect of the words alone beside the published gain of Block-PKG.
 
     Args:
@@ -116,7 +116,7 @@ def shares_table(effects: pd.DataFrame) -> Grid:
         "The published gain is of a larger model: the ratio says how much of it an effect of this size could "
         f"explain, not how much it does. {DASH} where one of the two is no gain."
     )
-    return Grid.of(
+    return ResultTable.of(
         "Words alone beside the published gain", rows, names, "published; measured", note
     )
 
