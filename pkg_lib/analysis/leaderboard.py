@@ -50,8 +50,10 @@ from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import DRAW, contexts_of
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
-FIELDS = """model revision benchmark protocol corpus column n tasks samples k pass_at_k low high prompt_tokens
-new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit""".split()
+FIELDS = """
+model revision benchmark protocol corpus column n tasks samples k pass_at_k low high
+prompt_tokens new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit
+""".split()
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,7 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from dataclasses import (
-    asdict,
-    dataclass,
-    replace,
-)
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -315,7 +311,6 @@ def render_notebook(
     fingerprint = f"rendered from {digest(source, *templates, *figures, *(back or ()))}"
     if fingerprint in page_text(page):
         return page
-    exported = _export(ipynb, source, figures)
     text = render(
         "notebook.html.j2",
         title=ipynb.stem,
@@ -323,45 +318,36 @@ def render_notebook(
         mark=fingerprint,
         back=back,
         root="../",
-        body=Markup(exported.body),
-        highlight=Markup(exported.styles),
-        failed=FAILED if exported.failed else "",
+        **_export(ipynb, source, figures),
     )
     write_text(page, text)
     return page
-
-
-@dataclass(frozen=True)
-class _Exported:
-    body: str
-    styles: str  # of highlighted code
-    failed: bool  # whether a cell stopped with an error
 
 
 def _export(
     ipynb: Path,
     source: str,
     figures: dict[str, str],
-) -> _Exported:
-    """Convert a notebook to HTML; `figures`: picture in base64 -> file to link to."""
+) -> dict[str, str]:
+    """Convert a notebook for the template; `figures`: picture in base64 -> its file."""
     # Imported here, since these take longer than everything else for notebooks that did not change.
     import nbformat
     from nbconvert import HTMLExporter
+    from nbformat import ValidationError
     from pygments.formatters import HtmlFormatter
 
-    invalid = (
-        ValueError,
-        KeyError,
-        AttributeError,
-        TypeError,
-        RecursionError,
-        nbformat.ValidationError,
-    )
     try:
         parse(source.encode())
         notebook = nbformat.reads(source, as_version=4)
         nbformat.validate(notebook)
-    except invalid as e:
+    except (
+        ValueError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+        ValidationError,
+    ) as e:
         raise Damaged.of(
             ipynb,
             "it is not a notebook",
@@ -375,8 +361,10 @@ def _export(
         exclude_anchor_links=True,
     )
     body, _ = exporter.from_notebook_node(notebook, {"figures": figures})
-    return _Exported(
-        body,
-        HtmlFormatter(style="default").get_style_defs(".highlight"),
-        any(output.output_type == "error" for output in outputs),
-    )
+    failed = any(output.output_type == "error" for output in outputs)
+    highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
+    return {
+        "body": Markup(body),
+        "highlight": Markup(highlight),
+        "failed": FAILED if failed else "",
+    }

@@ -146,8 +146,8 @@ class ResultTable:
         # Styler prints the name of the columns, not that of the rows, in the row of the headings.
         corner = [""] * (levels - 1) + [self.headings[0]]
         frame = self.frame.rename_axis(index=None).rename_axis(columns=[tex(c) for c in corner])
-        styler = frame.style.format(_tex_cell)
-        styler.format_index(_tex_cell, axis="index").format_index(_tex_cell, axis="columns")
+        styler = frame.style.format(tex)
+        styler.format_index(tex, axis="index").format_index(tex, axis="columns")
         table = styler.to_latex(
             column_format="l" + "r" * frame.shape[1],
             position="t",
@@ -192,7 +192,3 @@ def _plain(cell: object) -> str:
 def _pipe_row(cells: Iterable[object]) -> str:
     escaped = [str(cell).replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
-
-
-def _tex_cell(cell: object) -> str:
-    return tex(str(cell))

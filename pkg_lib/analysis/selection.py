@@ -203,14 +203,9 @@ def cross_validated_gate(
     fold = pd.Series(np.random.default_rng(0).permutation(len(tasks)) % folds, tasks)
     parts = []
     for n in range(folds):
-        inside = fold == n
-
-        def quality(
-            gate: float,
-            outside: pd.Series = ~inside,
-        ) -> tuple[float, float]:
-            training = gated[gate][outside]
-            return training["passed"].sum(), -training["spent"].sum()
-
-        parts.append(gated[max(GATES, key=quality)][inside])
+        training = {gate: frame[fold != n] for gate, frame in gated.items()}
+        best = max(
+            GATES, key=lambda gate: (training[gate]["passed"].sum(), -training[gate]["spent"].sum())
+        )
+        parts.append(gated[best][fold == n])
     return pd.concat(parts).reindex(tasks)

@@ -426,8 +426,9 @@ def check_controls(
         wrong = tasks[~correct]
         if len(wrong):
             raise ControlError(
-                f"control row '{name}' must score {required} % and is wrong on {len(wrong)} of {len(tasks)} "
-                f"tasks (first: {wrong[0]}); no table is written: repair the execution of tests"
+                f"control row '{name}' must score {required} % and is wrong on {len(wrong)} "
+                f"of {len(tasks)} tasks (first: {wrong[0]}); no table is written: "
+                "repair the execution of tests"
             )
 
 

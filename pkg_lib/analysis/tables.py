@@ -144,16 +144,16 @@ def colour(difference: float | None) -> str:
     return "#" + bytes(mixed).hex().upper()
 
 
-def tex(text: str) -> str:
+def tex(text: object) -> str:
     """Escape what LaTeX would read as markup.
 
     Args:
-        text: Any text.
+        text: Any text, or a value that is printed as text.
 
     Returns:
         The text for a LaTeX document.
     """
-    return text.translate(TEX_ESCAPES)
+    return str(text).translate(TEX_ESCAPES)
 
 
 def render(
