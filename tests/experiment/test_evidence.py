@@ -103,7 +103,9 @@ def test_no_hidden_test_reaches_a_choice():
     assert len(before) == 6 and all(len(of) == 30 for of in before.values())
     run.tasks = hidden_changed(run.tasks)
     after = evidence_of(run, run.retrievers)
-    assert after == before and all(selected_methods(after, name) == choices[name] for name in SELECTIONS)
+    assert after == before and all(
+        selected_methods(after, name) == choices[name] for name in SELECTIONS
+    )
     run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
     assert len(evidence_of(run, ["None"])["None"]) < 30  # the prompt does reach it
 

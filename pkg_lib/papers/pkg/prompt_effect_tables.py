@@ -85,7 +85,9 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         ]
     names = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
     note = "Points of pass@1, paired by task; Holm's correction is over the rows of one style and template."
-    return ResultTable.of("Effects of wording, content and extraction", rows, names, "condition", note)
+    return ResultTable.of(
+        "Effects of wording, content and extraction", rows, names, "condition", note
+    )
 
 
 def shares_table(effects: pd.DataFrame) -> ResultTable:
