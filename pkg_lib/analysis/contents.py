@@ -75,12 +75,7 @@ class Section:
         if not (benchmark and model and corpus):
             return None
         tasks = str(self.provenance.get("tasks", ""))
-        return Experiment(
-            title_of(benchmark),
-            model,
-            corpus,
-            tasks,
-        )
+        return Experiment(title_of(benchmark), model, corpus, tasks)
 
     @property
     def short(self) -> str:

@@ -90,26 +90,11 @@ def save_figure(
     """
     pdf, png, small_png = io.BytesIO(), io.BytesIO(), io.BytesIO()
     with matplotlib.style.context(STYLE, after_reset=True):
-        figure.savefig(
-            pdf,
-            format="pdf",
-            metadata=PDF_METADATA,
-            dpi=DPI,
-        )
-        figure.savefig(
-            png,
-            format="png",
-            metadata=PNG_METADATA,
-            dpi=DPI,
-        )
+        figure.savefig(pdf, format="pdf", metadata=PDF_METADATA, dpi=DPI)
+        figure.savefig(png, format="png", metadata=PNG_METADATA, dpi=DPI)
     # 256 colours look the same in a drawing and take a third of the bytes.
     picture = Image.open(png).convert("RGB").quantize(256)
-    picture.save(
-        small_png,
-        "png",
-        optimize=True,
-        dpi=(DPI, DPI),
-    )
+    picture.save(small_png, "png", optimize=True, dpi=(DPI, DPI))
     paths = {}
     for kind, data in {
         "pdf": pdf,

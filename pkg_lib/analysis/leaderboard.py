@@ -180,12 +180,7 @@ class _Leaderboard:
                 continue
             try:
                 corpus_name = self._corpus_name(benchmark, corpus)
-                run = Run(
-                    names.get(model, model),
-                    benchmark,
-                    corpus_name,
-                    results=self.results,
-                )
+                run = Run(names.get(model, model), benchmark, corpus_name, results=self.results)
                 if (model, benchmark) not in generators:
                     generators = {(model, benchmark): run.generator}
                 run.generator = generators[model, benchmark]

@@ -61,12 +61,7 @@ class ResultTable:
             The table.
         """
         cells = [list(row) for row in rows.values()]
-        frame = pd.DataFrame(
-            cells,
-            pd.Index(list(rows)),
-            pd.Index(columns),
-            dtype=object,
-        )
+        frame = pd.DataFrame(cells, pd.Index(list(rows)), pd.Index(columns), dtype=object)
         return cls(title, frame.rename_axis(index), notes)
 
     def _repr_html_(self) -> str:
@@ -177,12 +172,7 @@ class ResultTable:
                 classes[place] = "wide"
             elif not any(map(str.isdigit, "".join(texts))):
                 classes[place] = "words"
-        return render(
-            "result_table.html.j2",
-            table=self,
-            rows=rows,
-            classes=classes,
-        )
+        return render("result_table.html.j2", table=self, rows=rows, classes=classes)
 
 
 def _plain(cell: object) -> str:

@@ -52,12 +52,7 @@ def _scores(candidates: Candidates) -> dict[str, CandidateScore]:
     """The signals that Equation 11 of the PKG paper uses."""
     scores = {}
     for method, s in candidates.items():
-        scores[method] = CandidateScore(
-            s.parses,
-            s.runs,
-            s.bare or 0.0,
-            s.cosine or 0.0,
-        )
+        scores[method] = CandidateScore(s.parses, s.runs, s.bare or 0.0, s.cosine or 0.0)
     return scores
 
 
@@ -162,12 +157,7 @@ def gate_retrieval(
         method = selected if asked else BASELINE
         spent = tokens.loc[task, methods if asked else [BASELINE]].sum()
         rows[task] = (asked, method != BASELINE, bool(verdicts.at[task, method]), spent)
-    columns = [
-        "asked",
-        "taken",
-        "passed",
-        "spent",
-    ]
+    columns = ["asked", "taken", "passed", "spent"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
@@ -190,15 +180,7 @@ def cross_validated_gate(
     Returns:
         The same columns as `gate_retrieval`.
     """
-    gated = {
-        gate: gate_retrieval(
-            signals,
-            verdicts,
-            tokens,
-            gate,
-        )
-        for gate in GATES
-    }
+    gated = {gate: gate_retrieval(signals, verdicts, tokens, gate) for gate in GATES}
     tasks = gated[GATES[0]].index
     fold = pd.Series(np.random.default_rng(0).permutation(len(tasks)) % folds, tasks)
     parts = []

@@ -112,12 +112,7 @@ def mean_pass_at_k(
     values, counts = np.unique(rates, return_counts=True)
     mean = float(values @ counts / counts.sum())
     low, high = bootstrap_of_steps(values, counts)
-    return Difference(
-        len(rates),
-        mean,
-        low,
-        high,
-    )
+    return Difference(len(rates), mean, low, high)
 
 
 def pass_at_1(verdicts: pd.Series) -> Rate:
@@ -148,12 +143,7 @@ def wilson(
     """
     if not measured:
         return None
-    low, high = proportion_confint(
-        passed,
-        measured,
-        1 - CONFIDENCE,
-        method="wilson",
-    )
+    low, high = proportion_confint(passed, measured, 1 - CONFIDENCE, method="wilson")
     return float(low), float(high)
 
 
@@ -383,12 +373,7 @@ def paired_differences(
         One row per method: ``n``, ``difference``, ``low``, ``high`` (fractions), ``helped``,
         ``hurt``, ``p``, ``p_corrected``.
     """
-    not_paired = Difference(
-        0,
-        math.nan,
-        math.nan,
-        math.nan,
-    )
+    not_paired = Difference(0, math.nan, math.nan, math.nan)
     others = verdicts.columns.drop(baseline)
     rows = []
     for method in others:
@@ -447,12 +432,7 @@ def count_defining_contexts(contexts: Mapping[str, Sequence[Context]]) -> pd.Dat
         defines = pd.Series([c.defines_task for c in method_contexts], dtype="boolean")
         rows.append((len(defines), defines.count(), defines.sum(min_count=1)))
     columns = ["contexts", "known", "defining"]
-    return pd.DataFrame(
-        rows,
-        list(contexts),
-        columns,
-        dtype="Int64",
-    )
+    return pd.DataFrame(rows, list(contexts), columns, dtype="Int64")
 
 
 def not_measured(
