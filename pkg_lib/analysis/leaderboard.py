@@ -247,8 +247,9 @@ class _Leaderboard:
         for k in KS:
             if k > verdicts.shape[1]:
                 break
-            (rate,) = pass_at_k(results, k).round(6).to_dict("records")
-            row = about | {"k": k} | rate
+            (rate,) = pass_at_k(results, k).to_dict("records")
+            rounded = {str(name): round(value, 6) for name, value in rate.items()}
+            row = about | {"k": k} | rounded
             if rate["n"]:
                 known = {field: row[field] for field in FIELDS if row.get(field) not in (None, "")}
                 self.rows.append(known)
