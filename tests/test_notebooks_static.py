@@ -51,4 +51,6 @@ def test_every_table_and_figure_is_seen(cells):
     for tree in (ast.parse(c.source) for c in cells if c.cell_type == "code"):
         dropped = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and n is not tree.body[-1]]
         calls = [ast.unparse(n.value) for n in dropped if isinstance(n.value, ast.Call)]
-        assert not [call for call in calls if re.match(r"sheet\.(table|figure|say)\(", call)]
+        assert not [
+            call for call in calls if re.match(r"report\.(table|figure|add_findings)\(", call)
+        ]

@@ -1,0 +1,1 @@
+"""Statistics, tables, figures and the report."""

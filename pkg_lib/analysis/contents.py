@@ -1,11 +1,15 @@
-"""What the report shows, in order: sections, a page an experiment or a study, the items of the papers."""
+"""The contents of the report: sections, their pages, and the papers' tables and figures."""
 
 import csv
 import re
 from collections.abc import Iterable
 from dataclasses import field
 from itertools import groupby
-from typing import Annotated, Any
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+)
 
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
@@ -15,69 +19,101 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
-Named = Annotated[dict[str, str], BeforeValidator(dict)]
+OrderedTexts = Annotated[dict[str, str], BeforeValidator(dict)]
+
+
+class Experiment(NamedTuple):
+    """One experiment as it is shown."""
+
+    benchmark: str
+    model: str
+    corpus: str
+    tasks: str
+
+    @property
+    def title(self) -> str:
+        """The experiment in words, as the headings of its sections end."""
+        tasks = f" ({self.tasks} tasks)" if self.tasks else ""
+        return f"{self.model}, {self.benchmark}{tasks}, corpus {self.corpus}"
 
 
 @dataclass(frozen=True)
 class Section:
-    """One notebook's part of the report."""
+    """What one notebook adds to the report.
 
-    stem: str  # what its files start with
+    Attributes:
+        stem: What the names of its files begin with.
+        heading: Its heading.
+        parts: Heading of a part ("" for none) -> HTML.
+        findings: Sentences.
+        figures: Name -> caption of STEM.NAME.png and .pdf.
+        provenance: What the results were made from.
+        summary: Method -> text and colour of its rate.
+        tables: Names of its files in tables/, without their suffix.
+    """
+
+    stem: str
     heading: str
-    parts: Named  # heading ("" for none) -> HTML
+    parts: OrderedTexts
     findings: list[str]
-    figures: Named  # name -> caption of STEM.NAME.png and .pdf
+    figures: OrderedTexts
     provenance: dict[str, Any]
-    summary: dict[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # column -> text and colour of its rate
-    tables: list[str] = field(
-        default_factory=list
-    )  # names of the files in tables/, without their suffix
+    summary: dict[str, tuple[str, str]] = field(default_factory=dict)
+    tables: list[str] = field(default_factory=list)
 
     @property
     def notebook(self) -> str:
-        """Its notebook's name, which is its id on its page."""
+        """Name of its notebook, which is its id on its page."""
         return self.stem.rpartition(".")[2]
 
     @property
-    def about(self) -> tuple[str, str, str, str] | None:
-        """Benchmark, model, corpus and tasks as they are shown; None where it is not about one experiment."""
-        benchmark, model, corpus = (
-            self.provenance.get(n) for n in ("benchmark", "model", "corpus")
-        )
+    def about(self) -> Experiment | None:
+        """Its experiment, or None if it is not about a single one."""
+        benchmark = self.provenance.get("benchmark", "")
+        model = self.provenance.get("model", "")
+        corpus = self.provenance.get("corpus", "")
         if not (benchmark and model and corpus):
             return None
-        return title_of(benchmark), model, corpus, str(self.provenance.get("tasks", ""))
-
-    @property
-    def title(self) -> str:
-        """Its experiment in words, as headings of sections end with it; "" without one."""
-        if not self.about:
-            return ""
-        benchmark, model, corpus, tasks = self.about
-        return f"{model}, {benchmark}{f' ({tasks} tasks)' if tasks else ''}, corpus {corpus}"
+        tasks = str(self.provenance.get("tasks", ""))
+        return Experiment(title_of(benchmark), model, corpus, tasks)
 
     @property
     def short(self) -> str:
         """The heading without the experiment."""
-        return self.heading.removesuffix(self.title).rstrip(" :,") or "pass@1"
+        experiment = self.about.title if self.about else ""
+        return self.heading.removesuffix(experiment).rstrip(" :,") or "pass@1"
 
     @property
     def page(self) -> str:
-        """Its page's name: that of the experiment (the first N tasks are another one), or its own."""
+        """Name of its page, which sections of one experiment share."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
 
     def anchor(self, part: str) -> str:
-        """The id of a part on its page, of "figure NAME", or of the section itself for ""."""
-        return (
-            f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
-        )
+        """Give the id of a place on its page.
+
+        Args:
+            part: Heading of a part, "figure NAME", or "" for the section itself.
+
+        Returns:
+            The id.
+        """
+        if not part:
+            return self.notebook
+        words = re.sub(r"[^a-z0-9]+", "-", part.lower())
+        return f"{self.notebook}.{words}"
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the site: NAME.html in results/site/. In the navigation `label` stands below `group`."""
+    """One page of the site.
+
+    Attributes:
+        name: Its file is results/site/NAME.html.
+        title: Its title.
+        group: Heading of its group in the navigation.
+        label: Its entry below that heading.
+        sections: Its sections in order.
+    """
 
     name: str
     title: str
@@ -86,31 +122,69 @@ class Page:
     sections: list[Section]
 
     @property
-    def about(self) -> tuple[str, str, str, str] | None:
+    def about(self) -> Experiment | None:
+        """Its experiment, or None if it is not about a single one."""
         return self.sections[0].about
 
 
 def pages(sections: Iterable[Section]) -> list[Page]:
-    """The pages in the order of the navigation: experiments, their tables of rates first; then studies."""
-    ordered = sorted(
+    """Arrange sections on pages in the order of the navigation.
+
+    Args:
+        sections: The sections.
+
+    Returns:
+        The pages of experiments with their tables of pass@1 first, then the pages of studies.
+    """
+
+    def order(section: Section) -> tuple[Any, ...]:
+        experiment = section.about
+        place = experiment or (section.heading,)
+        return not experiment, place, section.page, not section.summary, section.heading
+
+    ordered = sorted(sections, key=order)
+    return [_page(name, list(group)) for name, group in groupby(ordered, lambda s: s.page)]
+
+
+def _page(
+    name: str,
+    sections: list[Section],
+) -> Page:
+    experiment = sections[0].about
+    if not experiment:
+        heading = sections[0].heading
+        return Page(
+            name,
+            heading,
+            "Studies",
+            heading,
+            sections,
+        )
+    group = f"{experiment.benchmark}, {experiment.model}"
+    label = experiment.corpus
+    if re.search(r"\.first\d+$", name):
+        label += f" ({experiment.tasks} tasks)"
+    return Page(
+        name,
+        experiment.title,
+        group,
+        label,
         sections,
-        key=lambda s: (not s.about, s.about or (s.heading,), s.page, not s.summary, s.heading),
     )
-    return [_page(name, list(group)) for name, group in groupby(ordered, key=lambda s: s.page)]
-
-
-def _page(name: str, sections: list[Section]) -> Page:
-    first = sections[0]
-    if not first.about:
-        return Page(name, first.heading, "Studies", first.heading, sections)
-    benchmark, model, corpus, tasks = first.about
-    limited = f" ({tasks} tasks)" if re.search(r"\.first\d+$", name) else ""
-    return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)
 
 
 @dataclass(frozen=True)
-class Item:
-    """One line of paper_items.csv: `place` is a part's heading or a figure's name."""
+class PaperItem:
+    """A table or figure of a paper, one line of paper_items.csv.
+
+    Attributes:
+        paper: The paper.
+        item: The table or figure, such as "Table 1".
+        about: Its subject.
+        notebook: The notebook that shows it.
+        place: Heading of the part or name of the figure that shows it.
+        benchmark: Its benchmark; "" for any.
+    """
 
     paper: str
     item: str
@@ -120,31 +194,47 @@ class Item:
     benchmark: str
 
     def shown_by(self, section: Section) -> bool:
-        benchmark = self.benchmark or section.provenance.get("benchmark")
-        return (
-            section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
-        )
+        """Tell whether a section shows it.
+
+        Args:
+            section: The section.
+
+        Returns:
+            Whether notebook and benchmark are the right ones.
+        """
+        shown = section.provenance.get("benchmark")
+        return section.notebook == self.notebook and self.benchmark in ("", shown)
 
     @property
     def waits_for(self) -> str:
-        """Which notebook would show it."""
-        return f"notebook {self.notebook}" + (
-            f" on {title_of(self.benchmark)}" if self.benchmark else ""
-        )
+        """The notebook that would show it."""
+        where = f" on {title_of(self.benchmark)}" if self.benchmark else ""
+        return f"notebook {self.notebook}{where}"
 
     def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
-        """The page that shows it, that of the authors' contexts first, and the id of the place on it."""
-        shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
+        """Find the place that shows it, on a page with the authors' contexts if there is one.
+
+        Args:
+            pages: The pages of the site.
+
+        Returns:
+            The page and the id of the place, or None if no page shows it.
+        """
+        shown = [(page, s) for page in pages for s in page.sections if self.shown_by(s)]
         if not shown:
             return None
-        page, section = min(
-            shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED
-        )
-        figure = f"figure {self.place}" if self.place in section.figures else ""
-        return page, section.anchor(self.place if self.place in section.parts else figure)
+        own_corpus = [bool(page.about and page.about.corpus != PUBLISHED) for page, _ in shown]
+        page, section = shown[own_corpus.index(min(own_corpus))]
+        if self.place in section.parts:
+            return page, section.anchor(self.place)
+        return page, section.anchor(f"figure {self.place}" if self.place in section.figures else "")
 
 
-def items() -> list[Item]:
-    """All of them, in the papers' order."""
+def items() -> list[PaperItem]:
+    """Read paper_items.csv.
+
+    Returns:
+        The tables and figures in the order of the papers.
+    """
     with (HERE / "paper_items.csv").open(encoding="utf8", newline="") as file:
-        return [Item(**row) for row in csv.DictReader(file)]
+        return [PaperItem(**row) for row in csv.DictReader(file)]

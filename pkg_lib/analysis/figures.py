@@ -1,8 +1,15 @@
-"""Figures for a column of 8.5 cm, in one style (style.mplstyle), as PDF and PNG, each run the same bytes."""
+"""Figures for a column of 8.5 cm in one style (style.mplstyle), saved as PDF and PNG.
+
+The same figure always gives the same bytes.
+"""
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import (
+    Callable,
+    Mapping,
+    Sequence,
+)
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -13,6 +20,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from PIL import Image
 
 from pkg_lib.analysis.stats import BASELINE, wilson
@@ -23,40 +31,75 @@ from pkg_lib.evaluation.results import LEAST
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"
 BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
-# Okabe and Ito's colours, which stay apart for the common colour deficiencies; markers are for print.
+# Okabe and Ito's colours stay apart for the common colour deficiencies; markers are for print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DPI = 300
-# Without these a file would hold the time it was made or the program's version.
-METADATA = {
-    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-    "png": {"Software": None},
+WIDTH = 3.35  # inches
+LEGEND: dict[str, Any] = {
+    "loc": "lower left",
+    "ncols": 2,
+    "borderaxespad": 0.2,
+    "handlelength": 1.0,
 }
+# Without these a file would hold the time it was made or the program's version.
+PDF_METADATA = {
+    "CreationDate": None,
+    "Producer": None,
+    "Creator": None,
+}
+PNG_METADATA = {"Software": None}
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draws under the one style, whatever the user's own settings are."""
+    """Draw a figure in the house style, whatever the user's settings are.
+
+    Args:
+        draw: A function that returns a figure.
+
+    Returns:
+        The function in the house style.
+    """
 
     @wraps(draw)
-    def inside(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def inside(
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Figure:
         with matplotlib.style.context(STYLE, after_reset=True):
             return draw(*args, **kwargs)
 
     return inside
 
 
-def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
-    """Writes STEM.pdf and STEM.png; same figure, same bytes. UserError where they cannot be written."""
+def save_figure(
+    figure: Figure,
+    stem: Path,
+) -> dict[str, Path]:
+    """Write STEM.pdf and STEM.png. The same figure gives the same bytes.
+
+    Args:
+        figure: The figure.
+        stem: Path of the files without their suffix.
+
+    Returns:
+        "pdf" and "png" -> path.
+
+    Raises:
+        UserError: A file cannot be written.
+    """
+    pdf, png, small_png = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    with matplotlib.style.context(STYLE, after_reset=True):
+        figure.savefig(pdf, format="pdf", metadata=PDF_METADATA, dpi=DPI)
+        figure.savefig(png, format="png", metadata=PNG_METADATA, dpi=DPI)
+    # 256 colours look the same in a drawing and take a third of the bytes.
+    picture = Image.open(png).convert("RGB").quantize(256)
+    picture.save(small_png, "png", optimize=True, dpi=(DPI, DPI))
     paths = {}
-    for kind, metadata in METADATA.items():
-        data = io.BytesIO()
-        with matplotlib.style.context(STYLE, after_reset=True):
-            figure.savefig(data, format=kind, metadata=metadata, dpi=DPI)
-        if (
-            kind == "png"
-        ):  # in 256 colours, which drawings do not exceed to the eye: a third of the bytes
-            small = Image.open(data).convert("RGB").quantize(256)
-            small.save(data := io.BytesIO(), "png", optimize=True, dpi=(DPI, DPI))
+    for kind, data in {
+        "pdf": pdf,
+        "png": small_png,
+    }.items():
         paths[kind] = stem.with_name(f"{stem.name}.{kind}")
         write_bytes(paths[kind], data.getvalue())
     return paths
@@ -70,76 +113,168 @@ def row_axes(
     title: str = "",
     right: float = 0.36,
 ) -> tuple[Figure, Axes]:
-    """One row a column, the first on top; inches: `height` of a row, `legend`, margins `left` and `right`."""
-    bottom, top = 0.42 + legend, 0.24 + 0.14 * title.count("\n")
-    width, tall = 3.35, count * height + top + bottom
-    figure = Figure(figsize=(width, tall))
-    axes = figure.add_axes(
-        (left / width, bottom / tall, 1 - (left + right) / width, count * height / tall)
-    )
+    """Make a figure with one horizontal row per method, the first on top.
+
+    Args:
+        count: Number of rows.
+        height: Height of a row in inches.
+        legend: Height of the legend in inches.
+        left: Left margin in inches.
+        title: The title, for which lines are kept free.
+        right: Right margin in inches.
+
+    Returns:
+        The figure and its axes.
+    """
+    bottom = 0.42 + legend
+    top = 0.24 + 0.14 * title.count("\n")
+    rows = count * height
+    total = rows + top + bottom
+    figure = Figure(figsize=(WIDTH, total))
+    axes = figure.add_axes((left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total))
     axes.set_ylim(count - 0.5, -0.5)
     return figure, axes
 
 
-def beside(axes: Axes, place: int, text: str) -> None:
-    """The number at the right edge, outside the plot, where nothing can cover it."""
-    edge = {
-        "xycoords": axes.get_yaxis_transform(),
-        "textcoords": "offset points",
-        "annotation_clip": False,
-    }
-    axes.annotate(text, (1, place), (4, 0), va="center_baseline", **edge)
+def beside(
+    axes: Axes,
+    place: float,
+    text: str,
+) -> Annotation:
+    """Print a number at the right edge outside the plot, where nothing can cover it.
+
+    Args:
+        axes: The axes.
+        place: The row.
+        text: The number.
+
+    Returns:
+        The annotation.
+    """
+    return axes.annotate(
+        text,
+        (1, place),
+        (4, 0),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        annotation_clip=False,
+        va="center_baseline",
+    )
 
 
 def ticks_inside(axis: Axis) -> None:
-    """Keeps the ticks that lie within the limits as they are now, and the limits."""
+    """Keep the current limits of an axis and the ticks within them.
+
+    Args:
+        axis: The axis.
+    """
     low, high = axis.get_view_interval()
-    axis.set_ticks([t for t in axis.get_ticklocs() if low <= t <= high])
+    axis.set_ticks([tick for tick in axis.get_ticklocs() if low <= tick <= high])
     axis.set_view_interval(low, high, ignore=True)
 
 
-def legend_below(axes: Axes, **look: Any) -> None:
-    """What is labelled on the axes, each name once, below them at the left; seaborn's own legend goes."""
-    if axes.get_legend():
-        axes.get_legend().remove()
-    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+def legend_below(
+    axes: Axes,
+    **options: Any,
+) -> None:
+    """Place one legend below the axes at the left, in place of seaborn's own.
+
+    Args:
+        axes: The axes, whose labels appear once each.
+        **options: Options of `matplotlib.figure.Figure.legend`.
+    """
+    own_legend = axes.get_legend()
+    if own_legend:
+        own_legend.remove()
+    handles, labels = axes.get_legend_handles_labels()
+    named = dict(zip(labels, handles, strict=True))
     if named:
-        look = {"loc": "lower left", "ncols": 2, "borderaxespad": 0.2, "handlelength": 1.0} | look
-        axes.figure.legend(list(named.values()), list(named), **look)
+        options = LEGEND | options
+        axes.figure.legend(list(named.values()), list(named), **options)
 
 
-def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:
-    """A bar a column with its Wilson interval, its number beside; none below LEAST of the tasks."""
-    known, total = verdicts.notna().sum(), len(verdicts)
-    enough = list(known.index[known >= max(1, LEAST * total)])
-    look: dict[str, Any] = {"saturation": 1, "width": 0.5, "capsize": 0.3, "errorbar": wilson_bar}
-    look["palette"] = {c: BASE if c == BASELINE else BAR for c in verdicts}
-    look["err_kws"] = {"color": INK, "linewidth": 0.9}
-    rates, order = percents(verdicts[enough]), list(verdicts)
+def rate_bars(
+    axes: Axes,
+    verdicts: pd.DataFrame,
+) -> Axes:
+    """Draw pass@1 of every method as a bar with its Wilson interval and its number.
+
+    A method measured on too few tasks (`LEAST`) has no bar.
+
+    Args:
+        axes: Axes of `row_axes`.
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The axes.
+    """
+    measured = verdicts.notna().sum()
+    total = len(verdicts)
+    enough = list(measured.index[measured >= max(1, LEAST * total)])
     sns.barplot(
-        rates, x="value", y="column", order=order, hue="column", legend=False, ax=axes, **look
+        percents(verdicts[enough]),
+        x="value",
+        y="column",
+        order=list(verdicts),
+        hue="column",
+        palette={m: BASE if m == BASELINE else BAR for m in verdicts},
+        legend=False,
+        ax=axes,
+        saturation=1,
+        width=0.5,
+        capsize=0.3,
+        errorbar=wilson_bar,
+        err_kws={
+            "color": INK,
+            "linewidth": 0.9,
+        },
     )
-    for place, (column, n) in enumerate(known.items()):
-        if column not in enough:
+    labels = []
+    for place, (method, n) in enumerate(measured.items()):
+        label = str(method)
+        rate = DASH
+        if method in enough:
+            rate = percent(verdicts[method].mean())
+            label += f"\n(n={n})" if n < total else ""
+        else:
             text = f"{n} of {total} tasks" if n else "not measured"
-            axes.text(1, place, text, va="center_baseline", color=QUIET)
-        beside(axes, place, percent(verdicts[column].mean()) if column in enough else DASH)
-    names = [f"{c}\n(n={n})" if c in enough and n < total else str(c) for c, n in known.items()]
-    axes.set_yticks(
-        range(len(names)), [n.replace(", body in corpus", ",\nbody in corpus") for n in names]
-    )
-    axes.set(xlim=(0, 100), ylim=(len(names) - 0.5, -0.5), ylabel="")
+            axes.text(
+                1,
+                place,
+                text,
+                va="center_baseline",
+                color=QUIET,
+            )
+        beside(axes, place, rate)
+        labels.append(label.replace(", body in corpus", ",\nbody in corpus"))
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set(xlim=(0, 100), ylim=(len(labels) - 0.5, -0.5), ylabel="")
     axes.grid(axis="x")
+    return axes
 
 
 def percents(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Verdicts as seaborn takes them: one row a measured task and column, `value` 0 or 100."""
-    known = verdicts.melt(var_name="column").dropna()
-    return known.assign(value=100 * known["value"].astype(float))
+    """Bring verdicts into the long form that seaborn takes.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        One row per measured task and method: ``column`` (the method) and ``value``, 0 or 100.
+    """
+    measured = verdicts.melt(var_name="column").dropna()
+    return measured.assign(value=100 * measured["value"].astype(float))
 
 
 def wilson_bar(values: pd.Series) -> tuple[float, float]:
-    """The 95 % Wilson interval of values that are 0 or 100, in percent; for seaborn's `errorbar`."""
+    """Compute the 95 % Wilson interval for seaborn's `errorbar`.
+
+    Args:
+        values: Values that are 0 or 100.
+
+    Returns:
+        Both ends in percent; NaN without values.
+    """
     low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
     return 100 * low, 100 * high
 
@@ -149,20 +284,44 @@ def interval_points(
     frame: pd.DataFrame,
     rows: Sequence[str],
     hue: str,
-    looks: dict[str, Any],
-    **how: Any,
-) -> None:
-    """The mean of `value` by row and `hue`, columns of `frame`; `looks`: hue -> colour, marker."""
-    colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))
-    dodge = 0.26 * (len(looks) - 1) if len(looks) > 1 else False
-    look = {
-        "dodge": dodge,
+    looks: Mapping[str, tuple[str, str]],
+    **options: Any,
+) -> Axes:
+    """Draw means with their intervals as points.
+
+    Args:
+        axes: Axes of `row_axes`.
+        frame: Columns ``value``, ``row`` and `hue`.
+        rows: Values of ``row`` in order.
+        hue: Column that tells the points of a row apart.
+        looks: Value of `hue` -> colour and marker.
+        **options: Options of `seaborn.pointplot`.
+
+    Returns:
+        The axes.
+    """
+    colours = [colour for colour, _ in looks.values()]
+    markers = [marker for _, marker in looks.values()]
+    defaults: dict[str, Any] = {
+        "dodge": 0.26 * (len(looks) - 1) or False,
         "markersize": 4,
         "mew": 0,
         "linestyle": "none",
         "err_kws": {"linewidth": 1.0},
     }
-    look |= {"palette": colours, "markers": markers, "order": rows, "hue_order": list(looks)}
-    sns.pointplot(frame, x="value", y="row", hue=hue, orient="y", ax=axes, **look | how)
+    sns.pointplot(
+        frame,
+        x="value",
+        y="row",
+        order=rows,
+        hue=hue,
+        hue_order=list(looks),
+        palette=colours,
+        markers=markers,
+        orient="y",
+        ax=axes,
+        **(defaults | options),
+    )
     axes.set(ylim=(len(rows) - 0.5, -0.5), ylabel="")
     axes.grid(axis="x")
+    return axes

@@ -1,19 +1,20 @@
-"""results/leaderboard.csv and .json: each stored column of each experiment, a row for each k of pass@k.
+"""results/leaderboard.csv and .json: pass@k of every stored method of every experiment.
 
-From stored records alone. What is not measured has no row, and what a row does not know no value: a choice
-among columns has no tokens, an old completion no seconds. Rates are fractions with 95 % intervals, tokens and
-seconds means of an answer; `n` of the `tasks` are measured. What was replayed is of revision "replay".
+Both are made from stored records alone. A method that was not measured has no row, and a value that
+is unknown is left out: a selection among methods has no tokens, an old completion no seconds. Rates
+are fractions with 95 % intervals. Tokens and seconds are means per answer. `n` of the `tasks` are
+measured. Replayed completions have the revision "replay".
 """
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
+from pkg_lib.analysis.comparison import pass_at_k
+from pkg_lib.analysis.stats import KS
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.reading import is_there
@@ -26,155 +27,271 @@ from pkg_lib.core.store import (
     write_json,
     write_text,
 )
-from pkg_lib.core.types import Outcome, Unavailable, UserError, digest
+from pkg_lib.core.types import (
+    Outcome,
+    Unavailable,
+    UserError,
+    digest,
+)
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program
-from pkg_lib.evaluation.results import AS_PRINTED, SELECTING, Results, passes, verdict_series
+from pkg_lib.evaluation.results import (
+    AS_PRINTED,
+    SELECTING,
+    Results,
+    passes,
+    verdict_series,
+)
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
+from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.methods import context_method, name_of_samples
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
-ASKED = ["prompt_tokens", "new_tokens", "seconds"]
-FIELDS = """model revision benchmark protocol corpus column n tasks samples k pass_at_k low high prompt_tokens
-new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit""".split()
+FIELDS = """
+model revision benchmark protocol corpus column n tasks samples k pass_at_k low high
+prompt_tokens new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit
+""".split()
+
+logger = logging.getLogger(__name__)
 
 
 def write(results: Path) -> None:
-    """Writes both files, where they are not of just these records; neither where nothing is measured."""
-    paths, made = (
-        [results / f"leaderboard.{kind}" for kind in ("json", "csv")],
-        results / "leaderboard.made.json",
-    )
+    """Write both files, unless they were made from the same records.
+
+    Nothing is written if nothing is measured.
+
+    Args:
+        results: The results directory.
+
+    Raises:
+        UserError: A file cannot be written.
+    """
+    outputs = [results / "leaderboard.json", results / "leaderboard.csv"]
+    record = results / "leaderboard.made.json"
     now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
-    with suppress(OSError, UserError):  # never written, or damaged
-        known = read_json(made, {"absent": list})
-        same = {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}
-        if known == same | {"absent": known.get("absent")} and all(map(_absent, known["absent"])):
-            return
-    absent, left_out = set[str](), list[str]()
-    found = [*_experiments(results, absent, left_out), *_replays(results / "replay", left_out)]
-    if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in found]:
-        write_json(paths[0], rows)
-        write_text(paths[1], csv_text(pd.DataFrame(rows, columns=FIELDS), index=False))
-        outputs = {p.name: sha256_of(p) for p in paths}
-        # What is left out may be mended where no record tells.
-        write_json(
-            made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)}
-        )
+    if _is_current(record, now, outputs):
+        return
+    board = _Leaderboard(results)
+    board.add_experiments()
+    board.add_replays()
+    if not board.rows:
+        return
+    write_json(outputs[0], board.rows)
+    frame = pd.DataFrame(board.rows, columns=FIELDS)
+    write_text(outputs[1], csv_text(frame, index=False))
+    made = {
+        # What was left out may be repaired without a change of these records.
+        "from": "" if board.left_out else now,
+        "outputs": _digests(outputs),
+        "absent": sorted(board.absent),
+    }
+    write_json(record, made)
 
 
-def _absent(benchmark: str) -> bool:
+def _is_current(
+    record: Path,
+    now: str,
+    outputs: list[Path],
+) -> bool:
+    with suppress(OSError, UserError):  # Never written, or damaged.
+        made = read_json(record, {"absent": list})
+        current = {
+            "from": now,
+            "outputs": _digests(outputs),
+            "absent": made["absent"],
+        }
+        return made == current and all(map(_is_absent, made["absent"]))
+    return False
+
+
+def _digests(outputs: list[Path]) -> dict[str, str]:
+    return {path.name: sha256_of(path) for path in outputs}
+
+
+def _is_absent(benchmark: str) -> bool:
     try:
         return not load_benchmark(benchmark, 1)
     except Unavailable:
         return True
 
 
-def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
-    """Those of completions from elsewhere, by their stored verdicts."""
-    for path in sorted(
-        p for p in folder.glob("*/*/*.jsonl") if is_there(p.with_suffix(".done.json"))
-    ):
-        model, benchmark, file = path.relative_to(folder).with_suffix("").parts
-        try:
-            rows = read_rows(path, OUTCOME, OPTIONAL | {"sample": int})
-            protocol = read_json(path.with_suffix(".done.json"), {"protocol": str})["protocol"]
-        except UserError as e:
-            left_out.append(_without(path.relative_to(folder), e))
-            continue
-        frame = pd.DataFrame(
-            [(r["task_id"], r.get("sample", 0), passes(Outcome.of(r))) for r in rows]
-        )
-        about = {"model": model, "revision": "replay", "benchmark": benchmark}
-        about["column"] = SAMPLES.get(file, file)
-        about["protocol"] = protocol
-        about["verdicts_sha256"] = digest(
-            *(w for r in rows for w in (file, r["task_id"], r["status"]))
-        )
-        yield from _rates(about, frame.pivot(index=0, columns=1, values=2).astype("boolean"))
+class _Leaderboard:
+    """The rows, the benchmarks whose verdicts no task could check, and what could not be read."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.rows: list[dict[str, Any]] = []
+        self.absent: set[str] = set()
+        self.left_out: list[str] = []
+
+    def _leave_out(
+        self,
+        name: Path,
+        error: UserError,
+    ) -> None:
+        logger.warning("leaderboard without %s: %s", name, error)
+        self.left_out.append(str(name))
+
+    def add_replays(self) -> None:
+        """Add the stored verdicts of completions that were generated elsewhere."""
+        folder = self.results / "replay"
+        for path in sorted(folder.glob("*/*/*.jsonl")):
+            done = path.with_suffix(".done.json")
+            if not is_there(done):
+                continue
+            try:
+                rows = read_rows(path, OUTCOME, OPTIONAL | {"sample": int})
+                protocol = read_json(done, {"protocol": str})["protocol"]
+            except UserError as e:
+                self._leave_out(path.relative_to(folder), e)
+                continue
+            verdicts = []
+            words = []
+            for row in rows:
+                passed = passes(Outcome.of(row))
+                verdicts.append((row["task_id"], row.get("sample", 0), passed))
+                words += [path.stem, row["task_id"], row["status"]]
+            about = {
+                "model": path.parts[-3],
+                "revision": "replay",
+                "benchmark": path.parts[-2],
+                "column": SAMPLES.get(path.stem, path.stem),
+                "protocol": protocol,
+                "verdicts_sha256": digest(*words),
+            }
+            frame = pd.DataFrame(verdicts).pivot(index=0, columns=1, values=2)
+            self._add_rates(about, frame.astype("boolean"))
+
+    def add_experiments(self) -> None:
+        """Add the stored verdicts of every model, benchmark and corpus."""
+        names, nameless = self._model_names()
+        # The cache of a model's completions is read once for all corpora.
+        generators: dict[tuple[str, str], Generator] = {}
+        for folder in sorted((self.results / "evaluations").glob("*/*/*")):
+            if not folder.is_dir():
+                continue
+            model, benchmark, corpus = folder.parts[-3:]
+            name = folder.relative_to(self.results / "evaluations")
+            if model in nameless:
+                self.left_out.append(str(name))
+                continue
+            try:
+                corpus_name = self._corpus_name(benchmark, corpus)
+                run = Results(names.get(model, model), benchmark, corpus_name, results=self.results)
+                if (model, benchmark) not in generators:
+                    generators = {(model, benchmark): run.generator}
+                run.generator = generators[model, benchmark]
+                self._add_experiment(run, corpus)
+            except UserError as e:
+                self._leave_out(name, e)
+                continue
+            if run.tasks_absent:
+                self.absent.add(benchmark)
+
+    def _model_names(self) -> tuple[dict[str, str], set[str]]:
+        """Folder -> name of its model; and the folders whose model has no readable name."""
+        names = {slug(name): name for name in MODELS}
+        nameless = set()
+        for path in sorted((self.results / "generations").glob("*/revision.json")):
+            try:
+                name = read_json(path, (), {"name": str}).get("name", "")
+                names[slug(name)] = name
+            except UserError as e:
+                self._leave_out(path.relative_to(self.results), e)
+                nameless.add(path.parent.name)
+        return names, nameless
+
+    def _corpus_name(
+        self,
+        benchmark: str,
+        folder: str,
+    ) -> str:
+        contexts = self.results / "contexts" / benchmark / folder
+        for path in sorted(contexts.glob("*.meta.json")):
+            provenance = read_provenance(path)
+            if "corpus" in provenance:
+                return str(provenance["corpus"])
+        return "" if folder == "none" else folder
+
+    def _add_experiment(
+        self,
+        run: Results,
+        corpus: str,
+    ) -> None:
+        """Add the methods of a folder. That of the baseline serves every corpus."""
+        samples: dict[str, list[str]] = {}  # method -> its samples
+        for column in run.stored_columns():
+            if (context_method(column) == "None") == (corpus == "none"):
+                samples.setdefault(name_of_samples(column), []).append(column)
+        for method, columns in samples.items():
+            about = _provenance(run, method, columns) | _mean_effort(run, columns)
+            verdicts = {column: verdict_series(run.outcomes(column)) for column in columns}
+            self._add_rates(about, pd.DataFrame(verdicts))
+        if corpus == "none" or not is_there(run.file("evaluations", "candidates", ".json")):
+            return
+        for selection, selected in run.verdicts([*SELECTING, AS_PRINTED]).items():
+            about = _provenance(run, str(selection), [*run.candidates, "Reranked"])
+            self._add_rates(about, selected.to_frame())
+
+    def _add_rates(
+        self,
+        about: dict[str, Any],
+        verdicts: pd.DataFrame,
+    ) -> None:
+        """Add a row for each k, of verdicts [task, sample]; none where no task is measured."""
+        results = pd.concat({about["column"]: verdicts}, axis="columns")
+        for k in KS:
+            if k > verdicts.shape[1]:
+                break
+            (rate,) = pass_at_k(results, k).to_dict("records")
+            rounded = {str(name): round(value, 6) for name, value in rate.items()}
+            row = about | {"k": k} | rounded
+            if rate["n"]:
+                known = {field: row[field] for field in FIELDS if row.get(field) not in (None, "")}
+                self.rows.append(known)
 
 
-def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterator[dict[str, Any]]:
-    """Those of the columns; verdicts of `absent` benchmarks stand unchecked; who is `left_out` is told."""
-    models = {slug(name): name for name in MODELS}
-    nameless = set[str]()
-    for path in sorted((results / "generations").glob("*/revision.json")):
-        try:
-            name = read_json(path, (), {"name": str}).get("name", "")
-        except UserError as e:
-            left_out.append(_without(path.relative_to(results), e))
-            nameless.add(path.parent.name)  # an endpoint's folder alone does not tell its name
-        else:
-            models[slug(name)] = name
-    generators: dict[tuple[str, str], Any] = {}
-    for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
-        model, benchmark, corpus = folder.parts[-3:]
-        if model in nameless:
-            left_out.append(str(folder.relative_to(results / "evaluations")))
-            continue
-        try:
-            paths = sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json"))
-            metas = map(read_provenance, paths)
-            name = next(
-                (m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus
-            )
-            run = Results(models.get(model, model), benchmark, name, results=results)
-            if (model, benchmark) not in generators:  # its cache is read once for all corpora
-                generators = {(model, benchmark): run.generator}
-            run.generator = generators[model, benchmark]
-            yield from _rows(run, corpus)
-            absent |= {benchmark} if run.tasks_absent else set()
-        except UserError as e:
-            left_out.append(_without(folder.relative_to(results / "evaluations"), e))
+def _mean_effort(
+    run: Results,
+    columns: list[str],
+) -> dict[str, float]:
+    """Mean tokens and seconds per answer, as far as every answer has them."""
+    effort = []
+    for column in columns:
+        for answer in run.completions(column).values():
+            seconds = answer.meta.get("seconds")
+            effort.append((answer.prompt_tokens, len(answer.tokens), seconds))
+    names = ["prompt_tokens", "new_tokens", "seconds"]
+    means = pd.DataFrame(effort, columns=names, dtype=float).mean(skipna=False)
+    return {str(name): mean for name, mean in means.dropna().round(3).items()}
 
 
-def _without(name: Path, e: UserError) -> str:
-    logging.getLogger(__name__).warning("leaderboard without %s: %s", name, e)
-    return str(name)
+def _provenance(
+    run: Results,
+    method: str,
+    columns: list[str],
+) -> dict[str, Any]:
+    """What the verdicts of a method were made from.
 
-
-def _rows(run: Results, corpus: str) -> Iterator[dict[str, Any]]:
-    """Those of the folder `corpus`: None's serve every corpus. Draws are samples of one column."""
-    columns: dict[str, list[str]] = {}
-    for c in run.stored_columns():
-        if (context_method(c) == "None") == (corpus == "none"):
-            columns.setdefault(name_of_samples(c), []).append(c)
-    for name, of in columns.items():
-        answers = [g for c in of for g in run.completions(c).values()]
-        told = [(g.prompt_tokens, len(g.tokens), g.meta.get("seconds")) for g in answers]
-        means = pd.DataFrame(told, columns=ASKED, dtype=float).mean(skipna=False).dropna().round(3)
-        verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
-        yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
-    if corpus != "none" and is_there(run.file("evaluations", "candidates", ".json")):
-        for name, chosen in run.verdicts([*SELECTING, AS_PRINTED]).items():
-            yield from _rates(
-                _about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame()
-            )
-
-
-def _about(run: Results, column: str, of: list[str]) -> dict[str, Any]:
-    """What the verdicts of the columns `of` were made from, a choice with its last candidate's contexts."""
-    meta = run.file("contexts", of[-2:][0], ".meta.json")
-    context = read_provenance(meta)
-    # Without times, which another run or engine changes; what the reranker chose has none.
-    judged, chosen = [c for c in of if c != "Reranked"], run.file("evaluations", "Reranked")
-    verdicts = [
-        word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)
-    ]
-    verdicts += [rows_sha256(chosen)] if judged != of else []
-    about = run.provenance() | {"column": column, "verdicts_sha256": digest(*verdicts)}
-    about |= {"corpus": ""} if context_method(of[-2:][0]) == "None" else {}
-    commit = context.get("versions", {}).get("commit")
-    return about | {"corpus_digest": context.get("corpus_digest"), "commit": commit}
-
-
-def _rates(about: dict[str, Any], verdicts: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """A row for each k, of verdicts [task, sample]; none where no task is measured."""
-    tasks, samples = verdicts.shape
-    for k in (k for k in KS if k <= samples):
-        if mean := pass_at_k_of(verdicts, k):
-            ends = mean.low, mean.high
-            low, high = ends if samples > 1 else wilson(round(mean.value * mean.n), mean.n) or ends
-            rate = {"pass_at_k": round(mean.value, 6), "low": round(low, 6), "high": round(high, 6)}
-            yield about | {"tasks": tasks, "samples": samples, "n": mean.n, "k": k} | rate
+    A selection has the contexts of its last candidate. Its digest covers the candidates' verdicts
+    and the stored selection.
+    """
+    candidates = [column for column in columns if column != "Reranked"]
+    # Only statuses: another run or engine changes the times.
+    words = []
+    for column in candidates:
+        for task, outcome in run.outcomes(column).items():
+            words += [column, task, outcome.status]
+    if candidates != columns:
+        words.append(rows_sha256(run.file("evaluations", "Reranked")))
+    contexts = read_provenance(run.file("contexts", candidates[-1], ".meta.json"))
+    about = run.provenance() | {
+        "column": method,
+        "verdicts_sha256": digest(*words),
+        "corpus_digest": contexts.get("corpus_digest"),
+        "commit": contexts.get("versions", {}).get("commit"),
+    }
+    if context_method(candidates[-1]) == "None":
+        about["corpus"] = ""
+    return about

@@ -1,6 +1,7 @@
-"""What a reader opens: results/index.html, and results/site/ with a page an experiment, a study and a task.
+"""The report: results/index.html, and results/site/ with a page per experiment, study and task.
 
-Built from stored sections and rows alone; opens from disk without a network. Same results, same bytes.
+It is built from stored sections and rows alone, and opens from disk without a network. The same
+results give the same bytes.
 """
 
 import base64
@@ -8,7 +9,11 @@ import io
 import json
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Sequence,
+)
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,178 +23,307 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from pkg_lib.analysis import leaderboard
-from pkg_lib.analysis.contents import Page, Section, items, pages
-from pkg_lib.analysis.tables import TEMPLATES, render, single
+from pkg_lib.analysis.contents import (
+    Page,
+    Section,
+    items,
+    pages,
+)
+from pkg_lib.analysis.tables import (
+    TEMPLATES,
+    render,
+    single,
+)
 from pkg_lib.core.limits import MAX_TEXT_BYTES
-from pkg_lib.core.reading import Damaged, contents, open_regular, parse, read_text
-from pkg_lib.core.store import advice_for, page_text, write_json, write_text
+from pkg_lib.core.reading import (
+    Damaged,
+    contents,
+    open_regular,
+    parse,
+    read_text,
+)
+from pkg_lib.core.store import (
+    advice_for,
+    page_text,
+    write_json,
+    write_text,
+)
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.methods import METHODS
 
-ANSWER = "what_helps"  # the notebook whose first finding leads the first page
+ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
-# Writes the pages of tasks below site/tasks/: (page's name -> its grid of verdicts, the files that belong).
-Tasks = Callable[[Path, Sequence[Page]], tuple[dict[str, Any], set[Path]]]
+# Writes the pages of tasks below site/tasks/: name of a page -> its table of verdicts; the files
+# that belong.
+TaskPages = Callable[[Path, Sequence[Page]], tuple[dict[str, Any], set[Path]]]
 
 
-def save_section(results: Path, section: Section) -> Path:
-    """Writes results/tables/STEM.json; write it last, it marks the section as complete."""
+def save_section(
+    results: Path,
+    section: Section,
+) -> Path:
+    """Write results/tables/STEM.json. Write it last: it marks the section as complete.
+
+    Args:
+        results: The results directory.
+        section: The section.
+
+    Returns:
+        Path of the file.
+    """
     path = results / "tables" / f"{section.stem}.json"
-    pairs = {"parts": list(section.parts.items()), "figures": list(section.figures.items())}
-    write_json(path, asdict(section) | pairs)
+    fields = asdict(section)
+    for name in ("parts", "figures"):
+        fields[name] = list(fields[name].items())
+    write_json(path, fields)
     return path
 
 
-def build_report(results: Path, tasks: Tasks | None = None) -> Path:
-    """Builds results/index.html, results/site/, the leaderboard and the pages of results/notebooks/.
+def build_report(
+    results: Path,
+    tasks: TaskPages | None = None,
+) -> Path:
+    """Build results/index.html, results/site/, the leaderboard and the pages of results/notebooks/.
 
-    UserError names what is damaged and left out, once the rest is written.
+    Args:
+        results: The results directory.
+        tasks: Writes the pages of tasks; None leaves them as they are.
+
+    Returns:
+        Path of the first page.
+
+    Raises:
+        UserError: A file is damaged. The report is complete except for the damaged files, which are
+            named.
     """
-    damaged: list[str] = []
-    index = results / "index.html"
-    sections = _sound(_section, sorted(results.glob("tables/*.json")), damaged).values()
-    site, back = pages(sections), {s.stem: (s.page, s.notebook) for s in sections}
-    notebooks = sorted(results.glob("notebooks/*.ipynb"))
-    rendered = _sound(lambda p: render_notebook(p, back.get(p.stem)), notebooks, damaged)
-    failed = {p.stem for p, html in rendered.items() if FAILED in page_text(html)}
-    # A damaged row leaves the pages of tasks as they are.
-    written = _sound(lambda p: tasks(p, site), [results], damaged) if tasks else {}
-    grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
-    benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks], "failed": failed}
-    _sound(leaderboard.write, [results], damaged)
-    shared["exists"] = lambda path: (results / path).exists()
-    for page in site:
-        views = [_view(s, results, site) for s in page.sections]
-        about = {"root": "../", "here": page, "sections": views, "grid": grids.get(page.name)}
-        path = results / "site" / f"{page.name}.html"
-        write_text(path, render("sections.html.j2", **about, **shared))
-        files.add(path)
-    for name in ("report.css", "report.js"):
-        write_text(results / "site" / name, (TEMPLATES / name).read_text("utf8"))
-    pages_there = (p for p in (results / "site").rglob("*.html") if p.is_file())
-    for stale in set(pages_there) - files:
-        stale.unlink()
-    against = [(p, row) for p in site if p.about and (row := _differences(results, p, damaged))]
-    rates = [(p, s) for p in site for s in p.sections if s.summary]
-    first = {
-        "root": "",
-        "here": None,
-        "answers": [
-            (p, s.findings[0]) for p in site for s in p.sections if s.stem == ANSWER and s.findings
-        ],
-        "rates": rates,
-        "columns": [c for c in METHODS if any(c in s.summary for _, s in rates)],
-        "against": against,
-        "ranked": sorted(
-            ((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]
-        ),
-        "papers": [(item, item.link(site)) for item in items()],
-        "damaged": damaged,
-        "unfinished": [
-            (p.stem, f"notebooks/{h.name}") for p, h in rendered.items() if p.stem not in back
-        ],
-    }
-    write_text(index, render("index.html.j2", **first, **shared))
-    if damaged:
-        raise UserError(f"{'; '.join(damaged)} ({index} shows the rest)")
-    return index
+    report = _Report(results)
+    report.build(tasks)
+    if report.damaged:
+        raise UserError(f"{'; '.join(report.damaged)} ({report.index} shows the rest)")
+    return report.index
 
 
-def _differences(results: Path, page: Page, damaged: list[str]) -> dict[str, float]:
-    """retrieval column -> points against None where measured, of the page's stored table of rates."""
-    differences: dict[str, float] = {}
-    paths = [results / "tables" / f"{s.stem}.csv" for s in page.sections if s.summary]
-    for table in _sound(_rates, [p for p in paths if os.path.lexists(p)], damaged).values():
-        differences |= table
-    return differences
+class _Report:
+    """The parts of the report; `damaged` collects one message per damaged file."""
 
-
-def _rates(path: Path) -> dict[str, float]:
-    """method -> percentage points against None, as a notebook wrote them."""
-    try:
-        rows = pd.read_csv(io.StringIO(read_text(path, advice_for))).dropna(
-            subset="difference_points"
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.index = results / "index.html"
+        self.site = results / "site"
+        self.damaged: list[str] = []
+        section_files = sorted(results.glob("tables/*.json"))
+        sections = self._read_all(_read_section, section_files).values()
+        self.pages = pages(sections)
+        places = {section.stem: (section.page, section.notebook) for section in sections}
+        notebook_files = sorted(results.glob("notebooks/*.ipynb"))
+        notebooks = self._read_all(
+            lambda path: render_notebook(path, places.get(path.stem)), notebook_files
         )
-        ours = rows[
-            rows["source"].str.startswith("This study") & rows["method"].isin(single(METHODS))
+        self.failed = {p.stem for p, page in notebooks.items() if FAILED in page_text(page)}
+        self.unfinished = [
+            (path.stem, f"notebooks/{page.name}")
+            for path, page in notebooks.items()
+            if path.stem not in places
         ]
-        return dict(zip(ours["method"], ours["difference_points"].astype(float), strict=True))
+
+    def _read_all(
+        self,
+        read: Callable[[Path], T],
+        paths: Iterable[Path],
+    ) -> dict[Path, T]:
+        """Path -> what was read of it, without the damaged files."""
+        found = {}
+        for path in paths:
+            try:
+                found[path] = read(path)
+            except UserError as e:
+                self.damaged.append(str(e))
+        return found
+
+    def build(self, tasks: TaskPages | None) -> None:
+        """Write all pages and delete those that no longer belong to the report."""
+        # Damaged rows leave the pages of tasks as they are.
+        grids: dict[str, Any] = {}
+        files = set((self.site / "tasks").rglob("*.html"))
+        if tasks:
+            written = self._read_all(lambda path: tasks(path, self.pages), [self.results])
+            grids, files = written.get(self.results, (grids, files))
+        self._read_all(leaderboard.write, [self.results])
+        benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
+        shared = {
+            "pages": self.pages,
+            "tasks": [(name, title_of(name)) for name in benchmarks],
+            "failed": self.failed,
+            "exists": lambda path: (self.results / path).exists(),
+        }
+        for page in self.pages:
+            path = self.site / f"{page.name}.html"
+            views = [self._view(section) for section in page.sections]
+            grid = grids.get(page.name)
+            text = render(
+                "sections.html.j2",
+                root="../",
+                here=page,
+                sections=views,
+                grid=grid,
+                **shared,
+            )
+            write_text(path, text)
+            files.add(path)
+        for name in ("report.css", "report.js"):
+            write_text(self.site / name, (TEMPLATES / name).read_text("utf8"))
+        for path in list(self.site.rglob("*.html")):
+            if path.is_file() and path not in files:
+                path.unlink()
+        write_text(self.index, render("index.html.j2", **self._overview(), **shared))
+
+    def _view(self, section: Section) -> dict[str, Any]:
+        """What the template prints of a section beside its own fields."""
+        elsewhere = [
+            (page, other)
+            for page in self.pages
+            for other in page.sections
+            if other.notebook == section.notebook and other is not section
+        ]
+        sizes = {}
+        for name in section.figures:
+            sizes[name] = _size(self.results / "figures" / f"{section.stem}.{name}.png")
+        return {
+            "section": section,
+            "items": [item for item in items() if item.shown_by(section)],
+            "elsewhere": elsewhere,
+            "sizes": sizes,
+            "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
+        }
+
+    def _overview(self) -> dict[str, Any]:
+        """What the template of the first page prints."""
+        answers, rates, against, ranked = [], [], [], []
+        for page in self.pages:
+            for section in page.sections:
+                if section.stem == ANSWER and section.findings:
+                    answers.append((page, section.findings[0]))
+                if section.summary:
+                    rates.append((page, section))
+            differences = self._differences(page) if page.about else {}
+            if differences:
+                against.append((page, differences))
+                ranked += [(value, method, page) for method, value in differences.items()]
+        return {
+            "root": "",
+            "here": None,
+            "answers": answers,
+            "rates": rates,
+            "columns": [c for c in METHODS if any(c in section.summary for _, section in rates)],
+            "against": against,
+            "ranked": sorted(ranked, key=lambda row: row[:2]),
+            "papers": [(item, item.link(self.pages)) for item in items()],
+            "damaged": self.damaged,
+            "unfinished": self.unfinished,
+        }
+
+    def _differences(self, page: Page) -> dict[str, float]:
+        """Retrieval method -> percentage points against the baseline, from the stored tables."""
+        stems = [section.stem for section in page.sections if section.summary]
+        paths = [self.results / "tables" / f"{stem}.csv" for stem in stems]
+        present = [path for path in paths if os.path.lexists(path)]
+        differences: dict[str, float] = {}
+        for table in self._read_all(_read_differences, present).values():
+            differences |= table
+        return differences
+
+
+def _read_differences(path: Path) -> dict[str, float]:
+    """Retrieval method -> percentage points against the baseline, as a notebook wrote them."""
+    try:
+        rows = pd.read_csv(io.StringIO(read_text(path, advice_for)))
+        rows = rows.dropna(subset="difference_points")
+        is_ours = rows["source"].str.startswith("This study")
+        ours = rows[is_ours & rows["method"].isin(single(METHODS))]
+        values = ours["difference_points"].astype(float)
+        return dict(zip(ours["method"], values, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise Damaged.of(path, "it is no table of rates", None, advice_for) from e
+        raise Damaged.of(path, "it is not a table of pass@1", None, advice_for) from e
 
 
-def _sound(read: Callable[[Path], T], paths: Sequence[Path], damaged: list[str]) -> dict[Path, T]:
-    """path -> what was read of it; what a damaged one is told about it goes into `damaged`."""
-    contents = {}
-    for path in paths:
-        try:
-            contents[path] = read(path)
-        except UserError as e:
-            damaged.append(str(e))
-    return contents
-
-
-def _section(path: Path) -> Section:
-    """The section with those of its figures that are there."""
+def _read_section(path: Path) -> Section:
+    """The section with those of its figures whose files exist."""
     try:
         section = TypeAdapter(Section).validate_json(contents(path, advice_for, MAX_TEXT_BYTES))
     except (ValueError, TypeError) as e:
-        raise Damaged.of(
-            path, "it is no section of the report, or too old", None, advice_for
-        ) from e
-    stem = path.parents[1] / "figures" / section.stem
-    there = {
-        n for n in section.figures if all(Path(f"{stem}.{n}.{s}").is_file() for s in ("pdf", "png"))
-    }
-    return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
-
-
-def _view(section: Section, results: Path, site: Sequence[Page]) -> dict[str, Any]:
-    """What the template prints of a section beside its own fields."""
-    others = [
-        (p, s)
-        for p in site
-        for s in p.sections
-        if s.notebook == section.notebook and s is not section
-    ]
-    pngs = {name: results / "figures" / f"{section.stem}.{name}.png" for name in section.figures}
-    return {
-        "section": section,
-        "items": [i for i in items() if i.shown_by(section)],
-        "elsewhere": others,
-        "sizes": {name: _size(png) for name, png in pngs.items()},
-        "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
-    }
+        why = "it is not a section of the report, or too old"
+        raise Damaged.of(path, why, None, advice_for) from e
+    figures = {}
+    for name, caption in section.figures.items():
+        stem = path.parents[1] / "figures" / f"{section.stem}.{name}"
+        if all(Path(f"{stem}.{suffix}").is_file() for suffix in ("pdf", "png")):
+            figures[name] = caption
+    return replace(section, figures=figures)
 
 
 def _size(png: Path) -> tuple[int, int] | None:
-    """Width and height in pixels, so that the page does not move while it loads; None where it is no PNG."""
+    """Width and height in pixels, so that the page does not move while it loads."""
     with open_regular(png) as file:
         head = file.read(24)
-    return (
-        struct.unpack(">II", head[16:]) if head.startswith(b"\x89PNG") and len(head) == 24 else None
-    )
+    if not head.startswith(b"\x89PNG") or len(head) < 24:
+        return None
+    width, height = struct.unpack(">II", head[16:])
+    return width, height
 
 
-def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
-    """An executed notebook as a page beside it, without network or scripts; returns its path.
+def render_notebook(
+    ipynb: Path,
+    back: tuple[str, str] | None = None,
+) -> Path:
+    """Write an executed notebook as a page beside it, without network or scripts.
 
-    `back`: page and id of its section. It is left alone while the digest of what it shows stays the same.
+    The page is left alone while the digest of what it shows stays the same.
+
+    Args:
+        ipynb: The notebook.
+        back: Page and id of its section in the report.
+
+    Returns:
+        Path of the page.
+
+    Raises:
+        UserError: The file is not a notebook, or cannot be read.
     """
-    target = ipynb.with_suffix(".html")
-    pictures = sorted((ipynb.parents[1] / "figures").glob(f"{ipynb.stem}.*.png"))
-    pictures = [p for p in pictures if p.is_file()]
-    figures = {base64.b64encode(p.read_bytes()).decode(): p.name for p in pictures}
+    page = ipynb.with_suffix(".html")
+    figures = {}
+    for png in sorted((ipynb.parents[1] / "figures").glob(f"{ipynb.stem}.*.png")):
+        if png.is_file():
+            figures[base64.b64encode(png.read_bytes()).decode()] = png.name
     source = read_text(ipynb, advice_for)
-    templates = (p.read_text("utf8") for p in sorted(TEMPLATES.glob("*")))
-    mark = f"rendered from {digest(source, *templates, *figures, *(back or ()))}"
-    if mark in page_text(target):
-        return target
-    import nbformat  # here, since its and nbconvert's imports take longer than all that is unchanged
+    templates = [path.read_text("utf8") for path in sorted(TEMPLATES.glob("*"))]
+    fingerprint = f"rendered from {digest(source, *templates, *figures, *(back or ()))}"
+    if fingerprint in page_text(page):
+        return page
+    text = render(
+        "notebook.html.j2",
+        title=ipynb.stem,
+        source=ipynb.name,
+        mark=fingerprint,
+        back=back,
+        root="../",
+        **_export(ipynb, source, figures),
+    )
+    write_text(page, text)
+    return page
+
+
+def _export(
+    ipynb: Path,
+    source: str,
+    figures: dict[str, str],
+) -> dict[str, str]:
+    """Convert a notebook for the template; `figures`: picture in base64 -> its file."""
+    # Imported here, since these take longer than everything else for notebooks that did not change.
+    import nbformat
     from nbconvert import HTMLExporter
+    from nbformat import ValidationError
     from pygments.formatters import HtmlFormatter
 
     try:
@@ -198,23 +332,24 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
         nbformat.validate(notebook)
     except (
         ValueError,
-        KeyError,
+        LookupError,
         AttributeError,
         TypeError,
         RecursionError,
-        nbformat.ValidationError,
+        ValidationError,
     ) as e:
         raise Damaged.of(ipynb, "it is not a notebook", None, advice_for) from e
-    failed = any(o.output_type == "error" for c in notebook.cells for o in c.get("outputs", []))
-    looks = {"template_name": "basic", "template_file": str(TEMPLATES / "executed.html.j2")}
-    exporter = HTMLExporter(**looks, exclude_anchor_links=True)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    exporter = HTMLExporter(
+        template_name="basic",
+        template_file=str(TEMPLATES / "executed.html.j2"),
+        exclude_anchor_links=True,
+    )
     body, _ = exporter.from_notebook_node(notebook, {"figures": figures})
+    failed = any(output.output_type == "error" for output in outputs)
     highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
-    values = {"title": ipynb.stem, "source": ipynb.name, "mark": mark, "back": back, "root": "../"}
-    values |= {
+    return {
         "body": Markup(body),
         "highlight": Markup(highlight),
         "failed": FAILED if failed else "",
     }
-    write_text(target, render("notebook.html.j2", **values))
-    return target

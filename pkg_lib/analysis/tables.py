@@ -1,4 +1,7 @@
-"""How numbers are printed: formats, colours, templates; verdicts in order. Not measured is a dash, not 0."""
+"""How numbers and verdicts are printed: formats, colours, templates and safe CSV.
+
+A value that was not measured is printed as a dash, never as 0.
+"""
 
 import html
 import math
@@ -18,139 +21,266 @@ from pkg_lib.retrieval.methods import METHODS
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet runs
+# A spreadsheet runs a cell that begins with one of these.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?: ?%)?"
 # One number, or several with their intervals: "+1.2 (-0.6 to +3.0); 0.0".
 NUMBERS = re.compile(rf"{_NUMBER}(?:\)?;? (?:to )?\(?{_NUMBER})*\)?")
-TEX = {c: "\\" + c for c in "&%_#${}"}
-TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-TEX |= {DASH: "--", MINUS: "$-$"}
+TEX_ESCAPES = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        DASH: "--",
+        MINUS: "$-$",
+    }
+)
 
 # Orange-red and teal stay apart for the common colour deficiencies (tests simulate them).
 LOWER, HIGHER = "#E6612A", "#1B9AAA"
-FULL_AT = 20.0  # points at which a colour is at its strongest
+FULL_AT = 20.0  # Percentage points at which a colour is strongest.
 WEAKEST, STRONGEST = 0.12, 0.75
 
 
-def percent(fraction: float | None, digits: int = 1) -> str:
-    """0.6159 -> "61.6"; an absent or NaN value is an en dash."""
-    return DASH if fraction is None or math.isnan(fraction) else f"{100 * fraction:.{digits}f}"
+def percent(
+    fraction: float | None,
+    digits: int = 1,
+) -> str:
+    """Print a fraction in percent.
+
+    Args:
+        fraction: The fraction; None or NaN means that it was not measured.
+        digits: Number of decimals.
+
+    Returns:
+        0.6159 -> "61.6"; an en dash if it was not measured.
+    """
+    if fraction is None or math.isnan(fraction):
+        return DASH
+    return f"{100 * fraction:.{digits}f}"
 
 
 def points(fraction: float) -> str:
-    """A difference in percentage points with its sign: -0.0244 -> "−2.4"; what rounds to 0 has no sign."""
-    if math.isnan(fraction):
+    """Print a difference of two fractions in percentage points.
+
+    Args:
+        fraction: The difference; NaN means that it was not measured.
+
+    Returns:
+        -0.0244 -> "−2.4"; see `percentage_points`.
+    """
+    return percentage_points(100 * fraction)
+
+
+def percentage_points(difference: float) -> str:
+    """Print a difference with its sign.
+
+    Args:
+        difference: The difference in percentage points; NaN means that it was not measured.
+
+    Returns:
+        -2.44 -> "−2.4". A difference that rounds to 0 has no sign. An en dash if it was not
+        measured.
+    """
+    if math.isnan(difference):
         return DASH
-    text = f"{100 * fraction:+.1f}"
+    text = f"{difference:+.1f}"
     return "0.0" if float(text) == 0 else text.replace("-", MINUS)
 
 
-def interval(low: float, high: float) -> str:
-    """ "−8.5 to +1.2", in points."""
+def interval(
+    low: float,
+    high: float,
+) -> str:
+    """Print an interval of a difference of fractions in percentage points.
+
+    Args:
+        low: Lower end as a fraction; NaN means that it was not measured.
+        high: Upper end as a fraction.
+
+    Returns:
+        Text such as "−8.5 to +1.2", or an en dash.
+    """
     return DASH if math.isnan(low) else f"{points(low)} to {points(high)}"
 
 
 def probability(p: float) -> str:
-    """A p value: "0.031", "< 0.001", or an en dash."""
-    return DASH if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    """Print a p-value.
+
+    Args:
+        p: The p-value; NaN means that nothing was tested.
+
+    Returns:
+        "0.031", "< 0.001", or an en dash.
+    """
+    if math.isnan(p):
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def colour(difference: float | None) -> str:
-    """The cell colour of a difference in points: white towards LOWER or HIGHER, full at FULL_AT."""
+    """Choose the background colour of a cell by its difference to the baseline.
+
+    Args:
+        difference: The difference in percentage points; None or NaN means that it was not measured.
+
+    Returns:
+        A colour such as "#FBE4DC", from white towards LOWER or HIGHER; "" for no colour.
+    """
     if difference is None or math.isnan(difference) or abs(difference) < 0.05:
         return ""
-    share = WEAKEST + (STRONGEST - WEAKEST) * min(abs(difference) / FULL_AT, 1.0)
-    base = bytes.fromhex((HIGHER if difference > 0 else LOWER)[1:])
-    return "#" + "".join(f"{round(255 + (c - 255) * share):02X}" for c in base)
+    share = min(abs(difference) / FULL_AT, 1.0)
+    strength = WEAKEST + (STRONGEST - WEAKEST) * share
+    strongest = HIGHER if difference > 0 else LOWER
+    channels = bytes.fromhex(strongest.removeprefix("#"))
+    mixed = [round(255 + (channel - 255) * strength) for channel in channels]
+    return "#" + bytes(mixed).hex().upper()
 
 
-def tex(text: str) -> str:
-    """The text with what LaTeX would read as markup escaped."""
-    return text.translate(str.maketrans(TEX))
+def tex(text: object) -> str:
+    """Escape what LaTeX would read as markup.
+
+    Args:
+        text: Any text, or a value that is printed as text.
+
+    Returns:
+        The text for a LaTeX document.
+    """
+    return str(text).translate(TEX_ESCAPES)
 
 
-def render(template: str, **values: object) -> str:
-    """A template of templates/ as text; HTML is escaped, and half a character of a model's text replaced."""
+def render(
+    template: str,
+    **values: object,
+) -> str:
+    """Fill a template of templates/.
+
+    Args:
+        template: Its file name. HTML is escaped unless the name contains ".tex".
+        **values: The variables of the template.
+
+    Returns:
+        The text. Lone surrogates of a model's text are replaced.
+    """
     text = _environment().get_template(template).render(**values)
     return text.encode("utf8", "replace").decode("utf8")
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
     environment = jinja2.Environment(
-        loader=loader, autoescape=lambda name: ".tex" not in str(name), **how
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=lambda name: ".tex" not in str(name),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters["points"] = points
-    # For text between tags: quotes stay, which halves the pages of docstrings.
-    environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))
+    environment.filters["between_tags"] = _between_tags
     return environment
 
 
-def csv_text(frame: pd.DataFrame, index: bool = True, **options: Any) -> str:
-    """A frame as CSV in which no text is a formula.
+def _between_tags(text: str) -> Markup:
+    """Escape text between tags. Quotes stay, which halves the pages of docstrings."""
+    return Markup(html.escape(text, quote=False))
 
-    Spreadsheets run text cells that begin with = + - @, a tab or a line end. Such a cell, or a heading, gets
-    an apostrophe before it, which spreadsheets do not show. Carriage returns become newlines. Numbers stay as
-    they are, whether they are stored as numbers or as text, with or without an interval: -2.4, +1.2, -3%,
-    "-2.4 (-5.0 to +0.2)".
+
+def csv_text(
+    frame: pd.DataFrame,
+    index: bool = True,
+    **options: Any,
+) -> str:
+    r"""Write a frame as CSV in which no text is a formula.
+
+    Spreadsheets run text cells that begin with = + - @, a tab or a line end. Such a cell, or a
+    heading, gets an apostrophe before it, which spreadsheets do not show. Carriage returns become
+    newlines. Numbers stay as they are, whether they are stored as numbers or as text, with or
+    without an interval: -2.4, +1.2, -3%, "-2.4 (-5.0 to +0.2)".
 
     Args:
         frame: The table.
         index: Whether the names of the rows are written.
-        **options: Others of `pandas.DataFrame.to_csv`.
+        **options: Other options of `pandas.DataFrame.to_csv`.
 
     Returns:
-        The text, with "\\n" as line end.
+        The text, with "\n" as line end.
     """
-    safe = frame.copy()
+    safe = frame.rename(index=_without_formula, columns=_without_formula)
     for place, dtype in enumerate(frame.dtypes):
-        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
-            # A list, since `Series.map` turns whole numbers beside missing values into fractions.
-            cells = [_no_formula(cell) for cell in frame.iloc[:, place].astype(object)]
-            safe.isetitem(place, pd.Series(cells, frame.index, dtype=object))
-    safe.columns = _safe_names(frame.columns)
-    safe.index = _safe_names(frame.index)
-    return safe.to_csv(index=index, lineterminator="\n", **options)
+        if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+            continue
+        # A list, since `Series.map` turns whole numbers beside missing values into fractions.
+        cells = [_without_formula(cell) for cell in frame.iloc[:, place].astype(object)]
+        safe.isetitem(place, pd.array(cells, dtype=object))
+    return str(safe.to_csv(index=index, lineterminator="\n", **options))
 
 
-def _safe_names(names: pd.Index) -> pd.Index:
-    safe = [tuple(map(_no_formula, n)) if isinstance(n, tuple) else _no_formula(n) for n in names]
-    if safe == list(names):
-        return names
-    if names.nlevels > 1:
-        return pd.MultiIndex.from_tuples(safe, names=names.names)
-    return pd.Index(safe, name=names.name)
+def _without_formula(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    # The csv module does not quote a bare carriage return, which would begin a row.
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")
+    if text.startswith(FORMULA) and not NUMBERS.fullmatch(text):
+        return f"'{text}"
+    return text
 
 
-def _no_formula(cell: Any) -> Any:
-    if isinstance(cell, str):
-        # A bare carriage return would begin a row, since the csv module does not quote it.
-        cell = cell.replace("\r\n", "\n").replace("\r", "\n")
-    formula = isinstance(cell, str) and cell[:1] in FORMULA and not NUMBERS.fullmatch(cell)
-    return f"'{cell}" if formula else cell
+def kind(methods: Iterable[str]) -> str:
+    """Tell which of the paper's tables a set of methods belongs to.
+
+    Args:
+        methods: Names of methods.
+
+    Returns:
+        "text" for the methods of Tables 3 and 4, "code" for those of Tables 1 and 2.
+    """
+    is_text = any(METHODS[m].kinds == ("text",) for m in methods)
+    return "text" if is_text else "code"
 
 
-def kind(columns: Iterable[str]) -> str:
-    """ "text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
-    return "text" if any(METHODS[c].corpus_kinds == ("text",) for c in columns) else "code"
+def single(methods: Iterable[str]) -> list[str]:
+    """Keep the methods that have a prompt of their own.
 
+    Args:
+        methods: Names of methods.
 
-def single(columns: Iterable[str]) -> list[str]:
-    """The columns that are a prompt of their own, not a choice among others."""
-    return [c for c in columns if not METHODS[c].needs]
+    Returns:
+        The names without those that select among the solutions of other methods.
+    """
+    return [m for m in methods if not METHODS[m].needs]
 
 
 def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts in the order of METHODS; ValueError for a stranger, or without None.
+    """Order the methods as the tables do, and mask selections with a missing candidate.
 
-    Columns that choose need all others: an oracle known only where a candidate passed would score 100 %.
+    Methods that select need every candidate: an oracle known only where a candidate passed would
+    score 100 %.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The verdicts in the order of METHODS.
+
+    Raises:
+        ValueError: A method is unknown, or the baseline is missing.
     """
     if BASELINE not in verdicts or not set(verdicts) <= set(METHODS):
+        known = ", ".join(METHODS)
         raise ValueError(
-            f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(METHODS)}"
+            f"methods {list(verdicts)}: a table has {BASELINE} and other methods of {known}"
         )
-    frame = verdicts[[c for c in METHODS if c in verdicts]].astype("boolean")
-    unknown = frame[single(frame)].isna().any(axis=1)
-    return frame.assign(**{c: frame[c].mask(unknown) for c in frame if METHODS[c].needs})
+    order = [name for name in METHODS if name in verdicts]
+    frame = verdicts[order].astype("boolean")
+    candidates = single(order)
+    unknown = frame[candidates].isna().any(axis=1)
+    for method in set(order) - set(candidates):
+        frame[method] = frame[method].mask(unknown)
+    return frame

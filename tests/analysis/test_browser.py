@@ -11,7 +11,7 @@ from browser import Browser, executable
 
 from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import Section, items
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.core.store import ROOT
 
 pytestmark = pytest.mark.skipif(
@@ -150,7 +150,7 @@ def test_a_figure_opens_large_and_closes(browser, site, width):
 
 
 def test_a_table_sorts_by_numbers_and_by_names_with_what_is_missing_last(browser, tmp_path):
-    odd = Grid.of(
+    odd = ResultTable.of(
         "Odd", dict(enumerate(zip(CELLS, "bacED", strict=True))), ["points", "name"], "row"
     )
     report.save_section(tmp_path, Section("odd", "Odd cells", {"": odd.html()}, [], {}, {}))

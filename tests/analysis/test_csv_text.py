@@ -7,7 +7,7 @@ import io
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.store import ROOT
 
@@ -45,7 +45,7 @@ def test_a_formula_gets_an_apostrophe_wherever_it_is(text):
     read = pd.read_csv(io.StringIO(csv_text(frame), newline=""), dtype=str)
     assert read.iloc[0].tolist() == [told, told, "1"] and list(read) == ["name", "a", told]
     assert len(csv_text(frame, index=False)) < len(csv_text(frame))
-    grid = Grid.of("t", {text: [text]}, [("g", "c")], "i").csv()
+    grid = ResultTable.of("t", {text: [text]}, [("g", "c")], "i").csv()
     assert pd.read_csv(io.StringIO(grid, newline="")).iloc[0].tolist() == [told] * 2
 
 

@@ -115,51 +115,50 @@ def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results,
     assert "leaderboard without no-such-model/humaneval/none: unknown model" in caplog.text
 
 
-def test_it_is_made_again_only_when_a_record_changes_or_itself(results, monkeypatch):
-    before, made = board(results), counted(monkeypatch)
-    assert board(results) == before and not made
-    (results / "leaderboard.csv").write_text("model\n")
-    assert board(results) == before and len(made) == 1
-    assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
-    Results(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
-    assert (GROUP, 2) not in board(results) and len(made) == 2
-
-
-def counted(monkeypatch):
-    """A list that grows when the rows are made."""
-    made, experiments = [], leaderboard._experiments
+@pytest.fixture
+def built(results, monkeypatch):
+    """A list that grows when the rows are made, once for each table that is written."""
+    made, write_csv = [], leaderboard.csv_text
     monkeypatch.setattr(
-        leaderboard, "_experiments", lambda *of: made.append(of) or experiments(*of)
+        leaderboard, "csv_text", lambda *of, **how: made.append(of) or write_csv(*of, **how)
     )
     return made
 
 
+def test_it_is_made_again_only_when_a_record_changes_or_itself(results, built):
+    before = board(results)
+    assert board(results) == before and len(built) == 1
+    (results / "leaderboard.csv").write_text("model\n")
+    assert board(results) == before and len(built) == 2
+    assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
+    Results(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
+    assert (GROUP, 2) not in board(results) and len(built) == 3
+
+
 @pytest.mark.parametrize("what", ["an experiment", "a replay"])
-def test_what_was_left_out_is_looked_for_again(results, monkeypatch, what, caplog):
-    """It may be mended where no record tells, as in the file of endpoints."""
+def test_what_was_left_out_is_looked_for_again(results, built, what, caplog):
+    """It may be repaired where no record tells, as in the file of endpoints."""
     if what == "an experiment":
         (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
     else:
-        write_json(
-            results / "replay" / "closed" / "humaneval" / "no_rag.done.json",
-            {"protocol": "standard"},
-        )
-        (results / "replay" / "closed" / "humaneval" / "no_rag.jsonl").write_text("{damaged\n")
-    made = counted(monkeypatch)
+        folder = results / "replay" / "closed" / "humaneval"
+        write_json(folder / "no_rag.done.json", {"protocol": "standard"})
+        (folder / "no_rag.jsonl").write_text("{damaged\n")
     assert board(results) == board(results) and ("None", 1) in board(results)
-    assert len(made) == 3 and "leaderboard without" in caplog.text
+    assert len(built) == 3 and "leaderboard without" in caplog.text
 
 
-def test_verdicts_that_no_task_checked_are_checked_when_the_tasks_are_there(results, monkeypatch):
-    made = counted(monkeypatch)
+def test_verdicts_that_no_task_checked_are_checked_when_the_tasks_are_there(
+    results, built, monkeypatch
+):
     with monkeypatch.context() as then:
         then.setattr(BENCHMARKS["humaneval"].__class__, "tasks", missing)
         leaderboard.write(results)
         leaderboard.write(results)
-        assert len(made) == 1
-    assert ("None", 1) in board(results) and len(made) == 2
+        assert len(built) == 1
+    assert ("None", 1) in board(results) and len(built) == 2
     leaderboard.write(results)
-    assert len(made) == 2
+    assert len(built) == 2
 
 
 def test_what_was_replayed_stands_beside_it(results, tmp_path):

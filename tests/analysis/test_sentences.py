@@ -24,7 +24,7 @@ def test_a_difference_says_only_what_is_known():
 
 @given(st.floats(-1, 1), st.floats(0, 1) | st.just(math.nan))
 def test_sign_and_corrected_p_decide(value, p):
-    names = ["n", "difference", "low", "high", "p_holm"]
+    names = ["n", "difference", "low", "high", "p_corrected"]
     rows = pd.DataFrame([[9, value, value, value, p]], ["x"], names)
     sentences = decided(rows, HEADS)
     expected = [] if math.isnan(p) else [HEADS[0 if value > 0 else 1] if p < 0.05 else HEADS[2]]

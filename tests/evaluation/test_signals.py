@@ -9,15 +9,15 @@ import pytest
 from fakes import WordEmbedder
 from notebook_code import definitions
 
-from pkg_lib.analysis.choices import (
+from pkg_lib.analysis.selection import (
     BY_EXAMPLES,
-    CHOICES,
-    chosen,
-    chosen_verdicts,
-    gated,
-    gated_by_folds,
+    SELECTIONS,
+    cross_validated_gate,
+    gate_retrieval,
+    selected_methods,
+    selected_verdicts,
 )
-from pkg_lib.analysis.stats import pass_at_k_of
+from pkg_lib.analysis.stats import mean_pass_at_k
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -99,11 +99,13 @@ def test_no_hidden_test_reaches_a_choice():
     """Every test and reference solution is another: the evidence stays, and so does each choice."""
     run = Results(MODEL, corpus="textbook+stdlib", limit=30, results=ROOT / "results")
     before = stored_signals(run, run.retrievers)
-    choices = {name: chosen(before, name) for name in CHOICES}
+    choices = {name: selected_methods(before, name) for name in SELECTIONS}
     assert len(before) == 6 and all(len(of) == 30 for of in before.values())
     run.tasks = hidden_changed(run.tasks)
     after = stored_signals(run, run.retrievers)
-    assert after == before and all(chosen(after, name).equals(choices[name]) for name in CHOICES)
+    assert after == before and all(
+        selected_methods(after, name) == choices[name] for name in SELECTIONS
+    )
     run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
     assert len(stored_signals(run, ["None"])["None"]) < 30  # the prompt does reach it
 
@@ -205,7 +207,7 @@ def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = Tr
 
 
 def choice(**of: Signals) -> dict[str, str]:
-    return {name: choose(of) for name, choose in CHOICES.items()}
+    return {name: choose(of) for name, choose in SELECTIONS.items()}
 
 
 def test_choices_and_their_ties():
@@ -229,7 +231,7 @@ def test_choices_and_their_ties():
 
 def test_codet_may_prefer_many_that_agree_to_one_that_passes_more():
     of = {"A": known(2, "x"), "B": known(1, "y"), "C": known(1, "y"), "D": known(1, "y")}
-    assert CHOICES["CodeT"](of) == "B" and CHOICES["Visible, then agreement"](of) == "A"
+    assert SELECTIONS["CodeT"](of) == "B" and SELECTIONS["Visible, then agreement"](of) == "A"
 
 
 def test_a_choice_is_not_measured_where_a_candidate_is_not():
@@ -240,7 +242,7 @@ def test_a_choice_is_not_measured_where_a_candidate_is_not():
         list("1234"),
         dtype="boolean",
     )
-    frame = chosen_verdicts(of, verdicts)
+    frame = selected_verdicts(of, verdicts)
     assert frame["Visible"].isna().tolist() == [False, False, True, True]
     assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal"][:2].all()
 
@@ -256,13 +258,13 @@ def test_the_gap_is_measured_from_the_best_column_to_ideal():
 
 def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():
     draws = pd.DataFrame({1: [1, 0, 0], 2: [0, 0, None], 3: [1, 0, None]}, dtype="boolean")
-    two = pass_at_k_of(draws, 2)
+    two = mean_pass_at_k(draws, 2)
     assert (two.n, two.value) == (2, 0.5) and (two.low, two.high) == (
         0.0,
         1.0,
     )  # 1 - C(1,2)/C(3,2) = 1, and 0
-    assert pass_at_k_of(draws, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
-    assert pass_at_k_of(draws, 4) is None
+    assert mean_pass_at_k(draws, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
+    assert mean_pass_at_k(draws, 4) is None
 
 
 def test_a_gate_asks_only_where_none_fails_its_examples():
@@ -273,7 +275,7 @@ def test_a_gate_asks_only_where_none_fails_its_examples():
     right = {"None": [n >= 4 for n in range(10)], "B": [n < 2 for n in range(10)]}
     verdicts = pd.DataFrame(right, tasks, dtype="boolean")
     tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
-    never, always = (gated(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
+    never, always = (gate_retrieval(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
     assert (never.asked.sum(), never.passed.sum(), never.spent.sum()) == (0, 6, 100)
     assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (
         4,
@@ -281,11 +283,11 @@ def test_a_gate_asks_only_where_none_fails_its_examples():
         8,
         500,
     )
-    by_folds = gated_by_folds(evidence_, verdicts, tokens)
+    by_folds = cross_validated_gate(evidence_, verdicts, tokens)
     assert list(by_folds.index) == tasks and by_folds.passed.sum() in (6, 7, 8)
-    useless = gated_by_folds(evidence_, verdicts.assign(B=False), tokens)
+    useless = cross_validated_gate(evidence_, verdicts.assign(B=False), tokens)
     assert useless.spent.sum() == 100  # what asking never helps, it never costs
-    assert len(gated(evidence_, verdicts, tokens.drop("3"), 1.0)) == 9
+    assert len(gate_retrieval(evidence_, verdicts, tokens.drop("3"), 1.0)) == 9
 
 
 def test_a_gate_is_chosen_on_other_tasks_alone():
@@ -297,5 +299,5 @@ def test_a_gate_is_chosen_on_other_tasks_alone():
     }
     verdicts = pd.DataFrame({"None": [i != "0" for i in tasks], "B": True}, tasks, dtype="boolean")
     tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
-    assert gated(evidence_, verdicts, tokens, 1.0).passed.all()
-    assert not gated_by_folds(evidence_, verdicts, tokens, folds=10).passed["0"]
+    assert gate_retrieval(evidence_, verdicts, tokens, 1.0).passed.all()
+    assert not cross_validated_gate(evidence_, verdicts, tokens, folds=10).passed["0"]

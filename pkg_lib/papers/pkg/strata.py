@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.evaluation.results import Results
@@ -48,7 +48,7 @@ def copy_rates(run: Results, column: str) -> pd.Series:
 
 
 def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
-    """Stratum x (passed of both with Wilson's intervals; `compare` of the column with the baseline).
+    """Stratum x (passed of both with Wilson's intervals; `paired_differences` from the baseline).
 
     On tasks that both have; "all" first. The strata are those of the contexts of the column `of`, else of its
     own. Counts and fractions. ControlError unless the reference, renamed, passes every task.
@@ -67,11 +67,11 @@ def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELI
     for kind, part in {"all": verdicts, **parts}.items():
         counts = {name: pass_at_1(part[name]).passed for name in part}
         bounds = {f"{name} interval": wilson(count, len(part)) for name, count in counts.items()}
-        rows[kind] = counts | bounds | compare(part, baseline).loc[column].to_dict()
-    return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_holm")
+        rows[kind] = counts | bounds | paired_differences(part, baseline).loc[column].to_dict()
+    return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_corrected")
 
 
-def by_context(run: Results, columns: Iterable[str]) -> Grid:
+def by_context(run: Results, columns: Iterable[str]) -> ResultTable:
     """Each column beside its two control rows, and by what its context is: None's rate, then the column's.
 
     *copy* submits the renamed context and asks no model; *swap* shows another task's context.
@@ -89,7 +89,7 @@ def by_context(run: Results, columns: Iterable[str]) -> Grid:
         "copy: the renamed context alone, without a model. swap: the column with another task's context.",
     )
     names = ["copy", "swap", "all", *STRATA]
-    return Grid.of("pass@1 in percent by what the context is", rows, names, "column", *notes)
+    return ResultTable.of("pass@1 in percent by what the context is", rows, names, "column", *notes)
 
 
 def _change(row: pd.Series, column: str) -> str:

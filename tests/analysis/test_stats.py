@@ -16,17 +16,6 @@ def series(values):
     return pd.Series(values, [f"T/{i}" for i in range(len(values))], dtype="boolean")
 
 
-def test_pass_at_k_is_the_share_of_k_subsets_with_a_correct_sample_and_absent_below_k():
-    for n, k in [(5, 1), (5, 2), (6, 6), (7, 3)]:
-        for c in range(n + 1):
-            draws = list(itertools.combinations([True] * c + [False] * (n - c), k))
-            assert stats.pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
-    assert stats.pass_at_k(4, 4, 5) is None
-    assert stats.pass_at_k(100_000, 1, 50_000) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="c=3"):
-        stats.pass_at_k(2, 3, 1)
-
-
 def test_pass_at_1_leaves_out_what_was_not_measured_and_counts_it():
     rate = stats.pass_at_1(series([True, False, None, True]))
     assert (rate.passed, rate.measured, rate.total, rate.value) == (2, 3, 4, pytest.approx(2 / 3))
@@ -116,11 +105,11 @@ def test_compare_does_not_test_the_oracle_nor_what_is_not_measured():
         series([True] * 40),
         series([None] * 40),
     )
-    table = stats.compare(
+    table = stats.paired_differences(
         pd.DataFrame({"None": base, "BM25": always, "Dense": never, "Ideal": always})
     )
     assert table.loc["BM25", ["n", "helped", "hurt"]].tolist() == [40, 20, 0]
-    assert table.at["BM25", "p"] == table.at["BM25", "p_holm"] == pytest.approx(2 * 0.5**20)
+    assert table.at["BM25", "p"] == table.at["BM25", "p_corrected"] == pytest.approx(2 * 0.5**20)
     assert table.at["Dense", "n"] == 0 and table.at["Ideal", "difference"] == 0.5
     assert table.loc[["Dense", "Ideal"], "p"].isna().all()
 
@@ -160,6 +149,8 @@ def test_own_function_counts_what_was_looked_at_and_keeps_the_rest_apart_from_ze
         return [Context(f"t/{i}", column, None, defines_task=mark) for i, mark in enumerate(marks)]
 
     marks = {"BM25": (True, False, None), "Dense": (None, None)}
-    counts = stats.own_function({column: contexts(column, *row) for column, row in marks.items()})
+    counts = stats.count_defining_contexts(
+        {column: contexts(column, *row) for column, row in marks.items()}
+    )
     assert counts.loc["BM25"].tolist() == [3, 2, 1]
     assert counts.at["Dense", "known"] == 0 and counts.at["Dense", "defining"] is pd.NA

@@ -1,10 +1,10 @@
-"""pass@1 over the wordings of a column."""
+"""pass@1 over the prompt variants of a method."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from pkg_lib.analysis.bands import wording_band
+from pkg_lib.analysis.prompt_variants import compare_prompt_variants
 from pkg_lib.analysis.stats import holm
 
 
@@ -26,13 +26,13 @@ class Stored:
 
 
 def test_band_over_the_tasks_of_all_wordings():
-    band = wording_band(Stored(), "Func-PKG")
-    assert list(band.index) == ["Func-PKG", "Func-PKG, context first", "Func-PKG, earlier turn"]
-    assert band["p_holm"].tolist() == holm(band["p"].tolist())
-    assert set(band["n"]) == {4}
-    assert band["hurt"].tolist() == [2, 1, 0] and band["rate"].tolist() == [0.25, 0.5, 1.0]
+    table = compare_prompt_variants(Stored(), "Func-PKG")
+    assert list(table.index) == ["Func-PKG", "Func-PKG, context first", "Func-PKG, earlier turn"]
+    assert table["p_corrected"].tolist() == holm(table["p"].tolist())
+    assert set(table["n"]) == {4}
+    assert table["hurt"].tolist() == [2, 1, 0] and table["rate"].tolist() == [0.25, 0.5, 1.0]
 
 
 def test_no_band_without_the_papers_wording():
-    assert wording_band(Stored(), "Block-PKG").empty
-    assert wording_band(Stored(), "None").empty  # nothing to compare None with
+    assert compare_prompt_variants(Stored(), "Block-PKG").empty
+    assert compare_prompt_variants(Stored(), "None").empty  # nothing to compare None with

@@ -1,0 +1,77 @@
+"""pass@k and paired comparisons against their definitions and independent computations."""
+
+import itertools
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from pkg_lib.analysis.comparison import compare, pass_at_k
+from pkg_lib.core.types import UserError
+
+VERDICTS = pd.DataFrame(
+    {
+        "None": [False, False, False, True, True, None],
+        "Func-PKG": [True, True, True, True, False, True],
+        "Dense": [None] * 6,
+        "Ideal": [True] * 5 + [None],
+    },
+    [f"HumanEval/{i}" for i in range(6)],
+    dtype="boolean",
+)
+
+
+def sampled(*tasks):
+    """Verdicts [task, (method, sample)] of one method."""
+    frame = pd.DataFrame(tasks, dtype="boolean")
+    return pd.concat({"sampled": frame}, axis="columns")
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.integers(1, 6))
+def test_pass_at_k_is_the_share_of_k_subsets_with_a_correct_sample(verdicts, k):
+    row = pass_at_k(sampled(verdicts), k).loc["sampled"]
+    subsets = list(itertools.combinations(verdicts, k))
+    assert row["n"] == bool(subsets) and row["samples"] == len(verdicts)
+    if subsets:
+        assert row["pass_at_k"] == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_pass_at_k_covers_the_tasks_with_k_measured_samples():
+    results = sampled([True, False, None], [True, None, None], [False, False, False])
+    table = pd.concat([pass_at_k(results, k) for k in (1, 2, 3, 4)])
+    assert table["n"].tolist() == [3, 2, 1, 0] and table["tasks"].tolist() == [3] * 4
+    assert table["pass_at_k"][:3].tolist() == pytest.approx([(0.5 + 1 + 0) / 3, 0.5, 0])
+    assert table.iloc[3, 3:].isna().all()
+    with pytest.raises(ValueError, match="k=0"):
+        pass_at_k(results, 0)
+
+
+def test_one_sample_per_task_has_wilsons_interval():
+    table = pass_at_k(VERDICTS)
+    assert list(table.index) == list(VERDICTS) and table["samples"].tolist() == [1] * 4
+    row = table.loc["Func-PKG"]
+    wilson = binomtest(5, 6).proportion_ci(0.95, method="wilson")
+    assert (row["low"], row["high"]) == pytest.approx((wilson.low, wilson.high))
+    assert table.at["Dense", "n"] == 0 and table.loc["Dense", "low":].isna().all()
+
+
+def test_methods_are_compared_in_percentage_points_on_the_tasks_of_both():
+    table = compare(VERDICTS)
+    assert list(table.index) == ["Func-PKG", "Dense", "Ideal"]
+    row = table.loc["Func-PKG"]
+    assert row[["n", "helped", "hurt"]].tolist() == [5, 3, 1]
+    assert row["difference"] == pytest.approx(40) and row["low"] < 40 < row["high"]
+    assert row["p"] == pytest.approx(binomtest(3, 4).pvalue) and row["p_corrected"] == row["p"]
+    assert table.at["Dense", "n"] == 0 and table.loc[["Dense", "Ideal"], "p"].isna().all()
+
+
+def test_any_method_may_be_the_baseline_and_p_values_are_corrected_over_methods():
+    results = VERDICTS.assign(BM25=VERDICTS["None"], Other=~VERDICTS["None"])
+    table = compare(results, "BM25", correction="bonferroni")
+    tested = table["p"].notna().sum()
+    corrected = (tested * table["p"].dropna()).clip(upper=1)
+    assert table["p_corrected"].dropna().tolist() == pytest.approx(corrected.tolist())
+    with pytest.raises(UserError, match="Sparse"):
+        compare(results, "Sparse")
