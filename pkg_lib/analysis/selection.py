@@ -16,7 +16,7 @@ from pkg_lib.evaluation.results import ideal
 from pkg_lib.evaluation.signals import Signals
 
 Candidates = Mapping[str, Signals]  # method -> test-free signals of its solution of one task
-Signals = Mapping[str, Mapping[str, Signals]]  # method -> task id -> test-free signals
+SignalsByMethod = Mapping[str, Mapping[str, Signals]]  # method -> task id -> test-free signals
 
 
 def _by_visible_examples(candidates: Candidates) -> str:
@@ -71,7 +71,7 @@ SELECTIONS = BY_SIMILARITY | BY_EXAMPLES
 
 
 def selected_methods(
-    signals: Signals,
+    signals: SignalsByMethod,
     selection: str,
 ) -> dict[str, str]:
     """Select a method for each task.
@@ -93,7 +93,7 @@ def selected_methods(
 
 
 def selected_verdicts(
-    signals: Signals,
+    signals: SignalsByMethod,
     verdicts: pd.DataFrame,
 ) -> pd.DataFrame:
     """Look up the verdicts of the selected solutions.
@@ -128,7 +128,7 @@ GATES = (0.0, 0.5, 1.0)
 
 
 def gate_retrieval(
-    signals: Signals,
+    signals: SignalsByMethod,
     verdicts: pd.DataFrame,
     tokens: pd.DataFrame,
     gate: float,
@@ -164,7 +164,7 @@ def gate_retrieval(
 
 
 def cross_validated_gate(
-    signals: Signals,
+    signals: SignalsByMethod,
     verdicts: pd.DataFrame,
     tokens: pd.DataFrame,
     folds: int = 5,
