@@ -28,6 +28,7 @@ from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
+from pkg_lib.experiment.context_validity import check_contexts, renamed_reference
 from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
 from pkg_lib.experiment.reranking import choose, choose_as_printed, cosine_scores, embedded_text
 from pkg_lib.experiment.run import (
@@ -44,7 +45,6 @@ from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.columns import column_of, contexts_of, stages
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.leakage import judge, reference_renamed
 
 OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
@@ -266,9 +266,9 @@ class Preparer:
         }
         tasks = [t for t in run.tasks if t.id in texts]
         if tasks:
-            pairs = [(t, reference_renamed(t) if control else texts[t.id]) for t in tasks]
+            pairs = [(t, renamed_reference(t) if control else texts[t.id]) for t in tasks]
             rows = {i: row for i, row in rows.items() if i in known}
-            for task, leak in zip(tasks, judge(pairs, control), strict=True):
+            for task, leak in zip(tasks, check_contexts(pairs, control), strict=True):
                 about = {"task_id": task.id, "sha256": run.verdict_mark(task, marks[task.id])}
                 rows[task.id] = asdict(leak) | about
             self._write(path, rows)

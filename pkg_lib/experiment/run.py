@@ -39,6 +39,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.experiment.context_validity import ContextValidity, find_leaks
 from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.extraction import answer, continued, extract
@@ -56,7 +57,6 @@ from pkg_lib.retrieval.columns import (
     variants,
 )
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
-from pkg_lib.retrieval.leakage import Leak
 
 OUTCOME: Kinds = {
     "task_id": str,
@@ -213,7 +213,9 @@ class Run:
         """What the columns retrieve from."""
         if self.rules.corpus:
             return self.rules.knowledge(self.generator)
-        return knowledge_of(self.corpus)
+        knowledge = knowledge_of(self.corpus)
+        knowledge.leak_check = find_leaks
+        return knowledge
 
     def file(self, stage: str, column: str, suffix: str = "") -> Path:
         of = contexts_of(column)
@@ -307,7 +309,7 @@ class Run:
             return not isinstance(about, dict) or about.get("sha256") != now
         return False
 
-    def leakage(self, column: str) -> dict[str, Leak]:
+    def leakage(self, column: str) -> dict[str, ContextValidity]:
         """task id -> what its context is as the solution; of None the control, the reference renamed."""
         rows = by_task(self.file("contexts", column, LEAKAGE), LEAK)
         if not self.tasks_absent:
@@ -317,7 +319,10 @@ class Run:
                 for c in self.contexts(column)
             }
             rows = {i: row for i, row in rows.items() if row["sha256"] == marks.get(i)}
-        return {i: Leak(**{k: row[k] for k in Leak.__slots__}) for i, row in rows.items()}
+        return {
+            i: ContextValidity(**{k: row[k] for k in ContextValidity.__slots__})
+            for i, row in rows.items()
+        }
 
     def unpublished(self, column: str, context: Context) -> bool:
         """Whether the authors published no context for the task, so that its prompt would be None's."""

@@ -118,9 +118,9 @@ COLUMNS: Registry[Column] = Registry(
             for wording in wordings
         ),
         *(
-            Column(f"{of}, {how}", _built_in(name, "leakage", of=of), unit=unit, of=of)
+            Column(f"{of}, {how}", _built_in(name, "control_contexts", of=of), unit=unit, of=of)
             for of, unit in GRAPH_UNITS.items()
-            for how, name in (("swapped", "Swapped"), ("leak-free", "LeakFree"))
+            for how, name in (("swapped", "SwappedContexts"), ("leak-free", "LeakFreeContexts"))
         ),
         *(
             Column(
@@ -242,7 +242,7 @@ def columns_of(corpus: str) -> dict[str, Make]:
 def knowledge_of(corpus: str) -> Any:
     """A corpus' documents as a Knowledge, ready for its columns."""
     from pkg_lib.retrieval.embed import Embedder
-    from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+    from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
     from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
     place, how = corpora.retrieval(corpus)

@@ -30,7 +30,7 @@ from pkg_lib.data.corpora import ASCII, UNICODE
 
 Tokenizer = Callable[[str], list[str]]
 
-_stem = Stemmer.Stemmer("english").stemWord
+_stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
 _STOP_WORDS = frozenset(STOPWORDS_EN)
 
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
@@ -126,7 +126,8 @@ def fold(text: str) -> str:
     """
     text = unicodedata.normalize("NFKD", text.translate(_BASE_LETTERS))
     text = _OPTIONAL.sub("", text)
-    return _INNER.sub("", unicodedata.normalize("NFC", text))
+    folded: str = _INNER.sub("", unicodedata.normalize("NFC", text))
+    return folded
 
 
 @lru_cache(maxsize=1 << 17)
@@ -161,7 +162,7 @@ def _without_ending(run: str) -> str:
 
 def _characters_and_pairs(part: str) -> list[str]:
     """Single characters, with their marks, and pairs of neighbours: what Lucene's CJK analyzer indexes."""
-    characters = _CHARACTER.findall(part)
+    characters: list[str] = _CHARACTER.findall(part)
     pairs = [first + second for first, second in pairwise(characters)]
     return characters + pairs
 

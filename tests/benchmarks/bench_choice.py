@@ -15,10 +15,10 @@ if __name__ == "__main__":
 
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import ROOT
+from pkg_lib.experiment.context_validity import check_contexts
 from pkg_lib.experiment.evidence import asked_of, gather
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
-from pkg_lib.retrieval.leakage import judge
 
 CORPUS = "textbook+stdlib"
 
@@ -49,7 +49,7 @@ def measure(tasks=None):
         files = {c: Path(folder, f"{n}.jsonl") for n, c in enumerate(solutions)}
         choice = timed(lambda: gather(run.rules, asked_of(run.tasks), solutions, files))
         looked_at = sum(len(f.read_text("utf8").splitlines()) for f in files.values())
-    leak, peer = timed(lambda: judge(contexts)), timed(lambda: official(pairs))
+    leak, peer = timed(lambda: check_contexts(contexts)), timed(lambda: official(pairs))
     each = peer[0] / len(pairs)
     return rounded(
         {

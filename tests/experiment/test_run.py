@@ -24,7 +24,7 @@ from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import SELECTED, Run
 from pkg_lib.experiment.study import MODEL, STUDY
 from pkg_lib.retrieval.columns import columns_of, contexts_of
-from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 
 FIRST = STUDY[0]
 

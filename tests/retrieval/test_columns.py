@@ -10,7 +10,8 @@ from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
 from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
-from pkg_lib.retrieval.retrievers import NoRetrieval, TextKnowledge
+from pkg_lib.retrieval.knowledge import TextKnowledge
+from pkg_lib.retrieval.retrievers import NoRetrieval
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.papers.pkg import enhancer
 from pkg_lib.retrieval.columns import COLUMNS, columns_of, knowledge_of, retrieved, variants
-from pkg_lib.retrieval.retrievers import Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.trace import trace
 from tests.fakes import FakeBackend, WordEmbedder
 

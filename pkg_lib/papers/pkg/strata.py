@@ -14,9 +14,9 @@ from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
+from pkg_lib.experiment.context_validity import statement_digests
 from pkg_lib.experiment.run import Run
 from pkg_lib.retrieval.columns import COLUMNS
-from pkg_lib.retrieval.leakage import statements
 
 STRATA = ("correct", "wrong", "unrelated", "none")
 
@@ -39,7 +39,7 @@ def copy_rates(run: Run, column: str) -> pd.Series:
     """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
     leaks = run.leakage(column)
     pairs = {
-        i: (statements(s), leaks[i].statements)
+        i: (statement_digests(s), leaks[i].statements)
         for i, s in run.solutions(column).items()
         if i in leaks
     }
