@@ -37,7 +37,14 @@ from math import ceil, floor, gcd, sqrt
 from collections import *
 from typing import *
 """
-_KEPT = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+_KEPT = (
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Assign,
+    ast.AnnAssign,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +95,24 @@ def check_contexts(
             job = make_job(task, program, "pkg-paper")
             if isinstance(job, Job):
                 if not control:
-                    job = replace(job, seconds=min(job.seconds or SECONDS, SECONDS))
+                    seconds = min(job.seconds or SECONDS, SECONDS)
+                    job = replace(job, seconds=seconds)
                 jobs.append((job, benchmark.limits(task)))
                 positions.append(position)
     outcomes = run_with_limits(jobs)
-    passing = {p for p, o in zip(positions, outcomes, strict=True) if o.status == "passed"}
+    passing = set()
+    for position, outcome in zip(positions, outcomes, strict=True):
+        if outcome.status == "passed":
+            passing.add(position)
     results = []
     for position, (task, text) in enumerate(pairs):
-        jaccard, edit = similarity(task, text)
-        results.append(
-            ContextValidity(
-                callable=position in positions,
-                passes=position in passing,
-                jaccard=jaccard,
-                edit=edit,
-                statements=statement_digests(text),
-            )
+        validity = ContextValidity(
+            position in positions,
+            position in passing,
+            *similarity(task, text),
+            statement_digests(text),
         )
+        results.append(validity)
     return results
 
 
@@ -147,35 +155,43 @@ def candidate_solutions(task: Task, text: str) -> list[str]:
     if reference is None:
         return []
     body = _statements(text)
-    if any(isinstance(statement, ast.FunctionDef) for statement in body):
-        programs = _renamed_functions(task.entry_point, reference, body)
+    parameters = [argument.arg for argument in reference.args.args]
+    required = len(parameters) - len(reference.args.defaults)
+    if _functions(body):
+        programs = _renamed_functions(task.entry_point, required, body)
     else:
-        programs = _body_as_function(task.entry_point, reference, body)
+        programs = _body_as_function(task.entry_point, parameters, required, body)
     return [IMPORTS + program for program in programs]
 
 
 def _renamed_functions(
-    entry_point: str, reference: ast.FunctionDef, body: list[ast.stmt]
+    entry_point: str,
+    required: int,
+    body: list[ast.stmt],
 ) -> list[str]:
-    """Rename each function that accepts as many arguments as the reference requires."""
-    arguments: list[ast.expr] = [ast.Name(name) for name in _required_parameters(reference)]
-    call = ast.Call(ast.Name(entry_point), arguments, [])
-    names: list[str] = []
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef) and accepts_call(statement.args, call):
-            names.append(statement.name)
+    """Rename each function that accepts the required number of arguments."""
+    name = ast.Name(entry_point)
+    call = ast.Call(name, [name] * required, [])
+    fitting = [f.name for f in _functions(body) if accepts_call(f.args, call)]
     kept = [statement for statement in body if isinstance(statement, _KEPT)]
-    return [_renamed(kept, {name: entry_point, entry_point: name}) for name in dict.fromkeys(names)]
+    programs = []
+    for fitting_name in dict.fromkeys(fitting):
+        exchange = {fitting_name: entry_point, entry_point: fitting_name}
+        programs.append(_renamed(kept, exchange))
+    return programs
 
 
 def _body_as_function(
-    entry_point: str, reference: ast.FunctionDef, body: list[ast.stmt]
+    entry_point: str,
+    parameters: list[str],
+    required: int,
+    body: list[ast.stmt],
 ) -> list[str]:
-    """Make functions of statements that return, with their unbound names as parameters."""
+    """Make functions of statements that return, with the reference's parameters or their own names."""
     nodes = _walk(body)
     if not any(isinstance(node, ast.Return) for node in nodes):
         return []
-    called: set[str] = set()
+    called = set()
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.add(node.func.id)
@@ -183,10 +199,12 @@ def _body_as_function(
     recursion = {unknown[0]: entry_point} if len(unknown) == 1 else {}
     code = textwrap.indent(_renamed(body, recursion), "    ")
     values = [name for name in _names(body) if name not in called]
-    orders = permutations(values, len(_required_parameters(reference)))
-    parameters = [[argument.arg for argument in reference.args.args]]
-    parameters += map(list, islice(orders, PARAMETER_ORDERS))
-    return [f"def {entry_point}({', '.join(names)}):\n{code}\n" for names in parameters]
+    orders = islice(permutations(values, required), PARAMETER_ORDERS)
+    programs = []
+    for names in (parameters, *orders):
+        head = f"def {entry_point}({', '.join(names)}):"
+        programs.append(f"{head}\n{code}\n")
+    return programs
 
 
 def similarity(task: Task, text: str) -> tuple[float, float]:
@@ -202,17 +220,20 @@ def similarity(task: Task, text: str) -> tuple[float, float]:
     Returns:
         ``jaccard`` and ``edit`` of ``ContextValidity``.
     """
+    from datasketch import MinHash
     from rapidfuzz.distance import Levenshtein
 
     reference, body = _reference(task), _statements(text)
     if reference is None or not body:
         return 0.0, 0.0
+    bodies = [function.body for function in _functions(body)] or [body]
     expected = _numbered_tokens(reference.body)
-    bodies = [statement.body for statement in body if isinstance(statement, ast.FunctionDef)]
-    candidates = [_numbered_tokens(statements) for statements in bodies or [body]]
-    jaccard = max(_minhash_similarity(expected, tokens) for tokens in candidates)
+    candidates = [_numbered_tokens(statements) for statements in bodies]
+    triples = [_triples(tokens) for tokens in (expected, *candidates)]
+    sketch, *sketches = MinHash.bulk(triples, num_perm=128, seed=1)
+    jaccard = max(sketch.jaccard(other) for other in sketches)
     edit = max(Levenshtein.normalized_similarity(expected, tokens) for tokens in candidates)
-    return round(jaccard, 3), round(edit, 3)
+    return round(float(jaccard), 3), round(edit, 3)
 
 
 def _numbered_tokens(body: list[ast.stmt]) -> list[str]:
@@ -225,16 +246,9 @@ def _numbered_tokens(body: list[ast.stmt]) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", _renamed(without_docstring, numbers))
 
 
-def _minhash_similarity(tokens: list[str], others: list[str]) -> float:
-    from datasketch import MinHash
-
-    sketches = []
-    for words in (tokens, others):
-        sketch = MinHash(num_perm=128, seed=1)
-        starts = range(max(1, len(words) - 2))
-        sketch.update_batch([" ".join(words[start : start + 3]).encode() for start in starts])
-        sketches.append(sketch)
-    return float(sketches[0].jaccard(sketches[1]))
+def _triples(tokens: list[str]) -> list[bytes]:
+    starts = range(max(1, len(tokens) - 2))
+    return [" ".join(tokens[start : start + 3]).encode() for start in starts]
 
 
 def statement_digests(text: str) -> tuple[str, ...]:
@@ -248,12 +262,12 @@ def statement_digests(text: str) -> tuple[str, ...]:
     Returns:
         A digest of each statement; of a compound statement only its first line counts.
     """
-    digests: list[str] = []
+    digests = []
     for node in _walk(_statements(text)):
-        if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
-            if not _is_docstring(node):
-                head = ast.unparse(node).split("\n")[0]
-                digests.append(digest(head)[:8])
+        skipped = isinstance(node, ast.FunctionDef) or _is_docstring(node)
+        if isinstance(node, ast.stmt) and not skipped:
+            first_line = ast.unparse(node).split("\n")[0]
+            digests.append(digest(first_line)[:8])
     return tuple(digests)
 
 
@@ -285,16 +299,14 @@ def _reference_statements(task: Task) -> list[ast.stmt]:
 
 def _reference(task: Task) -> ast.FunctionDef | None:
     """Return the function of the reference solution that the tests call."""
-    for statement in _reference_statements(task):
-        if isinstance(statement, ast.FunctionDef) and statement.name == task.entry_point:
-            return statement
+    for function in _functions(_reference_statements(task)):
+        if function.name == task.entry_point:
+            return function
     return None
 
 
-def _required_parameters(function: ast.FunctionDef) -> list[str]:
-    parameters = function.args.args
-    required = parameters[: len(parameters) - len(function.args.defaults)]
-    return [parameter.arg for parameter in required]
+def _functions(body: Sequence[ast.stmt]) -> list[ast.FunctionDef]:
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
 
 
 def _renamed(body: Sequence[ast.stmt], new_names: dict[str, str]) -> str:
@@ -312,7 +324,12 @@ def _names(body: Sequence[ast.stmt]) -> list[str]:
     """Return names in the order of the text: first those that are never bound, last the builtins."""
     nodes = [node for node in _walk(body) if isinstance(node, ast.Name)]
     bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
-    nodes.sort(key=lambda n: (hasattr(builtins, n.id), n.id in bound, n.lineno, n.col_offset))
+
+    def order(node: ast.Name) -> tuple[bool, bool, int, int]:
+        is_builtin = hasattr(builtins, node.id)
+        return is_builtin, node.id in bound, node.lineno, node.col_offset
+
+    nodes.sort(key=order)
     return list(dict.fromkeys(node.id for node in nodes))
 
 
@@ -321,5 +338,5 @@ def _walk(body: Sequence[ast.stmt]) -> list[ast.AST]:
     return [node for statement in body for node in ast.walk(statement)]
 
 
-def _is_docstring(node: ast.stmt) -> bool:
+def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

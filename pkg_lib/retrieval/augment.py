@@ -21,6 +21,7 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.graph.nodes import NAME
@@ -48,14 +49,8 @@ class Augmented:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A name that code calls.
-
-    Attributes:
-        name: The name.
-        method: Whether it is called on ``self`` or ``cls``.
-    """
+class _Call(NamedTuple):
+    """A name that code calls, and whether it is called on ``self`` or ``cls``."""
 
     name: str
     method: bool
@@ -63,7 +58,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of the graph: its NAME and IMPL nodes, its lines, and the text of the IMPL."""
+    """A function of the graph: its NAME and IMPL nodes, its lines, and its dedented text."""
 
     name: str
     node: int
@@ -71,19 +66,12 @@ class _Function:
     document: int
     first: int
     last: int
-    payload: str
-
-    @property
-    def text(self) -> str:
-        return textwrap.dedent(self.payload)
-
-    @property
-    def at_top(self) -> bool:
-        return not self.payload[:1].isspace()
+    text: str
+    at_top: bool
 
     @property
     def definition(self) -> _Definition | None:
-        tree = parse_fragment(self.payload)
+        tree = parse_fragment(self.text)
         for node in ast.walk(tree) if tree else ():
             if isinstance(node, _Definition):
                 return node
@@ -119,20 +107,27 @@ class CallResolver:
         self._by_document: dict[int, list[_Function]] = defaultdict(list)
         for node in graph.of_type(NAME).tolist():
             impl = int(graph.children(node)[0])
+            payload = graph.payload(impl)
             function = _Function(
-                name=graph.payload(node),
-                node=node,
-                impl=impl,
-                document=int(graph.document[node]),
-                first=int(graph.first[node]),
-                last=int(graph.last[node]),
-                payload=graph.payload(impl),
+                graph.payload(node),
+                node,
+                impl,
+                int(graph.document[node]),
+                int(graph.first[node]),
+                int(graph.last[node]),
+                textwrap.dedent(payload),
+                at_top=not payload[:1].isspace(),
             )
             self._by_node[node] = function
             self._by_name[function.name].append(function)
             self._by_document[function.document].append(function)
 
-    def augment(self, node: int, text: str, budget: int) -> Augmented:
+    def augment(
+        self,
+        node: int,
+        text: str,
+        budget: int,
+    ) -> Augmented:
         """Put the functions that a text calls before it, and those that they call.
 
         Args:
@@ -272,14 +267,14 @@ def _bound_names(tree: ast.AST) -> tuple[set[str], set[str]]:
 def _calls(tree: ast.AST) -> dict[_Call, list[ast.Call]]:
     """Return the names that are called, in the order of the text, with the places of the calls."""
     sites = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    sites.sort(key=lambda c: (c.lineno, c.col_offset, c.end_lineno, c.end_col_offset))
+    sites.sort(key=lambda site: (site.lineno, site.col_offset))
     found: dict[_Call, list[ast.Call]] = defaultdict(list)
     for site in sites:
         match site.func:
             case ast.Name(id=name):
-                found[_Call(name, method=False)].append(site)
+                found[_Call(name, False)].append(site)
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                found[_Call(name, method=True)].append(site)
+                found[_Call(name, True)].append(site)
     return found
 
 

@@ -1,6 +1,6 @@
 """Cutting retrieved text to a budget of characters or tokens."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from pkg_lib.chunking.chunker import Chunk
@@ -25,7 +25,9 @@ def cut_at_line_end(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
 
 
 def fill_context(
-    chunks: Sequence[Chunk], limit: int, measure: Callable[[str], int]
+    chunks: Sequence[Chunk],
+    limit: int,
+    measure: Callable[[str], int],
 ) -> tuple[str, list[Chunk]]:
     """Join chunks up to a budget (Appendix A.1 of cAST).
 
@@ -38,28 +40,38 @@ def fill_context(
         The joined text and the chunks in it. The last chunk may be cut at a line end.
     """
     text = ""
-    for count, chunk in enumerate(chunks):
+    used: list[Chunk] = []
+    for chunk in chunks:
         prefix = f"{text}\n" if text else ""
-        if measure(prefix + chunk.text) <= limit:
-            text = prefix + chunk.text
-            continue
-        lines = chunk.text.splitlines(keepends=True)
-        beginning = _longest_beginning(prefix, lines, limit, measure)
-        if beginning:
-            return beginning, list(chunks[: count + 1])
-        return text, list(chunks[:count])
-    return text, list(chunks)
+        if measure(prefix + chunk.text) > limit:
+            beginning = _longest_beginning(prefix, chunk.text, limit, measure)
+            return (beginning, [*used, chunk]) if beginning else (text, used)
+        text = prefix + chunk.text
+        used.append(chunk)
+    return text, used
 
 
 def _longest_beginning(
-    prefix: str, lines: list[str], limit: int, measure: Callable[[str], int]
+    prefix: str,
+    text: str,
+    limit: int,
+    measure: Callable[[str], int],
 ) -> str:
     """Return the prefix with as many lines as fit after it; "" if not even one does."""
-    count = largest(0, len(lines), lambda n: measure(prefix + "".join(lines[:n])) <= limit)
+    lines = text.splitlines(keepends=True)
+
+    def fits(count: int) -> bool:
+        return measure(prefix + "".join(lines[:count])) <= limit
+
+    count = largest(0, len(lines), fits)
     return prefix + "".join(lines[:count]) if count else ""
 
 
-def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+def largest(
+    low: int,
+    high: int,
+    fits: Callable[[int], bool],
+) -> int:
     """Find the largest number that fits, by bisection.
 
     Args:
@@ -71,4 +83,5 @@ def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
         A number from ``low`` to ``high``.
     """
     candidates = range(low + 1, high + 1)
-    return low + bisect_right(candidates, False, key=lambda number: not fits(number))
+    fitting = bisect_left(candidates, True, key=lambda number: not fits(number))
+    return low + fitting

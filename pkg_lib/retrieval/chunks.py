@@ -40,17 +40,17 @@ class BM25Ranker:
         return np.stack([index.scores(query) for query in queries])
 
 
+@dataclass
 class EmbeddingRanker:
     """Score chunks by the cosine between the vectors of query and chunk (Equation 5).
 
-    Args:
-        name: Name of an embedder, or ``MINILM_NAME``.
-        embedder: Used in place of the embedder that the name stands for.
+    Attributes:
+        name: What results call the ranker.
+        embedder: Encodes queries and chunks.
     """
 
-    def __init__(self, name: str, embedder: Embedder | None = None) -> None:
-        self.name = name
-        self.embedder = embedder or Embedder(DEFAULT if name == MINILM_NAME else name)
+    name: str
+    embedder: Embedder
 
     def scores(self, queries: list[str], chunks: list[Chunk]) -> Scores:
         """Score every chunk for every query.
@@ -83,4 +83,6 @@ def make_ranker(name: str, tokenizer: str = UNICODE) -> Ranker:
     Raises:
         UserError: The embedder or the tokenizer is unknown.
     """
-    return BM25Ranker(tokenizer) if name == BM25_NAME else EmbeddingRanker(name)
+    if name == BM25_NAME:
+        return BM25Ranker(tokenizer)
+    return EmbeddingRanker(name, Embedder(DEFAULT if name == MINILM_NAME else name))

@@ -5,7 +5,7 @@ methods does so and supplies the check (``Knowledge.leak_check``).
 """
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pkg_lib.core.types import Context, Task, UserError, digest
@@ -16,18 +16,22 @@ from pkg_lib.retrieval.knowledge import Knowledge
 CANDIDATES = 10  # units that are checked for a task before its context stays empty
 
 
+@dataclass
 class LeakFreeContexts:
     """The best of a method's first ``CANDIDATES`` units that leaks no solution; empty if all do.
 
-    Args:
+    Attributes:
         knowledge: The corpus, with a leak check.
         of: The method.
     """
 
-    def __init__(self, knowledge: Knowledge, of: str) -> None:
-        self.knowledge = knowledge
-        self.of = of
-        self.column = f"{of}, leak-free"
+    knowledge: Knowledge
+    of: str
+
+    @property
+    def column(self) -> str:
+        """The name of the control."""
+        return f"{self.of}, leak-free"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """Retrieve the best unit that leaks no solution for each task.
@@ -46,7 +50,14 @@ class LeakFreeContexts:
             raise UserError(
                 f"method {self.column} runs hidden tests; retrieve it by evaluating a benchmark"
             )
-        chosen = {task.id: Context(task.id, self.column, "") for task in tasks}
+        chosen = {
+            task.id: Context(
+                task.id,
+                self.column,
+                "",
+            )
+            for task in tasks
+        }
         rankings = base(self.of, self.knowledge).ranked(tasks, CANDIDATES)
         undecided = list(zip(tasks, rankings, strict=True))
         while undecided:  # the tests of one rank run together
@@ -67,21 +78,25 @@ class LeakFreeContexts:
         return list(chosen.values())
 
 
+@dataclass
 class SwappedContexts:
     """A method's contexts, each given to another task. A task without a context stays without one.
 
     The contexts are sorted by digest and shifted by the count of the most frequent text, so that no
     task gets the text that was retrieved for it.
 
-    Args:
+    Attributes:
         knowledge: The corpus.
         of: The method.
     """
 
-    def __init__(self, knowledge: Knowledge, of: str) -> None:
-        self.knowledge = knowledge
-        self.of = of
-        self.column = f"{of}, swapped"
+    knowledge: Knowledge
+    of: str
+
+    @property
+    def column(self) -> str:
+        """The name of the control."""
+        return f"{self.of}, swapped"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """Retrieve for all tasks of the benchmark, and swap the contexts.

@@ -116,8 +116,7 @@ class Embedder:
         )
         backend.dimensions = self.cache.dimensions()
         backend.generate(
-            requests,
-            lambda reply, *_: store(reply.request.sample, reply.about["vectors"]),
+            requests, lambda reply, *_: store(reply.request.sample, reply.about["vectors"])
         )
 
     def compute(self, texts: list[str]) -> Vectors:
@@ -170,7 +169,12 @@ class Embedder:
         counts: list[int] = []
         for start in range(0, len(texts), TEXTS_PER_WRITE):
             batch = [_readable(text) for text in texts[start : start + TEXTS_PER_WRITE]]
-            tokens = self._model.tokenizer(batch, truncation=False, padding=False, verbose=False)
+            tokens = self._model.tokenizer(
+                batch,
+                truncation=False,
+                padding=False,
+                verbose=False,
+            )
             counts += map(len, tokens["input_ids"])
         return np.array(counts, np.int64)
 
@@ -306,7 +310,10 @@ class VectorCache:
         """Open the file for one transaction."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
+            with (
+                closing(sqlite3.connect(self.path, timeout=60)) as database,
+                database,
+            ):
                 database.execute(
                     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)"
                 )

@@ -140,13 +140,26 @@ class EnhancedFuncPKG(FuncPKG):
                 continue
             module = _WRAPPER + text if text[:1].isspace() else text
             added = module.count("\n") - payload.count("\n")
-            documents.append(Document(graph.where(node), module, unit="function"))
+            source = graph.where(node)
+            documents.append(Document(source, module, unit="function"))
             self._offsets.append(int(graph.first[node]) - 1 - added)
         if self.counts[NOT_ASKED]:
             message = "%s: the enhancer has finished %d of %d functions; the others are left out"
-            log.warning(message, ENHANCED, len(documents), self.counts.total())
+            log.warning(
+                message,
+                ENHANCED,
+                len(documents),
+                self.counts.total(),
+            )
         # Not `replace`, since a stored graph is not the graph of these documents.
-        super().__init__(Knowledge(documents, knowledge.embedder, knowledge.top, knowledge.chars))
+        super().__init__(
+            Knowledge(
+                documents,
+                knowledge.embedder,
+                knowledge.top,
+                knowledge.chars,
+            )
+        )
 
     @property
     def about(self) -> dict[str, Any]:
@@ -172,7 +185,13 @@ class EnhancedFuncPKG(FuncPKG):
         """
         return self.functions
 
-    def _context(self, task: Task, query: Vectors, node: int, cosine: float) -> Context:
+    def _context(
+        self,
+        task: Task,
+        query: Vectors,
+        node: int,
+        cosine: float,
+    ) -> Context:
         context = super()._context(task, query, node, cosine)
         graph = self.knowledge.graph
         document = int(graph.document[node])

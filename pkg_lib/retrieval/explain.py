@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 from pkg_lib.core.reading import shown
@@ -15,7 +16,7 @@ from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.prune import GUARDED, prune, pruning_options
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes
@@ -103,12 +104,8 @@ def first_line(graph: PKG, node: int) -> str:
         joined.
     """
     lines = [line.strip() for line in graph.payload(node).split("\n")]
-    start = 0
-    while start < len(lines) and lines[start].startswith("@"):
-        start += 1
-    start %= len(lines)  # only decorators: begin with the first
-    line = lines[start]
-    for continuation in lines[start + 1 :]:
+    line, *continuations = [*dropwhile(lambda line: line.startswith("@"), lines)] or lines
+    for continuation in continuations:
         if not line.endswith(("(", "[", ",")) or len(line) >= LINE_CHARS:
             break
         line += f" {continuation}" if line.endswith(",") else continuation
@@ -162,7 +159,7 @@ def search(
         UserError: A name is unknown, or the graph is unavailable, damaged or without such nodes.
     """
     kind = KINDS.get_or_fail(unit)
-    INDEXES.get_or_fail(index)  # before anything is loaded
+    make_index = INDEXES.get_or_fail(index)
     with bolt.opened(place) if "://" in place else nullcontext() as database:
         graph = database.load() if database else disk.load(Path(place))
         nodes = graph.first_of_each_text(kind)
@@ -178,7 +175,7 @@ def search(
     if index == "hnsw" and stored.exists():
         searcher: FlatIndex = HNSWIndex.load(stored, vectors)
     else:
-        searcher = make_index(index, vectors)
+        searcher = make_index(vectors)
         if isinstance(searcher, HNSWIndex) and not database:
             searcher.save(stored)
     positions, cosines = searcher.search(encoder.encode(queries), top)

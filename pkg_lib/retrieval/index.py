@@ -17,7 +17,6 @@ from pkg_lib.retrieval.ranking import Ranked, Vectors
 LINKS = 32  # of a node of HNSW
 EF_CONSTRUCTION = 100  # candidates that are considered when a node is linked
 EF_SEARCH = 128  # candidates that are considered in a search
-DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class FlatIndex:
@@ -63,7 +62,11 @@ class HNSWIndex(FlatIndex):
     storage: faiss.Index  # FAISS does not own the vectors of an index that was loaded
 
     def __init__(self, vectors: Vectors, ef_construction: int = EF_CONSTRUCTION) -> None:
-        index = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.IndexHNSWFlat(
+            vectors.shape[1],
+            LINKS,
+            faiss.METRIC_INNER_PRODUCT,
+        )
         index.hnsw.efConstruction = ef_construction
         index.hnsw.efSearch = EF_SEARCH
         threads = faiss.omp_get_max_threads()
@@ -110,7 +113,7 @@ class HNSWIndex(FlatIndex):
                 data = file.readall()
         except OSError as e:
             raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
-        checksum, links = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+        checksum, links = data[:32], data[32:]
         if checksum != hashlib.sha256(links).digest():
             raise UserError(f"the index {path} is damaged; search with --index flat")
         try:
@@ -160,22 +163,3 @@ def _checked(index: faiss.Index) -> faiss.IndexHNSWFlat:
 
 
 INDEXES: Registry[type[FlatIndex]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})
-
-
-def make_index(kind: str, vectors: Vectors) -> FlatIndex:
-    """Make an index of unit vectors.
-
-    Args:
-        kind: A name in ``INDEXES``.
-        vectors: Unit vectors [n, d].
-
-    Returns:
-        The index.
-
-    Raises:
-        UserError: The name is unknown, or there are no vectors.
-    """
-    make = INDEXES.get_or_fail(kind)
-    if not len(vectors):
-        raise UserError("there are no vectors to search in; choose another corpus")
-    return make(vectors)

@@ -30,7 +30,11 @@ class Pruned:
     branch: int = NO_BRANCH
 
 
-def without_branch(graph: PKG, node: int, branch: int) -> str:
+def without_branch(
+    graph: PKG,
+    node: int,
+    branch: int,
+) -> str:
     """Remove a branch from a node's text (Equation 6).
 
     Args:
@@ -47,12 +51,12 @@ def without_branch(graph: PKG, node: int, branch: int) -> str:
         return payload
     lines = payload.split("\n")
     start = graph.first[branch] - graph.first[node]
-    before, after = lines[:start], lines[graph.last[branch] - graph.first[node] + 1 :]
+    stop = graph.last[branch] - graph.first[node] + 1
+    before, removed, after = lines[:start], lines[start], lines[stop:]
     rest = "\n".join(before + after)
     if parses(rest) or not parses(payload):
         return rest
-    line = lines[start]
-    indent = line[: len(line) - len(line.lstrip())]
+    indent = removed.removesuffix(removed.lstrip())
     return "\n".join([*before, f"{indent}pass", *after])
 
 

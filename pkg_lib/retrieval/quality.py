@@ -14,13 +14,19 @@ import pandas as pd
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.retrieval.ranking import Scores, top
 
-CUTOFFS = (5, 10)
+DEPTH = 10  # of the deepest measure
 MEASURES = [
-    measure @ k for measure in (ir_measures.nDCG, ir_measures.P, ir_measures.R) for k in CUTOFFS
+    ir_measures.nDCG @ 5,
+    ir_measures.nDCG @ DEPTH,
+    ir_measures.P @ 5,
+    ir_measures.P @ DEPTH,
+    ir_measures.R @ 5,
+    ir_measures.R @ DEPTH,
 ]
-AGGREGATES: dict[str, Callable[[Scores], float]] = {"mean": np.mean, "max": np.max}
-
-
+AGGREGATES: dict[str, Callable[[Scores], float]] = {
+    "mean": np.mean,
+    "max": np.max,
+}
 Span = tuple[str, int, int]  # document, first line, last line (from 1, inclusive)
 
 
@@ -35,18 +41,24 @@ def line_scores(chunks: Sequence[Chunk], scores: Scores) -> dict[str, Scores]:
         Scores by document, one entry for each line up to the last one of any chunk. A line of
         several chunks has the highest of their scores, a line without a chunk has NaN.
     """
-    ends: dict[str, int] = {}
-    for chunk in chunks:
-        ends[chunk.document] = max(chunk.last, ends.get(chunk.document, 0))
-    by_document = {document: np.full(end, np.nan) for document, end in ends.items()}
+    by_document: dict[str, Scores] = {}
+    for chunk in sorted(chunks, key=lambda chunk: chunk.last):
+        by_document[chunk.document] = np.full(chunk.last, np.nan)
     for chunk, score in zip(chunks, scores, strict=True):
-        lines = by_document[chunk.document][chunk.first - 1 : chunk.last]
+        lines = by_document[chunk.document][_lines(chunk)]
         np.fmax(lines, score, out=lines)
     return by_document
 
 
+def _lines(chunk: Chunk) -> slice:
+    return slice(chunk.first - 1, chunk.last)
+
+
 def map_scores(
-    chunks: Sequence[Chunk], scores: Scores, baseline: Sequence[Chunk], aggregate: str = "mean"
+    chunks: Sequence[Chunk],
+    scores: Scores,
+    baseline: Sequence[Chunk],
+    aggregate: str = "mean",
 ) -> Scores:
     """Map the scores of chunks to the chunks of another chunking (Appendix A.2 of cAST).
 
@@ -63,7 +75,9 @@ def map_scores(
     for row, query_scores in zip(mapped, scores, strict=True):
         by_document = line_scores(chunks, query_scores)
         for position, chunk in enumerate(baseline):
-            lines = by_document.get(chunk.document, np.empty(0))[chunk.first - 1 : chunk.last]
+            if chunk.document not in by_document:
+                continue
+            lines = by_document[chunk.document][_lines(chunk)]
             scored = lines[~np.isnan(lines)]
             if len(scored):
                 row[position] = AGGREGATES[aggregate](scored)
@@ -80,10 +94,11 @@ def relevant_chunks(chunks: Sequence[Chunk], gold: Iterable[Span]) -> set[int]:
     Returns:
         Positions of the relevant chunks.
     """
-    found: set[int] = set()
+    found = set()
     for document, first, last in gold:
         for position, chunk in enumerate(chunks):
-            if chunk.document == document and chunk.first <= last and first <= chunk.last:
+            overlaps = chunk.first <= last and first <= chunk.last
+            if overlaps and chunk.document == document:
                 found.add(position)
     return found
 
@@ -98,13 +113,14 @@ def ranking_quality(scores: Scores, golds: Sequence[set[int]]) -> pd.DataFrame:
     Returns:
         One row per query and one column per measure; NaN where nothing is relevant.
     """
-    judgements: dict[str, dict[str, int]] = {}
-    rankings: dict[str, dict[str, float]] = {}
+    judgements = {}
+    rankings = {}
     for query, gold in enumerate(golds):
         if gold:
-            judgements[str(query)] = {str(position): 1 for position in gold}
+            judgements[str(query)] = dict.fromkeys(map(str, gold), 1)
             rankings[str(query)] = _distinct_scores(scores[query])
-    table = pd.DataFrame(np.nan, range(len(scores)), [str(measure) for measure in MEASURES])
+    names = [str(measure) for measure in MEASURES]
+    table = pd.DataFrame(np.nan, range(len(scores)), names)
     if judgements:
         for metric in ir_measures.iter_calc(MEASURES, judgements, rankings):
             table.loc[int(metric.query_id), str(metric.measure)] = metric.value
@@ -114,5 +130,5 @@ def ranking_quality(scores: Scores, golds: Sequence[set[int]]) -> pd.DataFrame:
 def _distinct_scores(scores: Scores) -> dict[str, float]:
     """Score the best positions by rank: trec_eval would break ties by name."""
     retrieved = np.flatnonzero(~np.isnan(scores))
-    best = retrieved[top(scores[retrieved], max(CUTOFFS))]
+    best = retrieved[top(scores[retrieved], DEPTH)]
     return {str(position): -float(rank) for rank, position in enumerate(best)}

@@ -24,7 +24,12 @@ from pkg_lib.retrieval.ranking import Positions, Ranked, Vectors
 from pkg_lib.retrieval.rows import Unit, rows
 
 
-def join_units(task: Task, method: str, units: list[Context], with_scores: bool = True) -> Context:
+def join_units(
+    task: Task,
+    method: str,
+    units: list[Context],
+    with_scores: bool = True,
+) -> Context:
     """Join retrieved units to one context.
 
     Args:
@@ -70,7 +75,13 @@ def require_units(count: int, method: str, kind: str) -> None:
         )
 
 
-def unit_context(task: Task, method: str, unit: Unit, score: float, limit: int) -> Context:
+def unit_context(
+    task: Task,
+    method: str,
+    unit: Unit,
+    score: float,
+    limit: int,
+) -> Context:
     """Make the context of one unit.
 
     Args:
@@ -84,7 +95,14 @@ def unit_context(task: Task, method: str, unit: Unit, score: float, limit: int) 
         The context, its text cut at a line end.
     """
     text, truncated = cut_at_line_end(unit.text, limit)
-    return Context(task.id, method, text, unit.source, score, truncated=truncated)
+    return Context(
+        task.id,
+        method,
+        text,
+        unit.source,
+        score,
+        truncated=truncated,
+    )
 
 
 @dataclass
@@ -329,7 +347,15 @@ class GraphNodes:
         lines = ""
         if pruned.branch != NO_BRANCH:
             lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}"
-        return Context(task.id, self.column, text, source, cosine, lines, truncated)
+        return Context(
+            task.id,
+            self.column,
+            text,
+            source,
+            cosine,
+            lines,
+            truncated,
+        )
 
 
 class FuncPKG(GraphNodes):

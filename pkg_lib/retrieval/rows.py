@@ -6,7 +6,6 @@ definitions, so that a row and a function have the same budget.
 
 import ast
 from dataclasses import dataclass
-from itertools import accumulate
 
 from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import Document
@@ -52,28 +51,38 @@ def rows(document: Document, limit: int) -> list[Unit]:
     if document.kind != "python" or len(document.text) <= limit:
         return [Unit(document.id, document.text, document.question)]
     lines = split_lines(document.text)
-    line_ends = [0, *accumulate(len(line) + 1 for line in lines)]
+    line_ends = [0]
+    for line in lines:
+        line_ends.append(line_ends[-1] + len(line) + 1)
     try:
-        windows = _windows((1, len(lines)), syntax_tree(document.text), line_ends, limit)
+        tree: ast.AST = syntax_tree(document.text)
+        windows = _windows(1, len(lines), tree, line_ends, limit)
     except UNPARSABLE:
-        windows = _windows((1, len(lines)), ast.Pass(), line_ends, limit)
+        windows = _windows(1, len(lines), ast.Pass(), line_ends, limit)
     found = []
     for first, last in windows:
         text = "\n".join(lines[first - 1 : last]).strip("\n")
         if text.strip():
-            found.append(Unit(f"{document.id}:{first}-{last}", text, document.question))
+            source = f"{document.id}:{first}-{last}"
+            found.append(Unit(source, text, document.question))
     return found
 
 
-def _windows(lines: Lines, node: ast.AST, line_ends: list[int], limit: int) -> list[Lines]:
+def _windows(
+    first: int,
+    last: int,
+    node: ast.AST,
+    line_ends: list[int],
+    limit: int,
+) -> list[Lines]:
     """Split the lines of a statement into windows, of which only a single line exceeds the limit."""
 
-    def fits(first: int, last: int) -> bool:
-        return first == last or line_ends[last] - line_ends[first - 1] - 1 <= limit
+    def fits(start: int, stop: int) -> bool:
+        length = line_ends[stop] - line_ends[start - 1] - 1
+        return start == stop or length <= limit
 
-    first, last = lines
     if fits(first, last):
-        return [lines]
+        return [(first, last)]
     parts: dict[int, ast.AST] = {}  # by last line; of several statements on one line, the last
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.ExceptHandler):
@@ -89,7 +98,7 @@ def _windows(lines: Lines, node: ast.AST, line_ends: list[int], limit: int) -> l
         if may_join and fits(windows[-1][0], stop):
             windows[-1] = (windows[-1][0], stop)
         else:
-            windows += _windows((first, stop), part, line_ends, limit)
+            windows += _windows(first, stop, part, line_ends, limit)
         may_join = fits(first, stop)
         first = stop + 1
     return windows

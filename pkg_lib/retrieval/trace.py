@@ -81,7 +81,14 @@ class Traced:
             pruned = range(int(first[removed]), int(last[removed]) + 1)
         texts = self.graph.payload(self.node).split("\n")
         numbered = enumerate(texts, int(first[self.node]))
-        return [TracedLine(number, text, number in pruned) for number, text in numbered]
+        return [
+            TracedLine(
+                number,
+                text,
+                number in pruned,
+            )
+            for number, text in numbered
+        ]
 
 
 def trace(
@@ -133,7 +140,11 @@ def _rows(source: str, document: Document) -> Iterator[Traced]:
         yield Traced(cut_at_line_end(text)[0])
 
 
-def _nodes(context: Context, graph: PKG, kind: int) -> Iterator[Traced]:
+def _nodes(
+    context: Context,
+    graph: PKG,
+    kind: int,
+) -> Iterator[Traced]:
     """Yield the nodes that a context may show, without the branch whose lines it names."""
     for node in graph.of_type(kind).tolist():
         if source_of(graph, node) != context.source:
