@@ -37,6 +37,8 @@ from math import ceil, floor, gcd, sqrt
 from collections import *
 from typing import *
 """
+Body = Sequence[ast.stmt]
+Pairs = Sequence[tuple[Task, str]]  # tasks of one benchmark, each with the text of a context
 _KEPT = (
     ast.FunctionDef,
     ast.ClassDef,
@@ -71,9 +73,7 @@ class ContextValidity:
         return self.passes or max(self.jaccard, self.edit) >= NEAR_DUPLICATE
 
 
-def check_contexts(
-    pairs: Sequence[tuple[Task, str]], control: bool = False
-) -> list[ContextValidity]:
+def check_contexts(pairs: Pairs, control: bool = False) -> list[ContextValidity]:
     """Run contexts as solutions, and compare them with the references.
 
     Args:
@@ -116,7 +116,7 @@ def check_contexts(
     return results
 
 
-def find_leaks(pairs: Sequence[tuple[Task, str]]) -> list[bool]:
+def find_leaks(pairs: Pairs) -> list[bool]:
     """Tell which contexts give the solution of their task away.
 
     Args:
@@ -167,7 +167,7 @@ def candidate_solutions(task: Task, text: str) -> list[str]:
 def _renamed_functions(
     entry_point: str,
     required: int,
-    body: list[ast.stmt],
+    body: Body,
 ) -> list[str]:
     """Rename each function that accepts the required number of arguments."""
     name = ast.Name(entry_point)
@@ -185,7 +185,7 @@ def _body_as_function(
     entry_point: str,
     parameters: list[str],
     required: int,
-    body: list[ast.stmt],
+    body: Body,
 ) -> list[str]:
     """Make functions of statements that return, with the reference's parameters or their own names."""
     nodes = _walk(body)
@@ -236,7 +236,7 @@ def similarity(task: Task, text: str) -> tuple[float, float]:
     return round(float(jaccard), 3), round(edit, 3)
 
 
-def _numbered_tokens(body: list[ast.stmt]) -> list[str]:
+def _numbered_tokens(body: Body) -> list[str]:
     """Return the tokens of statements without a docstring, each variable replaced by its number."""
     numbers: dict[str, str] = {}
     for number, name in enumerate(_names(body)):
@@ -272,7 +272,7 @@ def statement_digests(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _statements(text: str) -> list[ast.stmt]:
+def _statements(text: str) -> Body:
     """Return the statements of a context.
 
     If it is no Python, its code blocks count. If a block is cut or contains prose, it counts up to the
@@ -292,7 +292,7 @@ def _statements(text: str) -> list[ast.stmt]:
     return found
 
 
-def _reference_statements(task: Task) -> list[ast.stmt]:
+def _reference_statements(task: Task) -> Body:
     benchmark = BENCHMARKS.get_or_fail(task.benchmark)
     return _statements(benchmark.program(task, task.solution))
 
@@ -305,11 +305,11 @@ def _reference(task: Task) -> ast.FunctionDef | None:
     return None
 
 
-def _functions(body: Sequence[ast.stmt]) -> list[ast.FunctionDef]:
+def _functions(body: Body) -> list[ast.FunctionDef]:
     return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
 
 
-def _renamed(body: Sequence[ast.stmt], new_names: dict[str, str]) -> str:
+def _renamed(body: Body, new_names: dict[str, str]) -> str:
     """Return the source of statements with names replaced."""
     tree = copy.deepcopy(ast.Module([*body], []))
     for node in ast.walk(tree):
@@ -320,7 +320,7 @@ def _renamed(body: Sequence[ast.stmt], new_names: dict[str, str]) -> str:
     return ast.unparse(tree)
 
 
-def _names(body: Sequence[ast.stmt]) -> list[str]:
+def _names(body: Body) -> list[str]:
     """Return names in the order of the text: first those that are never bound, last the builtins."""
     nodes = [node for node in _walk(body) if isinstance(node, ast.Name)]
     bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
@@ -333,7 +333,7 @@ def _names(body: Sequence[ast.stmt]) -> list[str]:
     return list(dict.fromkeys(node.id for node in nodes))
 
 
-def _walk(body: Sequence[ast.stmt]) -> list[ast.AST]:
+def _walk(body: Body) -> list[ast.AST]:
     """Return all nodes of statements, one statement after the other."""
     return [node for statement in body for node in ast.walk(statement)]
 

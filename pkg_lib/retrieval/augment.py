@@ -93,6 +93,9 @@ class _Function:
         )
 
 
+_Functions = list[_Function]
+
+
 class CallResolver:
     """Finds the functions of a graph that code calls.
 
@@ -103,8 +106,8 @@ class CallResolver:
     def __init__(self, graph: PKG) -> None:
         self.graph = graph
         self._by_node: dict[int, _Function] = {}  # by NAME node
-        self._by_name: dict[str, list[_Function]] = defaultdict(list)
-        self._by_document: dict[int, list[_Function]] = defaultdict(list)
+        self._by_name: dict[str, _Functions] = defaultdict(list)
+        self._by_document: dict[int, _Functions] = defaultdict(list)
         for node in graph.of_type(NAME).tolist():
             impl = int(graph.children(node)[0])
             payload = graph.payload(impl)
@@ -158,19 +161,23 @@ class CallResolver:
                 budget -= len(addition)
                 texts[name] = addition
                 added.append(function.impl)
-                waiting += self._called(addition, self._enclosing(function.node), left_out)
+                around = self._enclosing(function.node)
+                waiting += self._called(addition, around, left_out)
         before = "".join(reversed(texts.values()))
         return Augmented(before + text, tuple(reversed(added)), left_out)
 
     def _called(
-        self, text: str, enclosing: list[_Function], left_out: dict[str, str]
-    ) -> list[_Function]:
+        self,
+        text: str,
+        enclosing: _Functions,
+        left_out: dict[str, str],
+    ) -> _Functions:
         """Return what a text calls, in its order; note in `left_out` what cannot be resolved."""
         tree = parse_fragment(text)
         if tree is None:
             return []
         functions, others = _bound_names(tree)
-        called: list[_Function] = []
+        called: _Functions = []
         for call, sites in _calls(tree).items():
             if not call.method and call.name in functions | others:
                 continue
@@ -185,8 +192,11 @@ class CallResolver:
         return called
 
     def _candidates(
-        self, call: _Call, enclosing: list[_Function], sites: list[ast.Call]
-    ) -> list[_Function] | None:
+        self,
+        call: _Call,
+        enclosing: _Functions,
+        sites: list[ast.Call],
+    ) -> _Functions | None:
         """Return the functions that a name may mean; None if it is bound to something else."""
         document = enclosing[0].document
         namesakes = self._by_name.get(call.name, [])
@@ -208,13 +218,14 @@ class CallResolver:
             return None
         return [function for function in namesakes if _accepts_all(function, sites)]
 
-    def _enclosing(self, node: int) -> list[_Function]:
+    def _enclosing(self, node: int) -> _Functions:
         """Return the function of a node and the functions around that, innermost first."""
         while self.graph.parent[node] >= 0:
             node = int(self.graph.parent[node])
         function = self._by_node[node]
-        outer = [f for f in self._by_document[function.document] if f.contains(function)]
-        return sorted(outer, key=lambda f: (f.last - f.first, -f.node))
+        neighbours = self._by_document[function.document]
+        outer = [other for other in neighbours if other.contains(function)]
+        return sorted(outer, key=lambda other: (other.last - other.first, -other.node))
 
 
 @lru_cache(maxsize=512)
@@ -300,12 +311,13 @@ def accepts_call(parameters: ast.arguments, call: ast.Call) -> bool:
         return True
     positional = [a.arg for a in parameters.posonlyargs + parameters.args]
     keywords = {a.arg for a in parameters.args + parameters.kwonlyargs}
-    if len(call.args) > len(positional) and not parameters.vararg:
+    count = len(call.args)
+    if count > len(positional) and not parameters.vararg:
         return False
     if given - keywords and not parameters.kwarg:
         return False
-    required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
-    for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
-        if default is None:
+    required = positional[count : len(positional) - len(parameters.defaults)]
+    for index, parameter in enumerate(parameters.kwonlyargs):
+        if parameters.kw_defaults[index] is None:
             required.append(parameter.arg)
     return given.issuperset(required)

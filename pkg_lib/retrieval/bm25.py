@@ -44,7 +44,8 @@ class BM25:
         Returns:
             float32 [n]; 0 means that no word of the query is in the text.
         """
-        words = [word for word in self.tokenize(query) if word in self.index.vocab_dict]
+        known = self.index.vocab_dict
+        words = [word for word in self.tokenize(query) if word in known]
         if not words:
             return np.zeros(self.size, np.float32)
         scores: Scores = self.index.get_scores(words)

@@ -62,8 +62,9 @@ class EmbeddingRanker:
         Returns:
             Cosines [q, n].
         """
-        vectors = self.embedder.encode(queries)
-        scores: Scores = vectors @ self.embedder.encode([chunk.text for chunk in chunks]).T
+        query_vectors = self.embedder.encode(queries)
+        chunk_vectors = self.embedder.encode([chunk.text for chunk in chunks])
+        scores: Scores = query_vectors @ chunk_vectors.T
         return scores
 
 

@@ -75,7 +75,7 @@ class Embedder:
         """
         if not texts:
             return np.zeros((0, 0), np.float32)
-        keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
+        keys = [_text_key(text) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         self.cache.read(text_of)
         missing = [key for key in text_of if key not in self.cache.vectors]
@@ -98,7 +98,8 @@ class Embedder:
             else:
                 starts = range(0, len(contents), TEXTS_PER_WRITE)
                 batches = [contents[start : start + TEXTS_PER_WRITE] for start in starts]
-                for start, vectors in zip(starts, ordered(self.compute, batches), strict=True):
+                computed = ordered(self.compute, batches)
+                for start, vectors in zip(starts, computed, strict=True):
                     store(start, vectors)
         return np.stack([self.cache.vectors[key] for key in keys])
 
@@ -115,9 +116,11 @@ class Embedder:
             kept=lambda: (0, 0),
         )
         backend.dimensions = self.cache.dimensions()
-        backend.generate(
-            requests, lambda reply, *_: store(reply.request.sample, reply.about["vectors"])
-        )
+
+        def receive(reply: Reply, *_: str) -> None:
+            store(reply.request.sample, reply.about["vectors"])
+
+        backend.generate(requests, receive)
 
     def compute(self, texts: list[str]) -> Vectors:
         """Compute vectors by the model, without the stored ones.
@@ -190,12 +193,22 @@ class Embedder:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a node of a cluster needs: it computes, and stores nothing."""
-        return {"spec": self.spec, "name": self.name, "revision": self.revision}
+        return {
+            "spec": self.spec,
+            "name": self.name,
+            "revision": self.revision,
+        }
+
+
+def _text_key(text: str) -> bytes:
+    data = text.encode("utf8", "surrogatepass")
+    return hashlib.sha256(data).digest()[:16]
 
 
 def _readable(text: str) -> str:
     """Return the beginning of a text, as much as a model may read, in characters that UTF-8 has."""
-    return text[: limits.MAX_EMBEDDED_CHARS].encode("utf8", "replace").decode("utf8")
+    beginning = text[: limits.MAX_EMBEDDED_CHARS]
+    return beginning.encode("utf8", "replace").decode("utf8")
 
 
 @cache
@@ -230,7 +243,9 @@ class EmbeddingBackend(RemoteBackend):
         # Servers refuse empty texts, too.
         texts = [text[:CHARS_PER_REQUEST_TEXT] or " " for text in json.loads(request.text)]
         response = await client.embeddings.with_raw_response.create(
-            input=texts, model=self.endpoint.model, extra_body=self.endpoint.extra
+            input=texts,
+            model=self.endpoint.model,
+            extra_body=self.endpoint.extra,
         )
         content: bytes = response.http_response.content
         return content
@@ -271,10 +286,14 @@ class VectorCache:
             for key in keys:
                 if key in self.vectors:
                     continue
-                for (data,) in database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)):
-                    if not isinstance(data, bytes) or not data or len(data) % 4:
-                        raise sqlite3.DatabaseError("a vector in it is damaged")
-                    self.vectors[key] = np.frombuffer(data, np.float32)
+                query = "SELECT vector FROM vectors WHERE key = ?"
+                row = database.execute(query, (key,)).fetchone()
+                if row is None:
+                    continue
+                data = row[0]
+                if not isinstance(data, bytes) or not data or len(data) % 4:
+                    raise sqlite3.DatabaseError("a vector in it is damaged")
+                self.vectors[key] = np.frombuffer(data, np.float32)
 
     def dimensions(self) -> int:
         """Return how many numbers a stored vector has.
@@ -285,9 +304,10 @@ class VectorCache:
         Raises:
             UserError: The file cannot be read, or is damaged.
         """
+        query = "SELECT length(vector) / 4 FROM vectors LIMIT 1"
         with self._opened() as database:
-            row = database.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return int(row[0]) // np.dtype(np.float32).itemsize if row else 0
+            row = database.execute(query).fetchone()
+        return int(row[0]) if row else 0
 
     def add(self, keys: list[bytes], vectors: Vectors) -> None:
         """Store vectors, all or none of them. A vector that is already stored is not replaced.
@@ -310,10 +330,8 @@ class VectorCache:
         """Open the file for one transaction."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with (
-                closing(sqlite3.connect(self.path, timeout=60)) as database,
-                database,
-            ):
+            connection = sqlite3.connect(self.path, timeout=60)
+            with closing(connection) as database, database:
                 database.execute(
                     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)"
                 )

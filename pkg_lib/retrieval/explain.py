@@ -11,7 +11,7 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
-from pkg_lib.graph.nodes import PATHVALUE
+from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
 from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.columns import knowledge_of
@@ -21,10 +21,21 @@ from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.prune import GUARDED, prune, pruning_options
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes
 
-UNITS: Registry[type[GraphNodes]] = Registry("unit", {"function": FuncPKG, "block": BlockPKG})
+UNITS: Registry[type[GraphNodes]] = Registry(
+    "unit",
+    {
+        "function": FuncPKG,
+        "block": BlockPKG,
+    },
+)
 # The node types that a saved graph is searched for.
 KINDS: Registry[int] = Registry(
-    "unit", {"function": FuncPKG.kind, "block": BlockPKG.kind, "leaf": PATHVALUE}
+    "unit",
+    {
+        "function": IMPL,
+        "block": BLOCK,
+        "leaf": PATHVALUE,
+    },
 )
 RANKED_NODES = 10  # in an explanation
 LINE_CHARS = 100
@@ -55,7 +66,11 @@ class Explanation:
 
 
 def explain(
-    knowledge: Knowledge, query: str, unit: str = "function", pruning: str = GUARDED, calls: int = 0
+    knowledge: Knowledge,
+    query: str,
+    unit: str = "function",
+    pruning: str = GUARDED,
+    calls: int = 0,
 ) -> Explanation:
     """Retrieve for a query as Func-PKG or Block-PKG does, and record each step.
 
@@ -77,16 +92,16 @@ def explain(
         raise UserError("the query is empty; write what the code should do")
     task = Task("query", "", query, "", "", "")
     (context,) = retriever.retrieve([task])
-    graph, embedder = knowledge.graph, knowledge.embedder
-    vectors = embedder.encode([query])
+    vectors = knowledge.embedder.encode([query])
     (nodes,), (cosines,) = retriever.nearest(vectors, RANKED_NODES)
-    options = pruning_options(graph, nodes[0], vectors[0], embedder, GUARDED)
+    best = knowledge.graph, nodes[0], vectors[0], knowledge.embedder
+    options = pruning_options(*best, GUARDED)
     return Explanation(
-        graph,
+        knowledge.graph,
         nodes,
         cosines,
         without={option.branch: option.score for option in options},
-        removed=prune(graph, nodes[0], vectors[0], embedder, pruning).branch,
+        removed=prune(*best, pruning).branch,
         context=context,
         called=retriever.augmented.get(task.id, Augmented("")),
     )
@@ -104,7 +119,8 @@ def first_line(graph: PKG, node: int) -> str:
         joined.
     """
     lines = [line.strip() for line in graph.payload(node).split("\n")]
-    line, *continuations = [*dropwhile(lambda line: line.startswith("@"), lines)] or lines
+    without_decorators = list(dropwhile(lambda line: line.startswith("@"), lines))
+    line, *continuations = without_decorators or lines
     for continuation in continuations:
         if not line.endswith(("(", "[", ",")) or len(line) >= LINE_CHARS:
             break
@@ -179,7 +195,7 @@ def search(
         if isinstance(searcher, HNSWIndex) and not database:
             searcher.save(stored)
     positions, cosines = searcher.search(encoder.encode(queries), top)
-    for position, cosine in zip(positions.ravel().tolist(), cosines.ravel().tolist(), strict=True):
+    for position, cosine in zip(positions.flat, cosines.flat, strict=True):
         if position >= 0:  # an approximate search may find fewer nodes
             node = nodes[position]
             yield f"{cosine:.3f}  {graph.where(node)}  {first_line(graph, node)}"

@@ -117,7 +117,8 @@ class HNSWIndex(FlatIndex):
         if checksum != hashlib.sha256(links).digest():
             raise UserError(f"the index {path} is damaged; search with --index flat")
         try:
-            index = _checked(faiss.deserialize_index(np.frombuffer(links, np.uint8)))
+            stored = np.frombuffer(links, np.uint8)
+            index = _checked(faiss.deserialize_index(stored))
         except (RuntimeError, ValueError, MemoryError) as e:
             raise UserError(
                 f"the index {path} is damaged (it holds no links of FAISS); build it again"
@@ -162,4 +163,10 @@ def _checked(index: faiss.Index) -> faiss.IndexHNSWFlat:
     return index
 
 
-INDEXES: Registry[type[FlatIndex]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})
+INDEXES: Registry[type[FlatIndex]] = Registry(
+    "index",
+    {
+        "flat": FlatIndex,
+        "hnsw": HNSWIndex,
+    },
+)

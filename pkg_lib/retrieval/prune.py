@@ -52,16 +52,20 @@ def without_branch(
     lines = payload.split("\n")
     start = graph.first[branch] - graph.first[node]
     stop = graph.last[branch] - graph.first[node] + 1
-    before, removed, after = lines[:start], lines[start], lines[stop:]
-    rest = "\n".join(before + after)
+    rest = "\n".join(lines[:start] + lines[stop:])
     if parses(rest) or not parses(payload):
         return rest
-    indent = removed.removesuffix(removed.lstrip())
-    return "\n".join([*before, f"{indent}pass", *after])
+    indent = lines[start].removesuffix(lines[start].lstrip())
+    lines[start:stop] = [f"{indent}pass"]
+    return "\n".join(lines)
 
 
 def pruning_options(
-    graph: PKG, node: int, query: Vectors, embedder: Embedder, pruning: str
+    graph: PKG,
+    node: int,
+    query: Vectors,
+    embedder: Embedder,
+    pruning: str,
 ) -> list[Pruned]:
     """List what Equation 7 selects from.
 
@@ -85,7 +89,11 @@ def pruning_options(
 
 
 def prune(
-    graph: PKG, node: int, query: Vectors, embedder: Embedder, pruning: str = GUARDED
+    graph: PKG,
+    node: int,
+    query: Vectors,
+    embedder: Embedder,
+    pruning: str = GUARDED,
 ) -> Pruned:
     """Select the form of a node that is closest to the query (Equation 7).
 

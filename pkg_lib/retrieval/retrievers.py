@@ -58,7 +58,11 @@ def join_units(
     )
 
 
-def require_units(count: int, method: str, kind: str) -> None:
+def require_units(
+    count: int,
+    method: str,
+    kind: str,
+) -> None:
     """Check that a corpus has something to retrieve.
 
     Args:

@@ -54,11 +54,12 @@ def rows(document: Document, limit: int) -> list[Unit]:
     line_ends = [0]
     for line in lines:
         line_ends.append(line_ends[-1] + len(line) + 1)
+    last_line = len(lines)
     try:
-        tree: ast.AST = syntax_tree(document.text)
-        windows = _windows(1, len(lines), tree, line_ends, limit)
+        tree = syntax_tree(document.text)
+        windows = _windows(1, last_line, tree, line_ends, limit)
     except UNPARSABLE:
-        windows = _windows(1, len(lines), ast.Pass(), line_ends, limit)
+        windows = _windows(1, last_line, ast.Pass(), line_ends, limit)
     found = []
     for first, last in windows:
         text = "\n".join(lines[first - 1 : last]).strip("\n")

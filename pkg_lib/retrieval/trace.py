@@ -92,7 +92,9 @@ class Traced:
 
 
 def trace(
-    context: Context, documents: Mapping[str, Document], structure: Structure = structured
+    context: Context,
+    documents: Mapping[str, Document],
+    structure: Structure = structured,
 ) -> Traced:
     """Find the row or the node that a context was made of.
 
