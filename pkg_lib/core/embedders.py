@@ -1,7 +1,8 @@
-"""Embedders by name: MiniLM, the six of cAST (its Tables 5 and 9), the PKG paper's Voyage-Code-2, and KINDS.
+"""Embedders by name.
 
-A pinned name ends in a revision: the commit of a hub repository, the digest of a directory's files, or the
-digest of what an endpoint is asked for. File names contain it.
+There are MiniLM, the six of cAST (its Tables 5 and 9), the PKG paper's Voyage-Code-2, and
+``KINDS``. A pinned name ends in a revision: the commit of a hub repository, the digest of a
+directory's files, or the digest of what an endpoint is asked for. File names contain it.
 """
 
 import re
@@ -39,12 +40,11 @@ class EmbedderSpec:
     """What the name of an embedder stands for.
 
     Attributes:
-        name: The name without a revision.
-        repo: A hub repository, or a directory as sentence-transformers saves it; "" for MiniLM.
-        options: Options of sentence-transformers.
-        endpoint: Name of an endpoint; one of the user's own may replace ``VOYAGE``.
-        revision: The requested revision; "" takes the current one.
-        max_tokens: How many tokens of a text are read; 0 takes the limit that the model is saved with.
+        name: The name without a revision. repo: A hub repository, or a directory as
+        sentence-transformers saves it; "" for MiniLM. options: Options of sentence-transformers.
+        endpoint: Name of an endpoint; one of the user's own may replace ``VOYAGE``. revision: The
+        requested revision; "" takes the current one. max_tokens: How many tokens of a text are
+        read; 0 takes the limit that the model is saved with.
     """
 
     name: str

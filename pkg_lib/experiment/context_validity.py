@@ -1,8 +1,8 @@
 """Context validity: does a retrieved context contain the task's solution?
 
-A context is valid if copying it, with the function renamed to the entry point, passes the task's tests. It
-is invalid if it could be called as a solution but does not pass, and unrelated if it could not. This uses
-hidden tests and the reference solution: it explains a result and is no method.
+A context is valid if copying it, with the function renamed to the entry point, passes the task's
+tests. It is invalid if it could be called as a solution but does not pass, and unrelated if it
+could not. This uses hidden tests and the reference solution: it explains a result and is no method.
 
 The programs that a context could be are, after ``IMPORTS``, which a model would add:
 
@@ -187,7 +187,7 @@ def _body_as_function(
     required: int,
     body: Body,
 ) -> list[str]:
-    """Make functions of statements that return, with the reference's parameters or their own names."""
+    """Make functions of statements that return, with several orders of parameters."""
     nodes = _walk(body)
     if not any(isinstance(node, ast.Return) for node in nodes):
         return []
@@ -210,8 +210,8 @@ def _body_as_function(
 def similarity(task: Task, text: str) -> tuple[float, float]:
     """Compare a context with the reference solution.
 
-    Variables are numbered, so that renaming hides no copy. The function that is most similar counts; a
-    context without a function is compared as a whole.
+    Variables are numbered, so that renaming hides no copy. The function that is most similar
+    counts; a context without a function is compared as a whole.
 
     Args:
         task: A task of a registered benchmark.
@@ -275,8 +275,8 @@ def statement_digests(text: str) -> tuple[str, ...]:
 def _statements(text: str) -> Body:
     """Return the statements of a context.
 
-    If it is no Python, its code blocks count. If a block is cut or contains prose, it counts up to the
-    line where it stops being Python.
+    If it is no Python, its code blocks count. If a block is cut or contains prose, it counts up to
+    the line where it stops being Python.
     """
     sources = [text]
     if parse_fragment(text) is None:
@@ -321,7 +321,7 @@ def _renamed(body: Body, new_names: dict[str, str]) -> str:
 
 
 def _names(body: Body) -> list[str]:
-    """Return names in the order of the text: first those that are never bound, last the builtins."""
+    """Return names in order of the text: first the never-bound ones, last the builtins."""
     nodes = [node for node in _walk(body) if isinstance(node, ast.Name)]
     bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
 

@@ -1,7 +1,7 @@
-"""Control contexts: what a method retrieved for another task, and its best unit that leaks no solution.
+"""Control contexts: those of another task, and the best unit that leaks no solution.
 
-They explain a result and are no methods. Checking for leaks runs hidden tests. The layer that evaluates
-methods does so and supplies the check (``Knowledge.leak_check``).
+They explain a result and are no methods. Checking for leaks runs hidden tests. The layer that
+evaluates methods does so and supplies the check (``Knowledge.leak_check``).
 """
 
 from collections import Counter
@@ -50,14 +50,7 @@ class LeakFreeContexts:
             raise UserError(
                 f"method {self.column} runs hidden tests; retrieve it by evaluating a benchmark"
             )
-        chosen = {
-            task.id: Context(
-                task.id,
-                self.column,
-                "",
-            )
-            for task in tasks
-        }
+        chosen = {task.id: Context(task.id, self.column, "") for task in tasks}
         rankings = base(self.of, self.knowledge).ranked(tasks, CANDIDATES)
         undecided = list(zip(tasks, rankings, strict=True))
         while undecided:  # the tests of one rank run together
@@ -66,12 +59,13 @@ class LeakFreeContexts:
             for task, ranking in undecided:
                 for text, unit in islice(ranking, 1):
                     ranked.append((task, ranking, unit))
-                    # Pruning may remove what leaks from a unit, or leave only that. Either is a leak.
+                    # Pruning may remove or isolate what leaks; either is a leak.
                     pairs += [(task, text), (task, unit.text or "")]
             leaks = find_leaks(pairs)
             undecided = []
-            for position, (task, ranking, unit) in enumerate(ranked):
-                if leaks[2 * position] or leaks[2 * position + 1]:
+            for whole, pruned, found in zip(leaks[::2], leaks[1::2], ranked, strict=True):
+                task, ranking, unit = found
+                if whole or pruned:
                     undecided.append((task, ranking))
                 else:
                     chosen[task.id] = replace(unit, column=self.column)
@@ -111,8 +105,9 @@ class SwappedContexts:
             UserError: Most contexts are one text.
         """
         every_task = load_benchmark(tasks[0].benchmark)
-        contexts = base(self.of, self.knowledge).retrieve(every_task)
-        given = sorted((c for c in contexts if c.text), key=lambda c: (c.sha256, digest(c.task_id)))
+        retrieved = base(self.of, self.knowledge).retrieve(every_task)
+        given = [context for context in retrieved if context.text]
+        given.sort(key=lambda context: (context.sha256, digest(context.task_id)))
         counts = Counter(context.sha256 for context in given)
         shift = max(counts.values(), default=0)
         if 2 * shift > len(given):
@@ -125,7 +120,11 @@ class SwappedContexts:
         contexts = []
         for task in tasks:
             context = swapped.get(task.id, empty)
-            contexts.append(
-                replace(context, task_id=task.id, column=self.column, defines_task=None)
+            swap = replace(
+                context,
+                task_id=task.id,
+                column=self.column,
+                defines_task=None,
             )
+            contexts.append(swap)
         return contexts

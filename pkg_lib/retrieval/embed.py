@@ -147,7 +147,7 @@ class Embedder:
 
     @cached_property
     def max_tokens(self) -> int:
-        """How many tokens of a text the model reads, with the marks of begin and end; 0 if unknown."""
+        """How many tokens of a text the model reads, with its begin and end marks; 0 if unknown."""
         if self.spec.endpoint:
             return 0  # the server decides
         return self.spec.max_tokens or int(self._model.max_seq_length or 0)
@@ -159,8 +159,8 @@ class Embedder:
             texts: Texts of any length.
 
         Returns:
-            int64 [n], with the tokens that mark begin and end. A text of more than ``max_tokens`` is
-            cut when it is encoded.
+            int64 [n], with the tokens that mark begin and end. A text of more than ``max_tokens``
+            is cut when it is encoded.
 
         Raises:
             UserError: The model is unavailable, or it is behind an endpoint.
@@ -228,9 +228,10 @@ def _load(name: str, revision: str) -> "SentenceTransformer":
 
 
 class EmbeddingBackend(RemoteBackend):
-    """The ``/embeddings`` of an endpoint. Requests are repeated after faults, as those for answers are.
+    """The ``/embeddings`` of an endpoint.
 
-    The text of a request is a JSON list of texts.
+    Requests are repeated after faults, as those for answers are. The text of a request is a JSON
+    list of texts.
 
     Attributes:
         dimensions: How many numbers each vector must have; 0 takes those of the first response.

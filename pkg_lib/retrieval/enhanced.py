@@ -1,9 +1,9 @@
-"""Func-PKG over functions with generated docstrings (Section 2.1, step 4, of the paper's first version).
+"""Func-PKG over functions with generated docstrings (Section 2.1 of the paper's first version).
 
-The method searches every function that the enhancer has finished. Functions with a docstring are unchanged.
-Functions for which the model wrote one contain it. Functions for which no docstring was accepted are
-unchanged, as in the authors' code. Functions that the model has not been prompted for are left out.
-``pkg-lib enhance`` generates the docstrings.
+The method searches every function that the enhancer has finished. Functions with a docstring are
+unchanged. Functions for which the model wrote one contain it. Functions for which no docstring was
+accepted are unchanged, as in the authors' code. Functions that the model has not been prompted for
+are left out. ``pkg-lib enhance`` generates the docstrings.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def stored_docstrings(corpus: str) -> Docstrings:
     if len(files) > 1:
         names = ", ".join(_model_of(path) for path in files)
         raise UserError(
-            f"method {ENHANCED}: several models have written docstrings for corpus {corpus} ({names});"
-            f" set {VARIABLE} to one of them"
+            f"method {ENHANCED}: several models have written docstrings for corpus {corpus}"
+            f" ({names}); set {VARIABLE} to one of them"
         )
     needed = {"payload_sha256": str, "form": str}
     written: dict[str, str] = {}
@@ -128,7 +128,7 @@ class EnhancedFuncPKG(FuncPKG):
     def __init__(self, knowledge: Knowledge) -> None:
         self.docstrings = stored_docstrings(knowledge.corpus)
         self.counts: Counter[str] = Counter()
-        # What to add to a line number of a document below its docstring, to get the line in the corpus.
+        # Corpus line minus document line, below the docstring of each document.
         self._offsets: list[int] = []
         documents = []
         graph = knowledge.graph
@@ -169,7 +169,7 @@ class EnhancedFuncPKG(FuncPKG):
 
     @cached_property
     def functions(self) -> Positions:
-        """The IMPL node of each function, one for each text; nested functions are functions, too."""
+        """The IMPL node of each function, one for each text; nested functions count as well."""
         graph = self.knowledge.graph
         nodes = graph.of_type(IMPL)
         for column in (graph.document, graph.text):  # the outermost of each, then one of each text

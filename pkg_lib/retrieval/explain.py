@@ -1,4 +1,4 @@
-"""One query, step by step: the ranked nodes, what pruning selected from, the context (Section 3.2)."""
+"""One query, step by step: ranked nodes, options of pruning, context (Section 3.2)."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -115,8 +115,8 @@ def first_line(graph: PKG, node: int) -> str:
         node: An IMPL or BLOCK node.
 
     Returns:
-        The first line after the decorators, at most ``LINE_CHARS`` long. The lines of a signature are
-        joined.
+        The first line after the decorators, at most ``LINE_CHARS`` long. The lines of a signature
+        are joined.
     """
     lines = [line.strip() for line in graph.payload(node).split("\n")]
     without_decorators = list(dropwhile(lambda line: line.startswith("@"), lines))

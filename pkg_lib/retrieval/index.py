@@ -1,4 +1,4 @@
-"""Nearest neighbours by cosine (Equation 5): FAISS over unit vectors, exact or approximate (HNSW)."""
+"""Nearest neighbours by cosine (Equation 5): FAISS, exact or approximate (HNSW)."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class HNSWIndex(FlatIndex):
 
 
 def _checked(index: faiss.Index) -> faiss.IndexHNSWFlat:
-    """Raise ValueError for links that FAISS, which checks nothing, would follow out of its memory."""
+    """Raise ValueError for links out of memory, which FAISS would follow: it checks nothing."""
     if not isinstance(index, faiss.IndexHNSWFlat):
         raise ValueError("no HNSW index")
     hnsw: Any = index.hnsw  # the stubs of FAISS lack its arrays

@@ -1,4 +1,4 @@
-"""The knowledge base of a corpus: its documents, their graph and the embedder that searches them."""
+"""The knowledge base of a corpus: its documents, their graph, and the embedder."""
 
 import logging
 from collections.abc import Callable
@@ -88,7 +88,8 @@ class Knowledge:
             nodes: The nodes to search, at least one.
 
         Returns:
-            Nodes [q, k] and their cosines [q, k], best first; fewer columns if there are fewer nodes.
+            Nodes [q, k] and their cosines [q, k], best first; fewer columns if there are fewer
+            nodes.
         """
         vectors = self.embedder.encode(self.graph.payloads(nodes))
         positions, cosines = FlatIndex(vectors).search(queries, k)

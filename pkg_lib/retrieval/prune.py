@@ -1,4 +1,4 @@
-"""Branch pruning (Equations 6 and 7): remove the branch whose removal brings a node closest to the query."""
+"""Branch pruning (Equations 6 and 7): remove the branch that most lowers the cosine."""
 
 import textwrap
 from dataclasses import dataclass, replace
@@ -43,8 +43,8 @@ def without_branch(
         branch: A node below it; ``NO_BRANCH`` removes nothing.
 
     Returns:
-        The node's lines without those of the branch. A suite that would be empty gets a ``pass``, so
-        that the text still parses.
+        The node's lines without those of the branch. A suite that would be empty gets a ``pass``,
+        so that the text still parses.
     """
     payload = graph.payload(node)
     if branch == NO_BRANCH:

@@ -1,8 +1,8 @@
 """Retrieval quality: nDCG, precision and recall, also across two chunkings.
 
-Appendix A.2 of cAST compares chunkings on the chunks of one of them, the baseline. Every line inherits
-the score of its chunk, and a baseline chunk's score is aggregated from its lines. The paper does not
-state the aggregate, so that both the mean and the maximum are offered.
+Appendix A.2 of cAST compares chunkings on the chunks of one of them, the baseline. Every line
+inherits the score of its chunk, and a baseline chunk's score is aggregated from its lines. The
+paper does not state the aggregate, so that both the mean and the maximum are offered.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -136,8 +136,8 @@ class NoRetrieval:
 class BM25Rows:
     """BM25 over rows, without preprocessing of the corpus.
 
-    A question-answer pair is searched as a whole but shows only its answer, as in the authors' published
-    contexts.
+    A question-answer pair is searched as a whole but shows only its answer, as in the authors'
+    published contexts.
 
     Attributes:
         knowledge: The corpus.

@@ -1,7 +1,7 @@
 """Rows: the parts of a document that the methods BM25 and VoyageEmb retrieve (Section 4).
 
-A document is one row. A Python file that exceeds the budget of a context is split into windows of whole
-definitions, so that a row and a function have the same budget.
+A document is one row. A Python file that exceeds the budget of a context is split into windows of
+whole definitions, so that a row and a function have the same budget.
 """
 
 import ast
@@ -37,9 +37,9 @@ class Unit:
 def rows(document: Document, limit: int) -> list[Unit]:
     """Split a document into rows.
 
-    Statements are joined while they fit into the limit. A statement that exceeds it is not joined with
-    others. It is split between the statements inside it, or between lines if there are none. A file that
-    does not parse is split between lines.
+    Statements are joined while they fit into the limit. A statement that exceeds it is not joined
+    with others. It is split between the statements inside it, or between lines if there are none. A
+    file that does not parse is split between lines.
 
     Args:
         document: Any document; only Python files are split.
@@ -76,7 +76,7 @@ def _windows(
     line_ends: list[int],
     limit: int,
 ) -> list[Lines]:
-    """Split the lines of a statement into windows, of which only a single line exceeds the limit."""
+    """Split the lines of a statement into windows; only a single line may exceed the limit."""
 
     def fits(start: int, stop: int) -> bool:
         length = line_ends[stop] - line_ends[start - 1] - 1

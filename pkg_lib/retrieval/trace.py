@@ -1,7 +1,7 @@
 """Tracing a stored context back to its node.
 
-Only the document of the context is read and made a graph. The digest that was stored with the context
-decides whether a node is the one that was retrieved.
+Only the document of the context is read and made a graph. The digest that was stored with the
+context decides whether a node is the one that was retrieved.
 """
 
 import textwrap
