@@ -17,7 +17,7 @@ import builtins
 import copy
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, permutations
@@ -172,13 +172,16 @@ def _renamed_functions(
     """Rename each function that accepts the required number of arguments."""
     name = ast.Name(entry_point)
     call = ast.Call(name, [name] * required, [])
-    fitting = [f.name for f in _functions(body) if accepts_call(f.args, call)]
     kept = [statement for statement in body if isinstance(statement, _KEPT)]
-    programs = []
-    for fitting_name in dict.fromkeys(fitting):
-        exchange = {fitting_name: entry_point, entry_point: fitting_name}
-        programs.append(_renamed(kept, exchange))
-    return programs
+    programs = {}  # by name, since a function may be defined twice
+    for function in _functions(body):
+        if accepts_call(function.args, call):
+            exchange = {
+                function.name: entry_point,
+                entry_point: function.name,
+            }
+            programs[function.name] = _renamed(kept, exchange)
+    return list(programs.values())
 
 
 def _body_as_function(
@@ -188,13 +191,15 @@ def _body_as_function(
     body: Body,
 ) -> list[str]:
     """Make functions of statements that return, with several orders of parameters."""
-    nodes = _walk(body)
-    if not any(isinstance(node, ast.Return) for node in nodes):
-        return []
+    returns = False
     called = set()
-    for node in nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    for node in _walk(body):
+        if isinstance(node, ast.Return):
+            returns = True
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.add(node.func.id)
+    if not returns:
+        return []
     unknown = [name for name in called if not hasattr(builtins, name)]
     recursion = {unknown[0]: entry_point} if len(unknown) == 1 else {}
     code = textwrap.indent(_renamed(body, recursion), "    ")
@@ -226,12 +231,16 @@ def similarity(task: Task, text: str) -> tuple[float, float]:
     reference, body = _reference(task), _statements(text)
     if reference is None or not body:
         return 0.0, 0.0
-    bodies = [function.body for function in _functions(body)] or [body]
+    bodies: list[Body] = [function.body for function in _functions(body)]
     expected = _numbered_tokens(reference.body)
-    candidates = [_numbered_tokens(statements) for statements in bodies]
-    triples = [_triples(tokens) for tokens in (expected, *candidates)]
-    sketch, *sketches = MinHash.bulk(triples, num_perm=128, seed=1)
-    jaccard = max(sketch.jaccard(other) for other in sketches)
+    candidates = list(map(_numbered_tokens, bodies or [body]))
+    triples = map(_triples, [expected, *candidates])
+    sketch, *sketches = MinHash.bulk(
+        triples,
+        num_perm=128,
+        seed=1,
+    )
+    jaccard = max(map(sketch.jaccard, sketches))
     edit = max(Levenshtein.normalized_similarity(expected, tokens) for tokens in candidates)
     return round(float(jaccard), 3), round(edit, 3)
 
@@ -247,8 +256,11 @@ def _numbered_tokens(body: Body) -> list[str]:
 
 
 def _triples(tokens: list[str]) -> list[bytes]:
-    starts = range(max(1, len(tokens) - 2))
-    return [" ".join(tokens[start : start + 3]).encode() for start in starts]
+    triples = []
+    for start in range(max(1, len(tokens) - 2)):
+        triple = " ".join(tokens[start : start + 3])
+        triples.append(triple.encode())
+    return triples
 
 
 def statement_digests(text: str) -> tuple[str, ...]:
@@ -322,20 +334,29 @@ def _renamed(body: Body, new_names: dict[str, str]) -> str:
 
 def _names(body: Body) -> list[str]:
     """Return names in order of the text: first the never-bound ones, last the builtins."""
-    nodes = [node for node in _walk(body) if isinstance(node, ast.Name)]
-    bound = {node.id for node in nodes if not isinstance(node.ctx, ast.Load)}
+    nodes = []
+    bound = set()
+    for node in _walk(body):
+        if isinstance(node, ast.Name):
+            nodes.append(node)
+            if not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
 
     def order(node: ast.Name) -> tuple[bool, bool, int, int]:
-        is_builtin = hasattr(builtins, node.id)
-        return is_builtin, node.id in bound, node.lineno, node.col_offset
+        return (
+            hasattr(builtins, node.id),
+            node.id in bound,
+            node.lineno,
+            node.col_offset,
+        )
 
     nodes.sort(key=order)
     return list(dict.fromkeys(node.id for node in nodes))
 
 
-def _walk(body: Body) -> list[ast.AST]:
-    """Return all nodes of statements, one statement after the other."""
-    return [node for statement in body for node in ast.walk(statement)]
+def _walk(body: Body) -> Iterator[ast.AST]:
+    for statement in body:
+        yield from ast.walk(statement)
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -30,7 +30,10 @@ AGGREGATES: dict[str, Callable[[Scores], float]] = {
 Span = tuple[str, int, int]  # document, first line, last line (from 1, inclusive)
 
 
-def line_scores(chunks: Sequence[Chunk], scores: Scores) -> dict[str, Scores]:
+def line_scores(
+    chunks: Sequence[Chunk],
+    scores: Scores,
+) -> dict[str, Scores]:
     """Give every line of a document the score of its chunk.
 
     Args:
@@ -71,7 +74,8 @@ def map_scores(
     Returns:
         Scores [q, m]; NaN where no line of a baseline chunk has a score.
     """
-    mapped = np.full((len(scores), len(baseline)), np.nan)
+    shape = (len(scores), len(baseline))
+    mapped = np.full(shape, np.nan)
     for row, query_scores in zip(mapped, scores, strict=True):
         by_document = line_scores(chunks, query_scores)
         for position, chunk in enumerate(baseline):
@@ -123,12 +127,14 @@ def ranking_quality(scores: Scores, golds: Sequence[set[int]]) -> pd.DataFrame:
     table = pd.DataFrame(np.nan, range(len(scores)), names)
     if judgements:
         for metric in ir_measures.iter_calc(MEASURES, judgements, rankings):
-            table.loc[int(metric.query_id), str(metric.measure)] = metric.value
+            query, name = int(metric.query_id), str(metric.measure)
+            table.loc[query, name] = metric.value
     return table
 
 
 def _distinct_scores(scores: Scores) -> dict[str, float]:
     """Score the best positions by rank: trec_eval would break ties by name."""
     retrieved = np.flatnonzero(~np.isnan(scores))
-    best = retrieved[top(scores[retrieved], DEPTH)]
-    return {str(position): -float(rank) for rank, position in enumerate(best)}
+    best = top(scores[retrieved], DEPTH)
+    ranked = enumerate(retrieved[best])
+    return {str(position): -float(rank) for rank, position in ranked}
