@@ -1,11 +1,14 @@
-"""Embedders by name: MiniLM, the six of cAST (its Tables 5 and 9), the PKG paper's Voyage-Code-2, and KINDS.
+"""Embedders by name.
 
-Files bear the `pinned` name, with a commit, or the digest of a directory's files or of an endpoint's record.
+There are MiniLM, the six of cAST (its Tables 5 and 9), the PKG paper's Voyage-Code-2, and
+``KINDS``. A pinned name ends in a revision: the commit of a hub repository, the digest of a
+directory's files, or the digest of what an endpoint is asked for. File names contain it.
 """
 
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import Endpoint, endpoints
@@ -16,44 +19,75 @@ from pkg_lib.core.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
 BF16 = f"{DEFAULT}-bf16"
-# The same weights with twice the default limit: as many tokens as the model has positions for.
-LONG = f"{DEFAULT}-512"
+LONG = (
+    f"{DEFAULT}-512"  # the same weights with all their 512 positions; the default reads 256 tokens
+)
 VOYAGE = Endpoint(
     "voyage-code-2", "https://api.voyageai.com/v1", "voyage-code-2", key="VOYAGE_API_KEY"
 )
 _PINNED = "[0-9a-f]{40}|(?:files|endpoint)-sha256-[0-9a-f]{16}"
+# How the rest of a name, behind "hf:" and the like, is split into place and revision. A path or the
+# name of an endpoint may itself contain an @.
+_PLACES = {
+    "hf": r"([\w.-]+/[\w.-]+)(?:@(.+))?",
+    "path": rf"(.+?)(?:@({_PINNED}))?",
+    "endpoint": rf"(.+?)(?:@({_PINNED}))?",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
-    """What a name says; `repo` is a hub repository, or a directory as sentence-transformers saves it."""
+    """What the name of an embedder stands for.
+
+    Attributes:
+        name: The name without a revision. repo: A hub repository, or a directory as
+        sentence-transformers saves it; "" for MiniLM. options: Options of sentence-transformers.
+        endpoint: Name of an endpoint; one of the user's own may replace ``VOYAGE``. revision: The
+        requested revision; "" takes the current one. max_tokens: How many tokens of a text are
+        read; 0 takes the limit that the model is saved with.
+    """
 
     name: str
     repo: str = ""
-    options: dict = field(default_factory=dict)  # of sentence-transformers
-    endpoint: str = ""  # of core/endpoints.py; the user's own may take the place of VOYAGE
-    revision: str = ""  # as asked for
-    max_tokens: int = 0  # how many tokens of a text it reads; 0: as many as the model is saved with
+    options: dict[str, Any] = field(default_factory=dict)
+    endpoint: str = ""
+    revision: str = ""
+    max_tokens: int = 0
 
     @property
     def server(self) -> Endpoint:
-        """The endpoint. UserError where none of that name is described, or one that will not do."""
-        known = endpoints()
-        endpoint = ({VOYAGE.name: VOYAGE} | known).get(self.endpoint) or known.get_or_fail(
-            self.endpoint
-        )
+        """The endpoint.
+
+        Raises:
+            UserError: No endpoint has this name, or it cannot be asked for vectors.
+        """
+        described = endpoints()
+        if self.endpoint == VOYAGE.name:
+            endpoint = described.get(VOYAGE.name, VOYAGE)
+        else:
+            endpoint = described.get_or_fail(self.endpoint)
         if endpoint.api != "openai" or endpoint.budget:
-            what = "api openai and without a budget, which counts answers alone"
-            raise UserError(f"embedder {self.name} needs an endpoint with {what}")
+            raise UserError(
+                f"embedder {self.name} needs an endpoint with api openai and without a budget,"
+                " which counts answers alone"
+            )
         return endpoint
 
     def resolve(self) -> str:
-        """The revision now; "" for MiniLM. UserError where it cannot be had, or is not the one asked for."""
-        what, instead = f"embedder {self.name}", f"choose {DEFAULT}, which needs none"
+        """Find the current revision.
+
+        Returns:
+            The revision; "" for MiniLM, which has none.
+
+        Raises:
+            UserError: The embedder is unavailable, or its revision is not the requested one.
+        """
+        what = f"embedder {self.name}"
         if self.endpoint:
             now = str(self.server.record["revision"])
         elif not self.name.startswith("path:"):
-            return hub.commit(self.repo, what, self.revision, instead) if self.repo else ""
+            advice = f"choose {DEFAULT}, which needs none"
+            return hub.commit(self.repo, what, self.revision, advice) if self.repo else ""
         elif Path(self.repo, "modules.json").is_file():
             now = f"files-sha256-{directory_digest(Path(self.repo), '**/*')[:16]}"
         else:
@@ -64,11 +98,17 @@ class EmbedderSpec:
 
     @property
     def pinned(self) -> str:
-        """The name with its revision, which MiniLM has none of. Errors as `resolve`."""
-        revision = self.revision if re.fullmatch(_PINNED, self.revision) else self.resolve()
+        """The name with its revision, which MiniLM does not have.
+
+        Raises:
+            UserError: The embedder is unavailable, or its revision is not the requested one.
+        """
+        is_pinned = re.fullmatch(_PINNED, self.revision)
+        revision = self.revision if is_pinned else self.resolve()
         return f"{self.name}@{revision}" if revision else self.name
 
 
+_OWN_CODE = {"trust_remote_code": True}
 EMBEDDERS: Registry[EmbedderSpec] = Registry(
     "embedder",
     (
@@ -79,36 +119,48 @@ EMBEDDERS: Registry[EmbedderSpec] = Registry(
         EmbedderSpec("BGE-large", "BAAI/bge-large-en"),
         EmbedderSpec("GIST-base", "avsolatorio/GIST-Embedding-v0"),
         EmbedderSpec("GIST-large", "avsolatorio/GIST-large-Embedding-v0"),
-        EmbedderSpec(
-            "CodeSage-small-v2", "codesage/codesage-small-v2", {"trust_remote_code": True}
-        ),
-        EmbedderSpec(
-            "Jina-v2-code", "jinaai/jina-embeddings-v2-base-code", {"trust_remote_code": True}
-        ),
+        EmbedderSpec("CodeSage-small-v2", "codesage/codesage-small-v2", _OWN_CODE),
+        EmbedderSpec("Jina-v2-code", "jinaai/jina-embeddings-v2-base-code", _OWN_CODE),
         EmbedderSpec(VOYAGE.name, endpoint=VOYAGE.name),
     ),
 )
+_WITHOUT_REVISION = (DEFAULT, BF16, LONG)
 
 
 def quickest() -> str:
-    """MiniLM's name in the precision that this processor is fastest in."""
+    """Choose the precision of MiniLM that this processor computes fastest.
+
+    Returns:
+        The name of an embedder.
+    """
     flags = Path("/proc/cpuinfo")
     return BF16 if flags.exists() and "avx512_bf16" in flags.read_text("utf8") else DEFAULT
 
 
 def embedder_spec(name: str) -> EmbedderSpec:
-    """The embedder of a name, which may end in @REVISION. UserError with the names to choose from."""
+    """Look up an embedder.
+
+    Args:
+        name: A name in ``EMBEDDERS``, or one of the forms in ``KINDS``; it may end in @REVISION.
+
+    Returns:
+        What the name stands for.
+
+    Raises:
+        UserError: The name is unknown or incomplete.
+    """
     bare, _, revision = name.partition("@")
-    if name in EMBEDDERS or bare in EMBEDDERS.keys() - {DEFAULT, BF16, LONG}:
+    if bare in EMBEDDERS and (name == bare or bare not in _WITHOUT_REVISION):
         return replace(EMBEDDERS[bare], revision=revision)
     kind, _, rest = name.partition(":")
     if kind not in KINDS:
         raise unknown("embedder", name, [*EMBEDDERS, *KINDS.values()])
-    forms = {"hf": r"([\w.-]+/[\w.-]+)(?:@(.+))?"}  # elsewhere an @ may be part of the name
-    if not (match := re.fullmatch(forms.get(kind, rf"(.+?)(?:@({_PINNED}))?"), rest, re.DOTALL)):
+    match = re.fullmatch(_PLACES[kind], rest, re.DOTALL)
+    if not match:
         raise UserError(f"embedder {name}: write {KINDS[kind]}")
     place, revision = match.groups("")
     if kind == "endpoint":
         return EmbedderSpec(f"{kind}:{place}", endpoint=place, revision=revision)
-    place = str(absolute(place)) if kind == "path" else place
+    if kind == "path":
+        place = str(absolute(place))
     return EmbedderSpec(f"{kind}:{place}", place, revision=revision)

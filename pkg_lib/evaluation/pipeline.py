@@ -27,6 +27,7 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.evaluation.context_validity import check_contexts, renamed_reference
 from pkg_lib.evaluation.reranking import (
     CandidateScore,
     choose,
@@ -54,7 +55,6 @@ from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.methods import (
     NO_RAG,
     completion_stages,
@@ -370,10 +370,10 @@ class Evaluator:
         if not tasks:
             return
         if is_control:
-            texts = {task.id: reference_renamed(task) for task in tasks}
+            texts = {task.id: renamed_reference(task) for task in tasks}
         pairs = [(task, texts[task.id]) for task in tasks]
         rows = {task_id: row for task_id, row in rows.items() if task_id in known}
-        for task, validity in zip(tasks, judge(pairs, is_control), strict=True):
+        for task, validity in zip(tasks, check_contexts(pairs, is_control), strict=True):
             mark = run.verdict_mark(task, todo[task.id])
             rows[task.id] = asdict(validity) | {"task_id": task.id, "sha256": mark}
         self._write(path, rows)

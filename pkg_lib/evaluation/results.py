@@ -40,6 +40,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.context_validity import ContextValidity, find_leaks
 from pkg_lib.evaluation.stored_rows import (
     AUTHORS_EXTRACTION,
     CONTEXT,
@@ -56,7 +57,6 @@ from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
-from pkg_lib.retrieval.leakage import Leak
 from pkg_lib.retrieval.methods import (
     NO_RAG,
     TOP_P,
@@ -292,7 +292,9 @@ class Results:
         """What the methods retrieve from."""
         if self.rules.corpus:
             return self.rules.knowledge(self.generator)
-        return knowledge_of(self.corpus)
+        knowledge = knowledge_of(self.corpus)
+        knowledge.leak_check = find_leaks
+        return knowledge
 
     def maker(self, method: str) -> RetrieverFactory:
         """Return what makes the retriever of a method's contexts.
@@ -363,7 +365,7 @@ class Results:
         tokenizer = about.get("tokenizer", corpora.ASCII)
         return method.endswith("BM25") and tokenizer != corpora.tokenizer_of(self.corpus)
 
-    def leakage(self, method: str) -> dict[str, Leak]:
+    def leakage(self, method: str) -> dict[str, ContextValidity]:
         """Read what a method's contexts are as solutions of their tasks.
 
         Args:
@@ -383,7 +385,7 @@ class Results:
                     current[context.task_id] = row
             rows = current
         return {
-            task_id: Leak(**{name: row[name] for name in Leak.__slots__})
+            task_id: ContextValidity(**{name: row[name] for name in ContextValidity.__slots__})
             for task_id, row in rows.items()
         }
 

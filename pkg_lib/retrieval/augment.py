@@ -1,9 +1,15 @@
 """The functions that retrieved code calls, put before it (Step 3 of the paper's first version).
 
-A name means the first of these: what the text or a function around it binds (of which only a local `def` is
-resolved); a top-level function of the document; a builtin; the one top-level function of other documents that
-takes the arguments (the graph knows no imports, so it may be a namesake). `self.name` and `cls.name` mean the
-document's one method of this name. Equal texts are one function; an ambiguous name is left out.
+A called name means the first of these:
+
+1. What the text, or a function around it, binds. Only a local ``def`` can be resolved.
+2. A top-level function of the same document.
+3. A builtin, which is not added.
+4. The one top-level function of other documents that accepts the arguments. The graph knows no
+   imports, so that this may be another function of the same name.
+
+``self.name`` and ``cls.name`` mean the one method of this name in the document. Functions of equal
+text count as one. A name that stays ambiguous is left out.
 """
 
 from __future__ import annotations
@@ -15,26 +21,44 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
-from pkg_lib.graph.code import UNPARSABLE, syntax_tree
-from pkg_lib.graph.schema import NAME, PKG
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.graph.nodes import NAME
+from pkg_lib.graph.schema import PKG
 
-AMBIGUOUS, TOO_LONG, UNKNOWN = "ambiguous", "over the budget", "not in the graph"
+AMBIGUOUS = "ambiguous"
+TOO_LONG = "over the budget"
+UNKNOWN = "not in the graph"
 _BUILTINS = frozenset(dir(builtins))
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """A text after the IMPL nodes `added`, the nearest call last; `left_out`: name -> why."""
+    """Code after the functions that it calls.
+
+    Attributes:
+        text: The functions, then the code.
+        added: IMPL nodes of the functions, in the order of the text.
+        left_out: Called names that were not added, with the reason.
+    """
 
     text: str
     added: tuple[int, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
 
 
+class _Call(NamedTuple):
+    """A name that code calls, and whether it is called on ``self`` or ``cls``."""
+
+    name: str
+    method: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A NAME node with its IMPL node and the IMPL's text."""
+    """A function of the graph: its NAME and IMPL nodes, its lines, and its dedented text."""
 
     name: str
     node: int
@@ -42,30 +66,26 @@ class _Function:
     document: int
     first: int
     last: int
-    payload: str
+    text: str
+    at_top: bool
 
     @property
-    def text(self) -> str:
-        return textwrap.dedent(self.payload)
-
-    @property
-    def at_top(self) -> bool:
-        return not self.payload[:1].isspace()
-
-    @property
-    def definition(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        nodes = ast.walk(parsed(self.payload) or ast.Module([]))
-        return next(
-            (n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None
-        )
+    def definition(self) -> _Definition | None:
+        tree = parse_fragment(self.text)
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, _Definition):
+                return node
+        return None
 
     @property
     def is_method(self) -> bool:
-        given = self.definition.args if self.definition else ast.arguments([], [])
-        first = [a.arg for a in (*given.posonlyargs, *given.args)][:1]
-        return not self.at_top and first in (["self"], ["cls"])
+        if self.at_top or self.definition is None:
+            return False
+        arguments = self.definition.args
+        positional = arguments.posonlyargs + arguments.args
+        return bool(positional) and positional[0].arg in ("self", "cls")
 
-    def holds(self, other: _Function) -> bool:
+    def contains(self, other: _Function) -> bool:
         return (
             self.document == other.document
             and self.first <= other.first
@@ -73,155 +93,231 @@ class _Function:
         )
 
 
-class Calls:
-    """Resolves calls over one graph."""
+_Functions = list[_Function]
+
+
+class CallResolver:
+    """Finds the functions of a graph that code calls.
+
+    Args:
+        graph: A graph of code.
+    """
 
     def __init__(self, graph: PKG) -> None:
         self.graph = graph
-        self.functions: dict[int, _Function] = {}  # by NAME node
-        self.namesakes: dict[str, list[_Function]] = defaultdict(list)
-        self.neighbours: dict[int, list[_Function]] = defaultdict(list)  # by document
+        self._by_node: dict[int, _Function] = {}  # by NAME node
+        self._by_name: dict[str, _Functions] = defaultdict(list)
+        self._by_document: dict[int, _Functions] = defaultdict(list)
         for node in graph.of_type(NAME).tolist():
             impl = int(graph.children(node)[0])
-            place = (int(column[node]) for column in (graph.document, graph.first, graph.last))
-            function = _Function(graph.payload(node), node, impl, *place, graph.payload(impl))
-            self.functions[node] = function
-            self.namesakes[function.name].append(function)
-            self.neighbours[function.document].append(function)
+            payload = graph.payload(impl)
+            function = _Function(
+                graph.payload(node),
+                node,
+                impl,
+                int(graph.document[node]),
+                int(graph.first[node]),
+                int(graph.last[node]),
+                textwrap.dedent(payload),
+                at_top=not payload[:1].isspace(),
+            )
+            self._by_node[node] = function
+            self._by_name[function.name].append(function)
+            self._by_document[function.document].append(function)
 
-    def augment(self, node: int, text: str, budget: int) -> Augmented:
-        """What pruning left of an IMPL or BLOCK, after whole functions of at most `budget` characters."""
-        added: dict[int, str] = {}
-        defined: dict[str, str] = {}
+    def augment(
+        self,
+        node: int,
+        text: str,
+        budget: int,
+    ) -> Augmented:
+        """Put the functions that a text calls before it, and those that they call.
+
+        Args:
+            node: The IMPL or BLOCK node that was retrieved.
+            text: What pruning left of it.
+            budget: The most characters of added functions. Only whole functions are added.
+
+        Returns:
+            The text after its functions, those that the text itself calls last.
+        """
+        texts: dict[str, str] = {}  # of the added functions, by name
+        added: list[int] = []
         left_out: dict[str, str] = {}
-        around = self._around(node)
-        waiting = deque(self._called(text, around, left_out))
+        enclosing = self._enclosing(node)
+        waiting = deque(self._called(text, enclosing, left_out))
         while waiting:
             function = waiting.popleft()
-            name, helper = function.name, f"{function.text}\n\n\n"
-            if function in around:
+            name = function.name
+            addition = f"{function.text}\n\n\n"
+            if function in enclosing:
                 continue
-            if name in defined:  # the same again, or a namesake that would hide the first
-                if defined[name] != helper:
+            if name in texts:
+                if texts[name] != addition:  # it would hide the function of this name
                     left_out[name] = AMBIGUOUS
-            elif len(helper) > budget:
+            elif len(addition) > budget:
                 left_out[name] = TOO_LONG
             else:
-                budget -= len(helper)
-                added[function.impl] = defined[name] = helper
-                waiting += self._called(helper, self._around(function.node), left_out)
-        order = tuple(reversed(added))
-        return Augmented("".join(added[i] for i in order) + text, order, left_out)
+                budget -= len(addition)
+                texts[name] = addition
+                added.append(function.impl)
+                around = self._enclosing(function.node)
+                waiting += self._called(addition, around, left_out)
+        before = "".join(reversed(texts.values()))
+        return Augmented(before + text, tuple(reversed(added)), left_out)
 
     def _called(
-        self, text: str, around: list[_Function], left_out: dict[str, str]
-    ) -> list[_Function]:
-        """What a text calls, in its order; notes in `left_out` what could not be resolved."""
-        tree, called = parsed(text), []
+        self,
+        text: str,
+        enclosing: _Functions,
+        left_out: dict[str, str],
+    ) -> _Functions:
+        """Return what a text calls, in its order; note in `left_out` what cannot be resolved."""
+        tree = parse_fragment(text)
         if tree is None:
             return []
-        bound = set().union(*bindings(tree))
-        for (name, method), calls in calls_of(tree).items():
-            if not method and name in bound:
+        functions, others = _bound_names(tree)
+        called: _Functions = []
+        for call, sites in _calls(tree).items():
+            if not call.method and call.name in functions | others:
                 continue
-            candidates = self._meant(name, method, around, calls)
-            distinct = {f.text: f for f in reversed(candidates or ())}
+            candidates = self._candidates(call, enclosing, sites)
+            if candidates is None:
+                continue
+            distinct = {function.text: function for function in reversed(candidates)}
             if len(distinct) == 1:
                 called += distinct.values()
-            elif candidates is not None:
-                left_out.setdefault(name, AMBIGUOUS if distinct else UNKNOWN)
+            else:
+                left_out.setdefault(call.name, AMBIGUOUS if distinct else UNKNOWN)
         return called
 
-    def _meant(
-        self, name: str, method: bool, around: list[_Function], calls: list
-    ) -> list[_Function] | None:
-        """What a name may mean; None where it is bound to what is no function of the graph."""
-        here = [f for f in self.namesakes.get(name, ()) if f.document == around[0].document]
-        if method:
-            return [f for f in here if f.is_method]
-        for outer in around:
-            local, others = bindings(outer.definition) if outer.definition else ((), ())
-            if name in others:
+    def _candidates(
+        self,
+        call: _Call,
+        enclosing: _Functions,
+        sites: list[ast.Call],
+    ) -> _Functions | None:
+        """Return the functions that a name may mean; None if it is bound to something else."""
+        document = enclosing[0].document
+        namesakes = self._by_name.get(call.name, [])
+        local = [function for function in namesakes if function.document == document]
+        if call.method:
+            return [function for function in local if function.is_method]
+        for outer in enclosing:
+            if outer.definition is None:
+                continue
+            functions, others = _bound_names(outer.definition)
+            if call.name in others:
                 return None
-            if name in local:
-                return [f for f in here if f != outer and outer.holds(f)]
-        top = [f for f in here if f.at_top]
-        if top or name in _BUILTINS:
-            return top or None
-        others = [f for f in self.namesakes.get(name, ()) if f.at_top and f.definition]
-        return [f for f in others if all(takes(f.definition.args, call) for call in calls)]
+            if call.name in functions:
+                return [f for f in local if f != outer and outer.contains(f)]
+        at_top = [function for function in local if function.at_top]
+        if at_top:
+            return at_top
+        if call.name in _BUILTINS:
+            return None
+        return [function for function in namesakes if _accepts_all(function, sites)]
 
-    def _around(self, node: int) -> list[_Function]:
-        """The function that a node belongs to and the functions around that, innermost first."""
+    def _enclosing(self, node: int) -> _Functions:
+        """Return the function of a node and the functions around that, innermost first."""
         while self.graph.parent[node] >= 0:
             node = int(self.graph.parent[node])
-        function = self.functions[node]
-        outer = [f for f in self.neighbours[function.document] if f.holds(function)]
-        return sorted(outer, key=lambda f: (f.last - f.first, -f.node))
+        function = self._by_node[node]
+        neighbours = self._by_document[function.document]
+        outer = [other for other in neighbours if other.contains(function)]
+        return sorted(outer, key=lambda other: (other.last - other.first, -other.node))
 
 
 @lru_cache(maxsize=512)
-def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of a function's or a block's text by itself; None where it has none."""
+def parse_fragment(text: str) -> ast.Module | None:
+    """Parse a function or a block that was cut out of its file.
+
+    Args:
+        text: Indented code; a block may begin with ``elif``.
+
+    Returns:
+        Its syntax tree; None if it does not parse.
+    """
     text = textwrap.dedent(text)
-    # A block may start in the middle of an "if" chain; a string in column 0 keeps dedent from working.
-    text = text.removeprefix("el") if text.startswith("elif") else text
-    for source in (text, f"if 1:\n{text}") if text[:1].isspace() else (text,):
+    if text.startswith("elif"):
+        text = text.removeprefix("el")
+    sources = [text]
+    if text[:1].isspace():  # a string in column 0 keeps dedent from working
+        sources.append(f"if 1:\n{text}")
+    for source in sources:
         with suppress(*UNPARSABLE):
             return syntax_tree(source)
     return None
 
 
-def bindings(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Names of local functions, and of anything else, bound at any depth below a node."""
+def _bound_names(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Return the names of local functions, and other names, bound at any depth below a node."""
     functions: set[str] = set()
-    others: set[str | None] = set()  # None: `except E:` and `case _:` bind nothing
+    others: set[str | None] = set()
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                functions |= {name} if node is not tree else set()
-            case (
-                ast.Name(id=name, ctx=ast.Store() | ast.Del())
-                | ast.arg(arg=name)
-                | ast.ClassDef(name=name)
-            ):
+                if node is not tree:
+                    functions.add(name)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 others.add(name)
             case ast.alias(name=name, asname=renamed):
                 others.add((renamed or name).partition(".")[0])
-            case ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(name=name):
-                others.add(name)
             case ast.MatchMapping(rest=name):
                 others.add(name)
-    return functions, others - {None}
+            case (
+                ast.ClassDef(name=name)
+                | ast.ExceptHandler(name=name)
+                | ast.MatchAs(name=name)
+                | ast.MatchStar(name=name)
+            ):
+                others.add(name)
+    return functions, {name for name in others if name is not None}
 
 
-def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
-    """(name, whether it is a method of self or cls) -> its calls, in the order of the text."""
-    named: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    for call in sorted(
-        calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno, c.end_col_offset)
-    ):
-        match call.func:
+def _calls(tree: ast.AST) -> dict[_Call, list[ast.Call]]:
+    """Return the names that are called, in the order of the text, with the places of the calls."""
+    sites = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    sites.sort(key=lambda site: (site.lineno, site.col_offset))
+    found: dict[_Call, list[ast.Call]] = defaultdict(list)
+    for site in sites:
+        match site.func:
             case ast.Name(id=name):
-                named[name, False].append(call)
+                found[_Call(name, False)].append(site)
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                named[name, True].append(call)
-    return named
+                found[_Call(name, True)].append(site)
+    return found
 
 
-def takes(parameters: ast.arguments, call: ast.Call) -> bool:
-    """Whether a function with these parameters accepts the call; unknown arguments (*a, **k) count as yes."""
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(
-        k.arg is None for k in call.keywords
-    ):
-        return True
-    positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
-    named = {k.arg for k in call.keywords}
-    unknown = named - {a.arg for a in (*parameters.args, *parameters.kwonlyargs)}
-    too_many = len(call.args) > len(positional)
-    if (too_many and not parameters.vararg) or (unknown and not parameters.kwarg):
+def _accepts_all(function: _Function, calls: list[ast.Call]) -> bool:
+    """Tell whether a function is at the top of its document and accepts all calls."""
+    if not function.at_top or function.definition is None:
         return False
-    required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
-    keywords = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
-    return {*required, *(a.arg for a, default in keywords if default is None)} <= named
+    return all(accepts_call(function.definition.args, call) for call in calls)
+
+
+def accepts_call(parameters: ast.arguments, call: ast.Call) -> bool:
+    """Tell whether a function accepts the arguments of a call.
+
+    Args:
+        parameters: The parameters of the function.
+        call: A call of any function.
+
+    Returns:
+        True if it does, or if ``*args`` or ``**kwargs`` of the call hide the arguments.
+    """
+    given = {keyword.arg for keyword in call.keywords}
+    if None in given or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return True
+    positional = [a.arg for a in parameters.posonlyargs + parameters.args]
+    keywords = {a.arg for a in parameters.args + parameters.kwonlyargs}
+    count = len(call.args)
+    if count > len(positional) and not parameters.vararg:
+        return False
+    if given - keywords and not parameters.kwarg:
+        return False
+    required = positional[count : len(positional) - len(parameters.defaults)]
+    for index, parameter in enumerate(parameters.kwonlyargs):
+        if parameters.kw_defaults[index] is None:
+            required.append(parameter.arg)
+    return given.issuperset(required)

@@ -1,7 +1,7 @@
 """BM25 over code and prose: the scoring of bm25s over the words of ``words.py``.
 
-From MBPP's texts to reference code, the mean reciprocal rank is 0.04 with words as they are, 0.18 with
-identifiers split, and 0.31 when stop words are dropped and words are stemmed as well.
+From MBPP's texts to reference code, the mean reciprocal rank is 0.04 with words unchanged, 0.18
+with identifiers split, and 0.31 when stop words are dropped and words are stemmed as well.
 """
 
 import logging
@@ -10,17 +10,19 @@ import bm25s
 import numpy as np
 
 from pkg_lib.data.corpora import UNICODE
+from pkg_lib.retrieval.ranking import Ranked, Scores, top
 from pkg_lib.retrieval.words import TOKENIZERS
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index that it builds
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports every index that it builds
+UNMATCHABLE = "\0"  # the only token of a text without words, which would break the index
 
 
 class BM25:
     """An index over texts (Lucene's scoring with k1 = 1.5, b = 0.75, the defaults of rank_bm25).
 
     Args:
-        texts: The documents to search, in the order in which results count them.
-        tokenizer: A name of ``TOKENIZERS``. Documents and queries are split by the same one.
+        texts: The texts to search. Results count them in this order.
+        tokenizer: A name in ``TOKENIZERS``. It splits both texts and queries.
 
     Raises:
         UserError: The tokenizer is unknown.
@@ -28,28 +30,44 @@ class BM25:
 
     def __init__(self, texts: list[str], tokenizer: str = UNICODE) -> None:
         self.tokenize = TOKENIZERS.get_or_fail(tokenizer)
-        # A document without any token would break the index; an unmatchable one keeps the positions.
-        self.index = bm25s.BM25(k1=1.5, b=0.75)
-        self.index.index([self.tokenize(t) or ["\0"] for t in texts], show_progress=False)
         self.size = len(texts)
+        self.index = bm25s.BM25(k1=1.5, b=0.75)
+        words = [self.tokenize(text) or [UNMATCHABLE] for text in texts]
+        self.index.index(words, show_progress=False)
 
-    def scores(self, query: str) -> np.ndarray:
-        """float32 [n]: 0 where no word of the query is in the text."""
-        words = [t for t in self.tokenize(query) if t in self.index.vocab_dict]
-        return self.index.get_scores(words) if words else np.zeros(self.size, np.float32)
+    def scores(self, query: str) -> Scores:
+        """Score every text for a query.
 
-    def search(self, queries: list[str], k: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """(positions int [q, k], scores float32 [q, k]), best first; a score of 0: no word matched."""
-        k = min(k, self.size)
-        positions, scores = (
-            np.zeros((len(queries), k), np.int64),
-            np.zeros((len(queries), k), np.float32),
-        )
-        for i, query in enumerate(queries):
-            every = self.scores(query)
-            # Twins in the order of the corpus; bm25s' own choice of them differs between processors.
-            positions[i] = (
-                every.argmax(keepdims=True) if k == 1 else np.argsort(-every, kind="stable")[:k]
-            )
-            scores[i] = every[positions[i]]
-        return positions, scores
+        Args:
+            query: Any text.
+
+        Returns:
+            float32 [n]; 0 means that no word of the query is in the text.
+        """
+        known = self.index.vocab_dict
+        words = [word for word in self.tokenize(query) if word in known]
+        if not words:
+            return np.zeros(self.size, np.float32)
+        scores: Scores = self.index.get_scores(words)
+        return scores
+
+    def search(self, queries: list[str], k: int = 1) -> Ranked:
+        """Find the best texts for each query.
+
+        Equal scores keep the order of the corpus; the choice of bm25s differs between processors.
+
+        Args:
+            queries: Texts, at least one.
+            k: How many texts to find.
+
+        Returns:
+            Positions int64 [q, min(k, n)] and scores float32 of the same shape, best first. A score
+            of 0 means that no word of the query is in the text.
+        """
+        positions, scores = [], []
+        for query in queries:
+            all_scores = self.scores(query)
+            best = top(all_scores, k)
+            positions.append(best)
+            scores.append(all_scores[best])
+        return np.array(positions), np.array(scores)

@@ -1,40 +1,71 @@
-"""Chunks ranked for queries, by BM25 or an embedder, and the paper's way to fill a context with them."""
+"""Scoring chunks for queries, by BM25 or by an embedder (Section 4 of cAST)."""
 
-from bisect import bisect_right
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.retrieval.bm25 import BM25
-from pkg_lib.retrieval.embed import DEFAULT, Embedder
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.ranking import Scores
 
-BM25_NAME, SHORT = "BM25", {"MiniLM": DEFAULT}
+BM25_NAME = "BM25"
+MINILM_NAME = "MiniLM"  # a short name for the default embedder
 
 
+@dataclass
 class BM25Ranker:
-    """A score [q, n] of every chunk for every query; 0 where no word of the query is in the chunk."""
+    """Score chunks by BM25.
 
-    name = BM25_NAME
+    Attributes:
+        tokenizer: How texts and queries are split into words, a name in ``TOKENIZERS``.
+    """
 
-    def __init__(self, tokenizer: str = UNICODE) -> None:
-        self.tokenizer = tokenizer
+    tokenizer: str = UNICODE
+    name: str = BM25_NAME
 
-    def scores(self, queries: list[str], chunks: list[Chunk]) -> np.ndarray:
-        index = BM25([c.text for c in chunks], self.tokenizer)
+    def scores(self, queries: list[str], chunks: list[Chunk]) -> Scores:
+        """Score every chunk for every query.
+
+        Args:
+            queries: What to search for, at least one text.
+            chunks: What is searched.
+
+        Returns:
+            Scores [q, n]; 0 means that no word of the query is in the chunk.
+        """
+        index = BM25([chunk.text for chunk in chunks], self.tokenizer)
         return np.stack([index.scores(query) for query in queries])
 
 
+@dataclass
 class EmbeddingRanker:
-    """Cosine between the query and the chunk's text, of which a model reads its window."""
+    """Score chunks by the cosine between the vectors of query and chunk (Equation 5).
 
-    def __init__(self, name: str, embedder: Embedder | None = None) -> None:
-        self.name = name
-        self.embedder = embedder or Embedder(SHORT.get(name, name))
+    Attributes:
+        name: What results call the ranker.
+        embedder: Encodes queries and chunks.
+    """
 
-    def scores(self, queries: list[str], chunks: list[Chunk]) -> np.ndarray:
-        return self.embedder.encode(queries) @ self.embedder.encode([c.text for c in chunks]).T
+    name: str
+    embedder: Embedder
+
+    def scores(self, queries: list[str], chunks: list[Chunk]) -> Scores:
+        """Score every chunk for every query.
+
+        Args:
+            queries: What to search for.
+            chunks: What is searched. A model reads only the beginning of a long chunk.
+
+        Returns:
+            Cosines [q, n].
+        """
+        query_vectors = self.embedder.encode(queries)
+        chunk_vectors = self.embedder.encode([chunk.text for chunk in chunks])
+        scores: Scores = query_vectors @ chunk_vectors.T
+        return scores
 
 
 Ranker = BM25Ranker | EmbeddingRanker
@@ -44,38 +75,15 @@ def make_ranker(name: str, tokenizer: str = UNICODE) -> Ranker:
     """Make the ranker of a name.
 
     Args:
-        name: BM25, or an embedder's name.
-        tokenizer: How BM25 splits words; an embedder has its own.
+        name: ``BM25_NAME``, ``MINILM_NAME`` or the name of an embedder.
+        tokenizer: How BM25 splits words; an embedder has its own tokenizer.
 
     Returns:
         A ranker that scores chunks for queries.
 
     Raises:
-        UserError: The name or the tokenizer is unknown.
+        UserError: The embedder or the tokenizer is unknown.
     """
-    return BM25Ranker(tokenizer) if name == BM25_NAME else EmbeddingRanker(name)
-
-
-def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:
-    """Positions [k] of the best, best first; equal scores in the order of the corpus."""
-    return np.argsort(-scores, kind="stable")[:k]
-
-
-def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tuple[str, list[Chunk]]:
-    """(text, chunks in it) up to `limit` as `measure` counts, the last cut at a line end (Appendix A.1)."""
-    text, used = "", []
-    for chunk in chunks:
-        head, lines = f"{text}\n" if text else "", chunk.text.splitlines(keepends=True)
-        if measure(head + chunk.text) <= limit:
-            text, used = head + chunk.text, [*used, chunk]
-            continue
-        shown = largest(
-            0, len(lines), lambda n, h=head, ls=lines: measure(h + "".join(ls[:n])) <= limit
-        )
-        return (head + "".join(lines[:shown]), [*used, chunk]) if shown else (text, used)
-    return text, used
-
-
-def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `high` that fits, by halving; `low`, unasked, where none above it does."""
-    return low + bisect_right(range(low + 1, high + 1), False, key=lambda number: not fits(number))
+    if name == BM25_NAME:
+        return BM25Ranker(tokenizer)
+    return EmbeddingRanker(name, Embedder(DEFAULT if name == MINILM_NAME else name))

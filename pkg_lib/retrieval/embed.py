@@ -3,13 +3,12 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache, cached_property
 from importlib import import_module
-from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -22,135 +21,199 @@ from pkg_lib.core.types import Request, UserError
 from pkg_lib.core.workers import ordered
 from pkg_lib.generation.remote import RemoteBackend, Reply
 from pkg_lib.generation.responses import Fault, read_embeddings
+from pkg_lib.retrieval.ranking import Positions, Vectors
 
-CHUNK = 256  # texts encoded between two writes of the vector cache
-AT_ONCE = {
-    "cpu": 16
-}  # texts of a batch: more do not fit a processor's own memory (by half slower at 64)
-BATCH, LONGEST = (
-    32,
-    8000,
-)  # texts in a request to an endpoint, characters of each: servers refuse more
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+TEXTS_PER_WRITE = 256  # texts that are encoded between two writes of the vector cache
+BATCH_SIZE = 64  # texts that a model encodes at once
+CPU_BATCH_SIZE = 16  # larger batches exceed a processor's cache: 64 take half as long again
+# Servers refuse larger requests.
+TEXTS_PER_REQUEST = 32
+CHARS_PER_REQUEST_TEXT = 8000
 
 
 class Embedder:
-    """Texts (their first `max_tokens` tokens) -> float32 unit vectors [n, d], cached by revision."""
+    """Encodes texts as unit vectors and stores each vector, by name and revision of the embedder.
+
+    Args:
+        name: A name of ``core/embedders.py``.
+        cache: Directory of the stored vectors; None stands for the one in PKG_CACHE.
+
+    Attributes:
+        spec: What the name stands for.
+        name: The name without a revision.
+        revision: The revision of the weights.
+        folder: The name of its files: the embedder's name with its revision.
+        cache: The stored vectors.
+
+    Raises:
+        UserError: The embedder is unknown, or its revision is unavailable.
+    """
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
         self.spec = embedder_spec(name)
-        self.name, self.revision = self.spec.name, self.spec.resolve()
+        self.name = self.spec.name
+        self.revision = self.spec.resolve()
         digits = self.revision.rpartition("-")[2][:12]
-        self.folder = (
-            f"{slug(self.name)}-{digits}" if digits else self.name
-        )  # what its files are called
-        self.cache = VectorCache(
-            (cache or cache_dir() / "vectors") / self.folder / "vectors.sqlite"
-        )
+        self.folder = f"{slug(self.name)}-{digits}" if digits else self.name
+        directory = cache or cache_dir() / "vectors"
+        self.cache = VectorCache(directory / self.folder / "vectors.sqlite")
 
-    def encode(self, texts: list[str]) -> np.ndarray:
-        """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
-        keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
+    def encode(self, texts: list[str]) -> Vectors:
+        """Encode texts. Only texts without a stored vector are computed, shortest first.
+
+        Args:
+            texts: The n texts; a model reads only the first ``max_tokens`` tokens of each.
+
+        Returns:
+            float32 unit vectors [n, d], in the order of the texts; [0, 0] without any text.
+
+        Raises:
+            UserError: The model or the endpoint is unavailable, or the stored vectors are damaged.
+        """
+        if not texts:
+            return np.zeros((0, 0), np.float32)
+        keys = [_text_key(text) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         self.cache.read(text_of)
-        new = sorted(
-            (k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k])
-        )
-        about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
-        parts = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
-        texts = [[_embeddable(text_of[k]) for k in part] for part in parts]
-        computed = repeat(None) if self.spec.endpoint else ordered(self._compute, texts)
-        with tqdm(total=len(new), **about) as bar:
-            for part, of, vectors in zip(parts, texts, computed, strict=False):
-                if vectors is None:
-                    self._ask(part, of)
-                else:
-                    self.cache.add(part, vectors)
-                bar.update(len(part))
-        return (
-            np.stack([self.cache.vectors[k] for k in keys])
-            if keys
-            else np.zeros((0, 0), np.float32)
+        missing = [key for key in text_of if key not in self.cache.vectors]
+        missing.sort(key=lambda key: len(text_of[key]))
+        contents = [_readable(text_of[key]) for key in missing]
+        bar = tqdm(
+            desc=f"encoding ({self.name})",
+            total=len(missing),
+            unit="text",
+            disable=len(missing) < TEXTS_PER_WRITE,
         )
 
-    def _ask(self, keys: list[bytes], texts: list[str]) -> None:
-        """Asks an endpoint for vectors, and stores them as each answer comes."""
+        def store(start: int, vectors: Vectors) -> None:
+            self.cache.add(missing[start : start + len(vectors)], vectors)
+            bar.update(len(vectors))
 
-        def done(reply: Reply, *_: str) -> None:
-            start = reply.request.sample
-            self.cache.add(keys[start : start + BATCH], reply.about["vectors"])
+        with bar:
+            if self.spec.endpoint:
+                self._request(contents, store)
+            else:
+                starts = range(0, len(contents), TEXTS_PER_WRITE)
+                batches = [contents[start : start + TEXTS_PER_WRITE] for start in starts]
+                computed = ordered(self.compute, batches)
+                for start, vectors in zip(starts, computed, strict=True):
+                    store(start, vectors)
+        return np.stack([self.cache.vectors[key] for key in keys])
 
-        batches = ((i, json.dumps(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH))
-        backend = EmbeddingBackend(self.spec.server, True, None, lambda: (0, 0))
+    def _request(self, texts: list[str], store: Callable[[int, Vectors], None]) -> None:
+        """Request vectors from the endpoint, and store those of each response when it comes."""
+        requests = []
+        for start in range(0, len(texts), TEXTS_PER_REQUEST):
+            content = json.dumps(texts[start : start + TEXTS_PER_REQUEST])
+            requests.append(Request(f"texts from {start}", content, "", start))
+        backend = EmbeddingBackend(
+            self.spec.server,
+            chat=True,
+            max_new_tokens=None,
+            kept=lambda: (0, 0),
+        )
         backend.dimensions = self.cache.dimensions()
-        backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
 
-    def _compute(self, texts: list[str]) -> np.ndarray:
-        about = {"normalize_embeddings": True, "show_progress_bar": False}
-        about["batch_size"] = AT_ONCE.get(self._model.device.type, 64)
-        vectors = self._model.encode(texts, **about)
-        return (
-            vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-            if self.name == BF16
-            else vectors
+        def receive(reply: Reply, *_: str) -> None:
+            store(reply.request.sample, reply.about["vectors"])
+
+        backend.generate(requests, receive)
+
+    def compute(self, texts: list[str]) -> Vectors:
+        """Compute vectors by the model, without the stored ones.
+
+        Args:
+            texts: The n texts.
+
+        Returns:
+            float32 unit vectors [n, d].
+
+        Raises:
+            UserError: The model is unavailable.
+        """
+        on_cpu = self._model.device.type == "cpu"
+        vectors: Vectors = self._model.encode(
+            texts,
+            batch_size=CPU_BATCH_SIZE if on_cpu else BATCH_SIZE,
+            normalize_embeddings=True,
+            show_progress_bar=False,
         )
+        if self.name == BF16:  # its norms are not exactly 1
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
     @cached_property
     def max_tokens(self) -> int:
-        """How many tokens of a text the model reads, those of its own that mark begin and end included.
-
-        0 where it is not known: an endpoint's server decides.
-        """
+        """How many tokens of a text the model reads, with its begin and end marks; 0 if unknown."""
         if self.spec.endpoint:
-            return 0
+            return 0  # the server decides
         return self.spec.max_tokens or int(self._model.max_seq_length or 0)
 
-    def token_counts(self, texts: list[str]) -> np.ndarray:
+    def token_counts(self, texts: list[str]) -> Positions:
         """Count the tokens that texts have for the model.
 
         Args:
-            texts: The texts, of any length.
+            texts: Texts of any length.
 
         Returns:
-            int64 [n], with the tokens that mark begin and end. A text of more than `max_tokens` is cut.
+            int64 [n], with the tokens that mark begin and end. A text of more than ``max_tokens``
+            is cut when it is encoded.
 
         Raises:
-            UserError: The model is not available, or it is behind an endpoint.
+            UserError: The model is unavailable, or it is behind an endpoint.
         """
         if self.spec.endpoint:
             raise UserError(
                 f"embedder {self.name}: its server does not report how it splits a text"
             )
-        tokenizer = self._model.tokenizer
         counts: list[int] = []
-        for start in range(0, len(texts), CHUNK):
-            batch = [_embeddable(text) for text in texts[start : start + CHUNK]]
-            counts += map(
-                len, tokenizer(batch, truncation=False, padding=False, verbose=False)["input_ids"]
+        for start in range(0, len(texts), TEXTS_PER_WRITE):
+            batch = [_readable(text) for text in texts[start : start + TEXTS_PER_WRITE]]
+            tokens = self._model.tokenizer(
+                batch,
+                truncation=False,
+                padding=False,
+                verbose=False,
             )
+            counts += map(len, tokens["input_ids"])
         return np.array(counts, np.int64)
 
     @cached_property
-    def _model(self) -> Any:
+    def _model(self) -> "SentenceTransformer":
         try:
-            return _loaded(self.spec.name, self.revision)
+            return _load(self.spec.name, self.revision)
         except (OSError, ValueError) as e:
             advice = f"try {DEFAULT}" if self.spec.repo else "pip install -r requirements.txt"
             raise UserError(
-                f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}"
+                f"embedder {self.name} is unavailable ({type(e).__name__}): {advice}"
             ) from e
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a node of a cluster needs: it computes, and stores nothing."""
-        return {"spec": self.spec, "name": self.name, "revision": self.revision}
+        """Return what a node of a cluster needs: it computes, and stores nothing."""
+        return {
+            "spec": self.spec,
+            "name": self.name,
+            "revision": self.revision,
+        }
 
 
-def _embeddable(text: str) -> str:
-    """The beginning of a text, as far as a model may look at it, in characters that UTF-8 has."""
-    return text[: limits.MAX_EMBEDDED_CHARS].encode("utf8", "replace").decode("utf8")
+def _text_key(text: str) -> bytes:
+    data = text.encode("utf8", "surrogatepass")
+    return hashlib.sha256(data).digest()[:16]
+
+
+def _readable(text: str) -> str:
+    """Return the beginning of a text, as much as a model may read, in characters that UTF-8 has."""
+    beginning = text[: limits.MAX_EMBEDDED_CHARS]
+    return beginning.encode("utf8", "replace").decode("utf8")
 
 
 @cache
-def _loaded(name: str, revision: str) -> Any:
+def _load(name: str, revision: str) -> "SentenceTransformer":
+    """Load the weights of an embedder, once in a process."""
     from sentence_transformers import SentenceTransformer
 
     spec = embedder_spec(name)
@@ -165,73 +228,117 @@ def _loaded(name: str, revision: str) -> Any:
 
 
 class EmbeddingBackend(RemoteBackend):
-    """An endpoint's /embeddings, asked again after faults as for answers; a request's text is a JSON list.
+    """The ``/embeddings`` of an endpoint.
 
-    `dimensions` is how many numbers each vector must have; 0: as many as those of the first response.
+    Requests are repeated after faults, as those for answers are. The text of a request is a JSON
+    list of texts.
+
+    Attributes:
+        dimensions: How many numbers each vector must have; 0 takes those of the first response.
     """
 
     dimensions = 0
     most_bytes = limits.MAX_RESPONSE_BYTES
 
     async def _send(self, client: Any, request: Request) -> bytes:
-        texts = [
-            text[:LONGEST] or " " for text in json.loads(request.text)
-        ]  # nor do they take an empty one
-        about = {"model": self.endpoint.model, "extra_body": self.endpoint.extra}
-        response = await client.embeddings.with_raw_response.create(input=texts, **about)
-        return response.http_response.content
+        # Servers refuse empty texts, too.
+        texts = [text[:CHARS_PER_REQUEST_TEXT] or " " for text in json.loads(request.text)]
+        response = await client.embeddings.with_raw_response.create(
+            input=texts,
+            model=self.endpoint.model,
+            extra_body=self.endpoint.extra,
+        )
+        content: bytes = response.http_response.content
+        return content
 
     def _read(self, request: Request, body: bytes) -> Reply:
         vectors = read_embeddings(body, len(json.loads(request.text)))
         found = vectors.shape[1]
         self.dimensions = self.dimensions or found
         if found != self.dimensions:
-            raise Fault(
-                f"the vectors have {found} numbers, and those that are stored {self.dimensions}"
-            )
+            raise Fault(f"the vectors have {found} numbers, the stored ones {self.dimensions}")
         return Reply(request, [], 0, {"vectors": vectors})
 
 
 class VectorCache:
-    """Text digest -> vector, in a file that processes share; `vectors` holds what was read or added here."""
+    """Vectors by the digest of their text, in a file that processes share.
+
+    Args:
+        path: The file, an SQLite database.
+
+    Attributes:
+        vectors: The vectors that this process has read or added.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.vectors: dict[bytes, np.ndarray] = {}
+        self.vectors: dict[bytes, Vectors] = {}
 
     def read(self, keys: Iterable[bytes]) -> None:
-        """Fetches those of the keys that are stored."""
+        """Read the stored vectors of some keys into ``vectors``.
+
+        Args:
+            keys: Digests of texts.
+
+        Raises:
+            UserError: The file cannot be read, or is damaged.
+        """
         with self._opened() as database:
-            for key in (k for k in keys if k not in self.vectors):
-                for (data,) in database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)):
-                    if not isinstance(data, bytes) or not data or len(data) % 4:
-                        raise sqlite3.DatabaseError("a vector in it is damaged")
-                    self.vectors[key] = np.frombuffer(data, np.float32)
+            for key in keys:
+                if key in self.vectors:
+                    continue
+                query = "SELECT vector FROM vectors WHERE key = ?"
+                row = database.execute(query, (key,)).fetchone()
+                if row is None:
+                    continue
+                data = row[0]
+                if not isinstance(data, bytes) or not data or len(data) % 4:
+                    raise sqlite3.DatabaseError("a vector in it is damaged")
+                self.vectors[key] = np.frombuffer(data, np.float32)
 
     def dimensions(self) -> int:
-        """Tell how many numbers a stored vector has; 0 where none is stored."""
-        with self._opened() as database:
-            first = database.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return first[0] // np.dtype(np.float32).itemsize if first else 0
+        """Return how many numbers a stored vector has.
 
-    def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Stores one vector a key, all or none of them."""
-        vectors = np.ascontiguousarray(vectors, np.float32)
-        self.vectors |= zip(keys, vectors, strict=True)
-        rows = [(key, vector.tobytes()) for key, vector in zip(keys, vectors, strict=True)]
+        Returns:
+            The number; 0 if no vector is stored.
+
+        Raises:
+            UserError: The file cannot be read, or is damaged.
+        """
+        query = "SELECT length(vector) / 4 FROM vectors LIMIT 1"
+        with self._opened() as database:
+            row = database.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    def add(self, keys: list[bytes], vectors: Vectors) -> None:
+        """Store vectors, all or none of them. A vector that is already stored is not replaced.
+
+        Args:
+            keys: Digests of n texts.
+            vectors: Their vectors [n, d].
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        added = dict(zip(keys, np.ascontiguousarray(vectors, np.float32), strict=True))
+        self.vectors |= added
+        rows = [(key, vector.tobytes()) for key, vector in added.items()]
         with self._opened() as database:
             database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; UserError where the file cannot be read or written."""
+        """Open the file for one transaction."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
+            connection = sqlite3.connect(self.path, timeout=60)
+            with closing(connection) as database, database:
                 database.execute(
                     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)"
                 )
                 yield database
         except (OSError, sqlite3.Error) as e:
-            advice = f"({e}); free space, or set PKG_CACHE to another directory"
-            raise UserError(f"cannot use the vector cache {self.path} {advice}") from e
+            raise UserError(
+                f"cannot use the vector cache {self.path} ({e});"
+                " free space, or set PKG_CACHE to another directory"
+            ) from e

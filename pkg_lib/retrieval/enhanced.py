@@ -1,9 +1,9 @@
-"""Func-PKG over functions with docstrings that a model wrote (Section 2.1, step 4, of the first version).
+"""Func-PKG over functions with generated docstrings (Section 2.1 of the paper's first version).
 
-The corpus of the method is every function that the enhancer has dealt with: those that have a docstring of
-their own, as they are; those that a model wrote one for, with it; and those for which no docstring was
-accepted, as they are, since the authors' code keeps them, too. Functions that the model has not been asked
-about yet are left out. `pkg-lib enhance` writes the docstrings.
+The method searches every function that the enhancer has finished. Functions with a docstring are
+unchanged. Functions for which the model wrote one contain it. Functions for which no docstring was
+accepted are unchanged, as in the authors' code. Functions that the model has not been prompted for
+are left out. ``pkg-lib enhance`` generates the docstrings.
 """
 
 from __future__ import annotations
@@ -22,25 +22,33 @@ import numpy as np
 from pkg_lib.core.store import read_json, read_rows, results_path, slug
 from pkg_lib.core.types import Context, Document, Task, Unavailable, UserError, digest
 from pkg_lib.graph.enhance import FORMS, Unfit, hole
-from pkg_lib.graph.schema import IMPL
-from pkg_lib.retrieval.prune import GUARDED
-from pkg_lib.retrieval.retrievers import FuncPKG, Knowledge
+from pkg_lib.graph.nodes import IMPL
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.ranking import Positions, Vectors
+from pkg_lib.retrieval.retrievers import FuncPKG
 
 log = logging.getLogger(__name__)
 
 ENHANCED = "Func-PKG, enhanced"
-VARIABLE = "PKG_ENHANCER"  # names the model, where several have written docstrings for one corpus
-NOT_ASKED = "not asked"  # of functions that the model is still to be asked about
-_WRAPPER = "if 1:\n"  # makes a method's lines, which are indented, a module
+VARIABLE = "PKG_ENHANCER"  # names the model, if several have written docstrings for one corpus
+
+# What became of a function. These names are stored beside the contexts.
+OWN_DOCSTRING = "own docstring"
+NO_PLACE = "no place for one"
+WRITTEN = "written"
+NONE_ACCEPTED = "none accepted"
+NOT_ASKED = "not asked"
+
+_WRAPPER = "if 1:\n"  # makes a module of a method's lines, which are indented
 
 
 @dataclass(frozen=True, slots=True)
 class Docstrings:
-    """What a model wrote for the functions of a corpus.
+    """The docstrings that a model wrote for the functions of a corpus.
 
     Attributes:
         model: The model's name.
-        written: Docstring by the digest of the function that it is for; "" where none was accepted.
+        written: The docstring by the digest of its function; "" if none was accepted.
     """
 
     model: str
@@ -49,7 +57,9 @@ class Docstrings:
     @property
     def sha256(self) -> str:
         """Identifies the docstrings."""
-        parts = [part for pair in sorted(self.written.items()) for part in pair]
+        parts: list[str] = []
+        for pair in sorted(self.written.items()):
+            parts += pair
         return digest(*parts)
 
 
@@ -60,18 +70,15 @@ def stored_docstrings(corpus: str) -> Docstrings:
         corpus: The corpus' name without retrieval options.
 
     Returns:
-        The docstrings of the one model that wrote some, or of the one that PKG_ENHANCER names.
+        The docstrings of the only model that wrote some, or of the model that PKG_ENHANCER names.
 
     Raises:
         Unavailable: No docstrings are stored, or none of the model that PKG_ENHANCER names.
         UserError: Several models have written docstrings, or a file is damaged.
     """
     wanted = os.environ.get(VARIABLE, "")
-    files = sorted(
-        (results_path() / "enhanced").glob(
-            f"{slug(wanted) if wanted else '*'}/{slug(corpus)}.jsonl"
-        )
-    )
+    pattern = f"{slug(wanted) if wanted else '*'}/{slug(corpus)}.jsonl"
+    files = sorted((results_path() / "enhanced").glob(pattern))
     if not files:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib enhance --corpus {corpus}` first"
@@ -81,117 +88,130 @@ def stored_docstrings(corpus: str) -> Docstrings:
     if len(files) > 1:
         names = ", ".join(_model_of(path) for path in files)
         raise UserError(
-            f"method {ENHANCED}: several models have written docstrings for corpus {corpus} ({names});"
-            f" set {VARIABLE} to one of them"
+            f"method {ENHANCED}: several models have written docstrings for corpus {corpus}"
+            f" ({names}); set {VARIABLE} to one of them"
         )
-    rows = read_rows(
-        files[0], {"payload_sha256": str, "form": str}, {"docstring": str, "reason": str}
-    )
+    needed = {"payload_sha256": str, "form": str}
     written: dict[str, str] = {}
-    for row in rows:
+    for row in read_rows(files[0], needed, {"docstring": str, "reason": str}):
         if row.get("docstring"):
             written[row["payload_sha256"]] = row["docstring"]
         elif row.get("reason") and row["form"] == FORMS[-1]:
-            # Rejected in the first form, a function is still to be asked in the next one.
+            # After a rejection in an earlier form, the next form is still to be tried.
             written.setdefault(row["payload_sha256"], "")
     return Docstrings(_model_of(files[0]), written)
 
 
 def _model_of(path: Path) -> str:
-    """The name of the model that wrote a file of docstrings; of its folder where no run has ended yet."""
+    """Return the model of a file of docstrings; its folder's name if no run has finished yet."""
     about = path.with_suffix(".log.json")
     return str(read_json(about, {"model": str})["model"]) if about.exists() else path.parent.name
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a function of the enhanced corpus stands in the corpus itself.
+class EnhancedFuncPKG(FuncPKG):
+    """The nearest function that the enhancer has finished (Equation 5), pruned as in Func-PKG.
+
+    Args:
+        knowledge: A corpus of code for which docstrings are stored.
 
     Attributes:
-        where: Document and lines.
-        offset: What is to be added to a line below its docstring.
+        docstrings: What the model wrote.
+        counts: How many functions there are by what became of them.
+
+    Raises:
+        NotAtHand: No docstrings are stored for the corpus.
+        UserError: Several models have written docstrings, or a file is damaged.
     """
-
-    where: str
-    offset: int
-
-
-class EnhancedFuncPKG(FuncPKG):
-    """Equation 5 over the functions that the enhancer has dealt with, then pruning as in Func-PKG."""
 
     column = ENHANCED
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.docstrings = stored_docstrings(knowledge.corpus)
-        documents, self.places, self.counts = _enhanced_functions(knowledge, self.docstrings)
+        self.counts: Counter[str] = Counter()
+        # Corpus line minus document line, below the docstring of each document.
+        self._offsets: list[int] = []
+        documents = []
+        graph = knowledge.graph
+        for node in graph.of_type(IMPL).tolist():
+            payload = graph.payload(node)
+            text, kind = _with_docstring(payload, self.docstrings)
+            self.counts[kind] += 1
+            if kind == NOT_ASKED:
+                continue
+            module = _WRAPPER + text if text[:1].isspace() else text
+            added = module.count("\n") - payload.count("\n")
+            source = graph.where(node)
+            documents.append(Document(source, module, unit="function"))
+            self._offsets.append(int(graph.first[node]) - 1 - added)
         if self.counts[NOT_ASKED]:
-            asked = sum(self.counts.values()) - self.counts[NOT_ASKED]
-            about = "%s: the enhancer has dealt with %d of %d functions; the others are left out"
-            log.warning(about, ENHANCED, asked, sum(self.counts.values()))
-        super().__init__(replace(knowledge, documents=documents), GUARDED)
+            message = "%s: the enhancer has finished %d of %d functions; the others are left out"
+            log.warning(
+                message,
+                ENHANCED,
+                len(documents),
+                self.counts.total(),
+            )
+        # Not `replace`, since a stored graph is not the graph of these documents.
+        super().__init__(
+            Knowledge(
+                documents,
+                knowledge.embedder,
+                knowledge.top,
+                knowledge.chars,
+            )
+        )
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is recorded beside the contexts."""
-        counts = dict(sorted(self.counts.items()))
-        return {
-            "docstrings": {"model": self.docstrings.model, "sha256": self.docstrings.sha256}
-            | counts
-        }
+        """What is stored beside the contexts."""
+        record = {"model": self.docstrings.model, "sha256": self.docstrings.sha256}
+        return {"docstrings": record | dict(sorted(self.counts.items()))}
 
     @cached_property
-    def functions(self) -> np.ndarray:
-        """The IMPL node of each function, one a text; functions inside it are functions of their own."""
+    def functions(self) -> Positions:
+        """The IMPL node of each function, one for each text; nested functions count as well."""
         graph = self.knowledge.graph
         nodes = graph.of_type(IMPL)
-        _, first = np.unique(graph.document[nodes], return_index=True)
-        outermost = nodes[first]
-        _, first = np.unique(graph.text[outermost], return_index=True)
-        return outermost[np.sort(first)]
+        for column in (graph.document, graph.text):  # the outermost of each, then one of each text
+            _, first = np.unique(column[nodes], return_index=True)
+            nodes = nodes[np.sort(first)]
+        return nodes
 
-    def candidates(self) -> np.ndarray:
-        """What is searched."""
+    def candidates(self) -> Positions:
+        """Return the nodes that are searched.
+
+        Returns:
+            Node numbers [n], one for each distinct text.
+        """
         return self.functions
 
-    def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
-        context = super()._context(task, query, node, score)
-        place = self.places[int(self.knowledge.graph.document[node])]
-        lines = (str(int(line) + place.offset) for line in context.pruned.split("-") if line)
-        return replace(context, source=place.where, pruned="-".join(lines))
+    def _context(
+        self,
+        task: Task,
+        query: Vectors,
+        node: int,
+        cosine: float,
+    ) -> Context:
+        context = super()._context(task, query, node, cosine)
+        graph = self.knowledge.graph
+        document = int(graph.document[node])
+        pruned = ""
+        if context.pruned:
+            first, last = map(int, context.pruned.split("-"))
+            pruned = f"{first + self._offsets[document]}-{last + self._offsets[document]}"
+        return replace(context, source=graph.documents[document], pruned=pruned)
 
 
-def _enhanced(payload: str, docstrings: Docstrings) -> tuple[str, str]:
-    """A function as it is in the method's corpus, and which kind it is; "" for one that is left out."""
+def _with_docstring(payload: str, docstrings: Docstrings) -> tuple[str, str]:
+    """Return a function as the method searches it, and what became of it."""
     try:
         place = hole(payload)
     except Unfit as reason:
-        return payload, "own docstring" if str(reason) == "has a docstring" else "no place for one"
+        return payload, OWN_DOCSTRING if str(reason) == "has a docstring" else NO_PLACE
     docstring = docstrings.written.get(digest(payload))
     if docstring is None:
-        return "", NOT_ASKED
+        return payload, NOT_ASKED
     if docstring:
-        with suppress(Unfit):  # somebody has edited it by hand
-            return place.fill(docstring), "written"
-    return payload, "none accepted"
-
-
-def _enhanced_functions(
-    knowledge: Knowledge, docstrings: Docstrings
-) -> tuple[list[Document], list[_Place], Counter[str]]:
-    """The functions of the method's corpus as documents, their places, and how many are of which kind."""
-    graph = knowledge.graph
-    nodes = graph.of_type(IMPL)
-    documents: list[Document] = []
-    places: list[_Place] = []
-    counts: Counter[str] = Counter()
-    for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
-        text, kind = _enhanced(payload, docstrings)
-        counts[kind] += 1
-        if kind == NOT_ASKED:
-            continue
-        module = _WRAPPER + text if text[:1].isspace() else text
-        added = module.count("\n") - payload.count("\n")
-        where = graph.where(node)
-        documents.append(Document(where, module, unit="function"))
-        places.append(_Place(where, int(graph.first[node]) - 1 - added))
-    return documents, places, counts
+        with suppress(Unfit):  # a docstring that was edited by hand may not fit
+            return place.fill(docstring), WRITTEN
+    return payload, NONE_ACCEPTED

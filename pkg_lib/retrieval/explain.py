@@ -1,96 +1,181 @@
-"""One query, step by step: the ranked nodes, what pruning weighed, the context of the model (Section 3.2)."""
+"""One query, step by step: ranked nodes, options of pruning, context (Section 3.2)."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
+from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import Registry
-from pkg_lib.core.store import shown
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
-from pkg_lib.graph.schema import PATHVALUE, PKG
+from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
+from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import INDEXES, HNSWIndex, make_index
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
+from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import knowledge_of
-from pkg_lib.retrieval.prune import GUARDED, choices, prune
-from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
+from pkg_lib.retrieval.prune import GUARDED, prune, pruning_options
+from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes
 
-UNITS: Registry[type[GraphNodes]] = Registry("unit", {"function": FuncPKG, "block": BlockPKG})
-KINDS = Registry("unit", {**{name: c.kind for name, c in UNITS.items()}, "leaf": PATHVALUE})
-HITS, LINE = 10, 100  # ranked nodes; characters of a line
+UNITS: Registry[type[GraphNodes]] = Registry(
+    "unit",
+    {
+        "function": FuncPKG,
+        "block": BlockPKG,
+    },
+)
+# The node types that a saved graph is searched for.
+KINDS: Registry[int] = Registry(
+    "unit",
+    {
+        "function": IMPL,
+        "block": BLOCK,
+        "leaf": PATHVALUE,
+    },
+)
+RANKED_NODES = 10  # in an explanation
+LINE_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a column did for a query; `nodes` are ranked by their `cosines` (Equation 5)."""
+    """What a method did for a query.
+
+    Attributes:
+        graph: The graph of the corpus.
+        nodes: The nearest nodes, best first.
+        cosines: Their cosines to the query (Equation 5).
+        without: The cosine of the best node without each of its branches (Equation 7), by branch;
+            key -1 is the whole node.
+        removed: The branch that pruning removed, or -1.
+        context: The context for the prompt.
+        called: The context's text with the functions that were put before it.
+    """
 
     graph: PKG
     nodes: list[int]
     cosines: list[float]
-    without: dict[
-        int, float
-    ]  # branch of the best node -> cosine without it (Equation 7); -1: of the whole
-    removed: int  # the branch that pruning chose, or -1
+    without: dict[int, float]
+    removed: int
     context: Context
-    called: Augmented  # what was put before the text
+    called: Augmented
 
 
 def explain(
-    knowledge: Knowledge, query: str, unit: str = "function", pruning: str = GUARDED, calls: int = 0
+    knowledge: Knowledge,
+    query: str,
+    unit: str = "function",
+    pruning: str = GUARDED,
+    calls: int = 0,
 ) -> Explanation:
-    """Retrieves for a query as the unit's column does; UserError for an empty query or another mistake."""
+    """Retrieve for a query as Func-PKG or Block-PKG does, and record each step.
+
+    Args:
+        knowledge: A corpus of code.
+        query: What the code should do.
+        unit: A name in ``UNITS``.
+        pruning: A name in ``PRUNINGS``.
+        calls: How many characters of called functions to put before the unit.
+
+    Returns:
+        The steps. Pruning is shown with all its options, whatever ``pruning`` is.
+
+    Raises:
+        UserError: The query is empty, a name is unknown, or the corpus has no such units.
+    """
     retriever = UNITS.get_or_fail(unit)(knowledge, pruning, calls)
     if not query.strip():
         raise UserError("the query is empty; write what the code should do")
-    (context,) = retriever.retrieve([Task("query", "", query, "", "", "")])
-    vector = knowledge.embedder.encode([query])
-    (nodes,), (cosines,) = retriever.nearest(vector, HITS)
-    best = knowledge.graph, nodes[0], vector[0], knowledge.embedder
-    removed, without = (
-        prune(*best, pruning).branch,
-        {p.branch: p.score for p in choices(*best, GUARDED)},
+    task = Task("query", "", query, "", "", "")
+    (context,) = retriever.retrieve([task])
+    vectors = knowledge.embedder.encode([query])
+    (nodes,), (cosines,) = retriever.nearest(vectors, RANKED_NODES)
+    best = knowledge.graph, nodes[0], vectors[0], knowledge.embedder
+    options = pruning_options(*best, GUARDED)
+    return Explanation(
+        knowledge.graph,
+        nodes,
+        cosines,
+        without={option.branch: option.score for option in options},
+        removed=prune(*best, pruning).branch,
+        context=context,
+        called=retriever.augmented.get(task.id, Augmented("")),
     )
-    called = retriever.augmented.get("query", Augmented(""))
-    return Explanation(knowledge.graph, nodes, cosines, without, removed, context, called)
 
 
 def first_line(graph: PKG, node: int) -> str:
-    """The line that names a statement, without decorators; a signature over several lines is joined."""
+    """Return the line that names a statement, for a terminal or a figure.
+
+    Args:
+        graph: The graph of the node.
+        node: An IMPL or BLOCK node.
+
+    Returns:
+        The first line after the decorators, at most ``LINE_CHARS`` long. The lines of a signature
+        are joined.
+    """
     lines = [line.strip() for line in graph.payload(node).split("\n")]
-    start = next((i for i, line in enumerate(lines) if not line.startswith("@")), 0)
-    head = lines[start]
-    for line in lines[start + 1 :]:
-        if not head.endswith(("(", "[", ",")) or len(head) >= LINE:
+    without_decorators = list(dropwhile(lambda line: line.startswith("@"), lines))
+    line, *continuations = without_decorators or lines
+    for continuation in continuations:
+        if not line.endswith(("(", "[", ",")) or len(line) >= LINE_CHARS:
             break
-        head += line if head.endswith(("(", "[")) else f" {line}"
-    head = shown(head)  # a string in it may hold what moves a terminal's cursor
-    return head if len(head) <= LINE else f"{head[: LINE - 1]}…"
+        line += f" {continuation}" if line.endswith(",") else continuation
+    line = shown(line)  # without characters that move a terminal's cursor
+    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"
 
 
 def knowledge_of_code(corpus: str) -> Knowledge:
-    """A corpus, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
+    """Load a corpus of code for ``explain``.
+
+    Args:
+        corpus: The name of a corpus.
+
+    Returns:
+        Its knowledge base.
+
+    Raises:
+        UserError: The corpus is unknown or unavailable, or it is text, which has no branches.
+    """
     check_name(corpus)
     if is_text(corpus):
         raise UserError(
             f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}"
         )
-    return knowledge_of(corpus)
+    knowledge: Knowledge = knowledge_of(corpus)
+    return knowledge
 
 
 def search(
     place: str,
-    asked: list[str],
+    queries: list[str],
     encoder: Embedder,
     unit: str = "function",
     index: str = "flat",
     top: int = 10,
 ) -> Iterator[str]:
-    """The nodes nearest to each query (Equation 5) in a folder or database: cosine, place, first line."""
+    """Find the nodes of a saved graph that are nearest to each query (Equation 5).
+
+    Args:
+        place: A directory, or the address of a graph in a graph database.
+        queries: What the code should do.
+        encoder: The embedder. For a database it must be the one of the stored vectors.
+        unit: A name in ``KINDS``.
+        index: A name in ``INDEXES``. An HNSW index is kept in the directory.
+        top: How many nodes to find for each query.
+
+    Yields:
+        A line per node, best first: its cosine, its place and its first line.
+
+    Raises:
+        UserError: A name is unknown, or the graph is unavailable, damaged or without such nodes.
+    """
     kind = KINDS.get_or_fail(unit)
-    INDEXES.get_or_fail(index)  # before anything is loaded
+    make_index = INDEXES.get_or_fail(index)
     with bolt.opened(place) if "://" in place else nullcontext() as database:
         graph = database.load() if database else disk.load(Path(place))
         nodes = graph.first_of_each_text(kind)
@@ -98,17 +183,19 @@ def search(
             raise UserError(
                 f"{place} has no {unit} nodes; choose another --unit: {', '.join(KINDS)}"
             )
-        vectors = (
-            database.vectors(kind, encoder.name)
-            if database
-            else encoder.encode(graph.payloads(nodes))
-        )
-    path = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw")
-    kept = index == "hnsw" and path.exists()
-    searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
-    if isinstance(searcher, HNSWIndex) and not (kept or database):
-        searcher.save(path)
-    positions, cosines = searcher.search(encoder.encode(asked), top)
-    for position, cosine in zip(positions.ravel().tolist(), cosines.ravel().tolist(), strict=True):
-        if position >= 0:  # an approximate search may find fewer than it is asked for
-            yield f"{cosine:.3f}  {graph.where(nodes[position])}  {first_line(graph, nodes[position])}"
+        if database is None:
+            vectors = encoder.encode(graph.payloads(nodes))
+        else:
+            vectors = database.vectors(kind, encoder.name)
+    stored = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw")
+    if index == "hnsw" and stored.exists():
+        searcher: FlatIndex = HNSWIndex.load(stored, vectors)
+    else:
+        searcher = make_index(vectors)
+        if isinstance(searcher, HNSWIndex) and not database:
+            searcher.save(stored)
+    positions, cosines = searcher.search(encoder.encode(queries), top)
+    for position, cosine in zip(positions.flat, cosines.flat, strict=True):
+        if position >= 0:  # an approximate search may find fewer nodes
+            node = nodes[position]
+            yield f"{cosine:.3f}  {graph.where(node)}  {first_line(graph, node)}"

@@ -174,8 +174,11 @@ def _prompt_variants() -> Iterator[Method]:
 def _context_variants() -> Iterator[Method]:
     """Controls with other contexts, and other rules of pruning."""
     for method, unit in GRAPH_METHODS.items():
-        for change, retriever in (("swapped", "Swapped"), ("leak-free", "LeakFree")):
-            factory = _retriever(retriever, "leakage", of=method)
+        for change, retriever in (
+            ("swapped", "SwappedContexts"),
+            ("leak-free", "LeakFreeContexts"),
+        ):
+            factory = _retriever(retriever, "control_contexts", of=method)
             yield Method(f"{method}, {change}", factory, unit=unit, variant_of=method)
     for method, unit in GRAPH_METHODS.items():
         for pruning in ("paper-literal", "unpruned"):  # the default is guarded (prune.py)
@@ -442,7 +445,7 @@ def knowledge_of(corpus: str) -> Any:
     """
     # These modules load numpy and more, which the names of methods do not need.
     from pkg_lib.retrieval.embed import Embedder
-    from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+    from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
     from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
     spec = corpora.parse_corpus(corpus)

@@ -1,55 +1,113 @@
-"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q."""
+"""Branch pruning (Equations 6 and 7): remove the branch that most lowers the cosine."""
 
 import textwrap
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.ranking import Vectors
 
-# As the authors do, the whole node competes; Equation 7 as printed, where a branch always goes; none goes.
-GUARDED, LITERAL, UNPRUNED = PRUNINGS = ("guarded", "paper-literal", "unpruned")
+GUARDED = "guarded"  # the whole node competes with its pruned forms, as in the authors' code
+LITERAL = "paper-literal"  # Equation 7 as printed: one branch is always removed
+UNPRUNED = "unpruned"  # no branch is removed
+PRUNINGS = (GUARDED, LITERAL, UNPRUNED)
+NO_BRANCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A node's text, its cosine to the query, the removed branch (-1: none was removed)."""
+    """A node's text without one of its branches.
+
+    Attributes:
+        text: The remaining text.
+        score: Its cosine to the query.
+        branch: The removed branch, or ``NO_BRANCH``.
+    """
 
     text: str
     score: float
-    branch: int = -1
+    branch: int = NO_BRANCH
 
 
-def without(graph: PKG, node: int, branch: int) -> str:
-    """phi(G minus T_u): the node's lines without the branch's; a suite left empty gets a `pass`, to parse."""
-    lines = graph.payload(node).split("\n")
-    start, stop = (
-        graph.first[branch] - graph.first[node],
-        graph.last[branch] - graph.first[node] + 1,
-    )
+def without_branch(
+    graph: PKG,
+    node: int,
+    branch: int,
+) -> str:
+    """Remove a branch from a node's text (Equation 6).
+
+    Args:
+        graph: The graph of both.
+        node: An IMPL or BLOCK node.
+        branch: A node below it; ``NO_BRANCH`` removes nothing.
+
+    Returns:
+        The node's lines without those of the branch. A suite that would be empty gets a ``pass``,
+        so that the text still parses.
+    """
+    payload = graph.payload(node)
+    if branch == NO_BRANCH:
+        return payload
+    lines = payload.split("\n")
+    start = graph.first[branch] - graph.first[node]
+    stop = graph.last[branch] - graph.first[node] + 1
     rest = "\n".join(lines[:start] + lines[stop:])
-    if parses(rest) or not parses("\n".join(lines)):
+    if parses(rest) or not parses(payload):
         return rest
-    indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-    return "\n".join([*lines[:start], f"{indent}pass", *lines[stop:]])
+    indent = lines[start].removesuffix(lines[start].lstrip())
+    lines[start:stop] = [f"{indent}pass"]
+    return "\n".join(lines)
 
 
-def choices(
-    graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str
+def pruning_options(
+    graph: PKG,
+    node: int,
+    query: Vectors,
+    embedder: Embedder,
+    pruning: str,
 ) -> list[Pruned]:
-    """What Equation 7 chooses from for a unit vector [d]: the whole node (branch -1), or without each."""
+    """List what Equation 7 selects from.
+
+    Args:
+        graph: The graph of the node.
+        node: An IMPL or BLOCK node.
+        query: The query's unit vector [d].
+        embedder: The embedder of the query.
+        pruning: A name in ``PRUNINGS``.
+
+    Returns:
+        The node without each of its branches, in source order. The whole node comes first, except
+        where ``LITERAL`` pruning has branches to select from.
+    """
     branches = [] if pruning == UNPRUNED else graph.branches(node).tolist()
-    branches = branches if branches and pruning == LITERAL else [-1, *branches]
-    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in branches]
-    scores = embedder.encode(texts) @ query
-    return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, branches, strict=True)]
+    if pruning != LITERAL or not branches:
+        branches.insert(0, NO_BRANCH)
+    texts = [without_branch(graph, node, branch) for branch in branches]
+    scores = (embedder.encode(texts) @ query).tolist()
+    return [Pruned(*option) for option in zip(texts, scores, branches, strict=True)]
 
 
 def prune(
-    graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str = GUARDED
+    graph: PKG,
+    node: int,
+    query: Vectors,
+    embedder: Embedder,
+    pruning: str = GUARDED,
 ) -> Pruned:
-    """The highest score for one node; the first among equals wins, so the whole before any branch."""
-    best = max(choices(graph, node, query, embedder, pruning), key=lambda p: p.score)
+    """Select the form of a node that is closest to the query (Equation 7).
+
+    Args:
+        graph: The graph of the node.
+        node: An IMPL or BLOCK node.
+        query: The query's unit vector [d].
+        embedder: The embedder of the query.
+        pruning: A name in ``PRUNINGS``.
+
+    Returns:
+        The selected form, its text dedented. Among equal cosines the first option wins, so that the
+        whole node is preferred to any branch.
+    """
+    options = pruning_options(graph, node, query, embedder, pruning)
+    best = max(options, key=lambda option: option.score)
     return replace(best, text=textwrap.dedent(best.text))

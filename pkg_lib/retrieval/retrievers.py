@@ -1,309 +1,396 @@
-"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5)."""
+"""The retrievers of the methods in Tables 1 to 4 (Section 5).
 
-import logging
-from collections.abc import Callable, Iterator
+- ``NoRetrieval``: NoRAG.
+- Over texts, ranked by BM25 or by cosine: ``BM25Rows``, ``DenseRows``, ``FuncBM25``.
+- Over nodes of the graph, ranked by cosine (Equation 5): ``FuncPKG``, ``BlockPKG``, ``JsonPKG``.
+
+Each is made from a ``Knowledge`` and gives one ``Context`` per task.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
-from typing import NamedTuple
-
-import numpy as np
 
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.types import Context, Document, Task, UserError
-from pkg_lib.data.corpora import CONTEXT_CHARS, UNICODE
-from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
-from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
-from pkg_lib.retrieval.augment import Augmented, Calls
+from pkg_lib.core.types import Context, Task, UserError
+from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATHVALUE
+from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.bm25 import BM25
-from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.index import FlatIndex
-from pkg_lib.retrieval.prune import GUARDED, PRUNINGS, UNPRUNED, prune
-from pkg_lib.retrieval.rows import rows
-
-log = logging.getLogger(__name__)
-NEARNESS = "# Relevance: {score:.3f}\n{text}"  # how the authors' runner for closed models joins several nodes
-
-
-@dataclass
-class Knowledge:
-    """What the columns share: documents, their graph, one embedder. The graph is built when first needed."""
-
-    documents: list[Document]
-    embedder: Embedder = field(default_factory=Embedder)
-    top: int = 1  # units in a context
-    chars: int = CONTEXT_CHARS  # of a unit
-    tokenizer: str = UNICODE  # of BM25, by name
-    corpus: str = ""  # the name of the documents, where they have one
-
-    @cached_property
-    def graph(self) -> PKG:
-        graph = self.build()
-        if graph.skipped:
-            counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
-            of = len({d for d, _ in graph.skipped}), len(self.documents)
-            about = (
-                "%d of %d documents are missing from the graph, in whole or in part (%s; first: %s)"
-            )
-            log.warning(about, *of, counted, graph.skipped[0][0])
-        return graph
-
-    def build(self) -> PKG:
-        return build(self.documents)
-
-    def nearest(
-        self, kind: int, queries: np.ndarray, k: int, nodes: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Find the nodes nearest to each query (Equation 5).
-
-        Args:
-            kind: The type of the nodes.
-            queries: Unit vectors [q, d].
-            k: How many nodes to find for each query.
-            nodes: The nodes that are searched, at least one; None takes the first of each text.
-
-        Returns:
-            Nodes [q, k] and their cosines [q, k], best first, with fewer columns where there are fewer nodes.
-        """
-        searched = self.graph.first_of_each_text(kind) if nodes is None else nodes
-        index = FlatIndex(self.embedder.encode(self.graph.payloads(searched)))
-        positions, cosines = index.search(queries, k)
-        return searched[positions], cosines
-
-    @cached_property
-    def calls(self) -> Calls:
-        return Calls(self.graph)
+from pkg_lib.retrieval.knowledge import Knowledge, source_of
+from pkg_lib.retrieval.prune import GUARDED, NO_BRANCH, PRUNINGS, UNPRUNED, prune
+from pkg_lib.retrieval.ranking import Positions, Ranked, Vectors
+from pkg_lib.retrieval.rows import Unit, rows
 
 
-@dataclass
-class TextKnowledge(Knowledge):
-    """The same of a text corpus. `structure` makes JSON of the documents; by default as their kind says."""
+def join_units(
+    task: Task,
+    method: str,
+    units: list[Context],
+    with_scores: bool = True,
+) -> Context:
+    """Join retrieved units to one context.
 
-    structure: Callable[[list[Document]], list[Structured]] | None = None
+    Args:
+        task: The task that they were retrieved for.
+        method: The method that retrieved them.
+        units: A context of each unit, best first, cut to its own budget.
+        with_scores: Whether several units are separated by their scores, as in the authors' runner
+            for closed models.
 
-    def build(self) -> PKG:
-        from pkg_lib.graph.text.structure import (
-            structured,
-        )  # docutils is not needed for a corpus of code
-
-        return build_text(self.documents, (self.structure or structured)(self.documents))
-
-
-def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
-    """The text up to the last line end within `limit` characters, and whether anything was cut."""
-    if len(text) <= limit:
-        return text, False
-    end = text.rfind("\n", 0, limit + 1)
-    return text[: end if end > 0 else limit], True
-
-
-def require(units: int, column: str, kind: str) -> None:
-    """UserError where the corpus has nothing for a column to retrieve."""
+    Returns:
+        A context with the score of the best unit. It is empty if there are no units.
+    """
     if not units:
+        return Context(task.id, method, "")
+    texts = [unit.text or "" for unit in units]
+    if with_scores and len(units) > 1:
+        texts = [f"# Relevance: {unit.score:.3f}\n{unit.text}" for unit in units]
+    return Context(
+        task.id,
+        method,
+        "\n\n".join(texts),
+        source="; ".join(unit.source for unit in units),
+        score=units[0].score,
+        pruned="; ".join(unit.pruned for unit in units),
+        truncated=any(unit.truncated for unit in units),
+    )
+
+
+def require_units(
+    count: int,
+    method: str,
+    kind: str,
+) -> None:
+    """Check that a corpus has something to retrieve.
+
+    Args:
+        count: How many units the corpus has.
+        method: The method that retrieves them.
+        kind: What the units are.
+
+    Raises:
+        UserError: There are none.
+    """
+    if not count:
         raise UserError(
-            f"no {kind}, so column {column} has nothing to retrieve; choose another --corpus"
+            f"no {kind}, so method {method} has nothing to retrieve; choose another --corpus"
         )
 
 
-def joined(task: Task, column: str, units: list[Context], form: str = "{text}") -> Context:
-    """One context of the units, each cut and pruned as it is alone; its score is the first one's."""
-    form = form if len(units) > 1 else "{text}"
-    source, pruned = ("; ".join(getattr(u, name) for u in units) for name in ("source", "pruned"))
-    text = "\n\n".join(form.format(score=u.score, text=u.text) for u in units)
-    score, truncated = units[0].score if units else 0.0, any(u.truncated for u in units)
-    return Context(task.id, column, text, source, score, pruned, truncated)
+def unit_context(
+    task: Task,
+    method: str,
+    unit: Unit,
+    score: float,
+    limit: int,
+) -> Context:
+    """Make the context of one unit.
+
+    Args:
+        task: The task that it was retrieved for.
+        method: The method that retrieved it.
+        unit: The unit.
+        score: Its score.
+        limit: The most characters of its text.
+
+    Returns:
+        The context, its text cut at a line end.
+    """
+    text, truncated = cut_at_line_end(unit.text, limit)
+    return Context(
+        task.id,
+        method,
+        text,
+        unit.source,
+        score,
+        truncated=truncated,
+    )
 
 
-def place(graph: PKG, node: int) -> str:
-    """The `source` of a context: document:first-last of code, document#path of a leaf of text."""
-    if graph.type[node] != PATHVALUE:
-        return graph.where(node)
-    return f"{graph.documents[graph.document[node]]}#{deserialize(graph.payload(node))[0]}"
-
-
+@dataclass
 class NoRetrieval:
-    """NoRAG: the prompt alone."""
-
-    column = "None"
-
-    def __init__(self, knowledge: Knowledge | None = None) -> None:
-        pass
-
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        return [Context(t.id, self.column, "") for t in tasks]
-
-
-class Unit(NamedTuple):
-    """Something that can be retrieved.
+    """NoRAG: the prompt without a context.
 
     Attributes:
-        source: Where it comes from.
-        text: What a context shows of it.
-        question: What is searched before the text; see `Document.question`.
+        knowledge: Not used.
     """
 
-    source: str
-    text: str
-    question: str = ""
+    knowledge: Knowledge | None = None
+    column = "None"
 
-    @property
-    def searched(self) -> str:
-        """The text that a query is compared with."""
-        return f"{self.question}\n\n{self.text}" if self.question else self.text
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """Return an empty context for each task.
+
+        Args:
+            tasks: Tasks of any benchmark.
+
+        Returns:
+            One context per task, in order.
+        """
+        return [Context(task.id, self.column, "") for task in tasks]
 
 
+@dataclass
 class BM25Rows:
-    """BM25 over rows (rows.py), no preprocessing of the corpus.
+    """BM25 over rows, without preprocessing of the corpus.
 
-    A question-answer pair is searched as a whole and shows its answer, as in the authors' published contexts.
+    A question-answer pair is searched as a whole but shows only its answer, as in the authors'
+    published contexts.
+
+    Attributes:
+        knowledge: The corpus.
     """
 
-    column, unit, form = "BM25", "rows", "{text}"
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
+    knowledge: Knowledge
+    column = "BM25"
+    unit = "rows"
+    by_words = True  # a score of 0 means that no word of the task is in the text
 
     @cached_property
     def units(self) -> list[Unit]:
-        """All that can be retrieved."""
-        found = []
+        """Everything that can be retrieved."""
+        found: list[Unit] = []
         for document in self.knowledge.documents:
             if document.unit == "row":
-                pieces = rows(document, self.knowledge.chars)
-                found += [Unit(source, text, document.question) for source, text in pieces]
+                found += rows(document, self.knowledge.chars)
         return found
 
-    def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(positions, scores) [q, k] of the best texts for each query."""
+    def search(self, texts: list[str], queries: list[str]) -> Ranked:
+        """Rank texts for each query.
+
+        Args:
+            texts: The n texts to search.
+            queries: The q queries.
+
+        Returns:
+            Positions [q, k] of the best texts and their scores [q, k], best first.
+        """
         return BM25(texts, self.knowledge.tokenizer).search(queries, self.knowledge.top)
 
-    def ranks(self, tasks: list[Task]) -> tuple[np.ndarray, np.ndarray]:
-        """`search` for the tasks; UserError for a corpus without such units."""
-        require(len(self.units), self.column, self.unit)
-        return self.search([unit.searched for unit in self.units], [t.prompt for t in tasks])
-
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order; UserError for a corpus without such units."""
-        contexts = []
-        for task, *found in zip(tasks, *self.ranks(tasks), strict=True):
-            units = [self._context(task.id, int(p), float(s)) for p, s in zip(*found, strict=True)]
-            contexts.append(
-                joined(task, self.column, [u for u in units if u.text] or units[:1], self.form)
-            )
-        return contexts
+        """Retrieve the best units for each task.
 
-    def _context(self, task: str, position: int, score: float) -> Context:
-        if self.column != "Dense" and score <= 0:
-            return Context(task, self.column, "")  # no word of the task is in the corpus
-        unit = self.units[position]
-        text, truncated = cut(unit.text, self.knowledge.chars)
-        return Context(task, self.column, text, unit.source, score, truncated=truncated)
+        Args:
+            tasks: The tasks whose prompts are the queries.
+
+        Returns:
+            One context per task, in order; empty if no word of the task is in the corpus.
+
+        Raises:
+            UserError: The corpus has no such units.
+        """
+        require_units(len(self.units), self.column, self.unit)
+        texts = [unit.searched for unit in self.units]
+        positions, scores = self.search(texts, [task.prompt for task in tasks])
+        contexts = []
+        for task, best, its_scores in zip(tasks, positions.tolist(), scores.tolist(), strict=True):
+            found = []
+            for position, score in zip(best, its_scores, strict=True):
+                if score > 0 or not self.by_words:
+                    unit = self.units[position]
+                    limit = self.knowledge.chars
+                    found.append(unit_context(task, self.column, unit, score, limit))
+            shown = [context for context in found if context.text] or found[:1]
+            contexts.append(join_units(task, self.column, shown, with_scores=not self.by_words))
+        return contexts
 
 
 class FuncBM25(BM25Rows):
-    """BM25 over extracted functions."""
+    """BM25 over the functions of the corpus."""
 
-    column, unit = "Func-BM25", "functions"
+    column = "Func-BM25"
+    unit = "functions"
 
     @cached_property
     def units(self) -> list[Unit]:
         """All functions of the corpus."""
         graph = self.knowledge.graph
-        nodes = graph.of_type(IMPL)
-        payloads = graph.payloads(nodes)
-        return [Unit(graph.where(node), text) for node, text in zip(nodes, payloads, strict=True)]
+        return [Unit(graph.where(node), graph.payload(node)) for node in graph.of_type(IMPL)]
 
 
 class DenseRows(BM25Rows):
-    """Cosine between task and row (the paper's VoyageEmb)."""
+    """Cosine between the vectors of task and row: the paper's VoyageEmb (Equation 5 over rows)."""
 
-    column, form = "Dense", NEARNESS
+    column = "Dense"
+    by_words = False
 
-    def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, texts: list[str], queries: list[str]) -> Ranked:
+        """Rank texts for each query by cosine.
+
+        Args:
+            texts: The n texts to search.
+            queries: The q queries.
+
+        Returns:
+            Positions [q, k] of the best texts and their cosines [q, k], best first.
+        """
         encode = self.knowledge.embedder.encode
         return FlatIndex(encode(texts)).search(encode(queries), self.knowledge.top)
 
 
+@dataclass
 class GraphNodes:
-    """Equation 5 over one node type, then pruning (6, 7, 9); `calls`: characters for called functions."""
+    """Cosine over nodes of one type (Equation 5), then branch pruning (Equations 6, 7 and 9).
 
-    column, kind = "", -1
+    Attributes:
+        knowledge: The corpus.
+        pruning: A name in ``PRUNINGS``.
+        calls: How many characters of called functions to put before a unit (``augment.py``).
+        augmented: The last unit of each task with its called functions, by task id.
 
-    def __init__(self, knowledge: Knowledge, pruning: str = GUARDED, calls: int = 0) -> None:
-        if pruning not in PRUNINGS:
-            raise unknown("pruning", pruning, PRUNINGS)
-        if calls < 0:
-            raise UserError(f"calls is {calls}; give 0 or more characters")
-        self.knowledge, self.pruning, self.calls = knowledge, pruning, calls
-        self.augmented: dict[str, Augmented] = {}
+    Raises:
+        UserError: The pruning is unknown, or ``calls`` is negative.
+    """
 
-    def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
-        """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
+    knowledge: Knowledge
+    pruning: str = GUARDED
+    calls: int = 0
+    augmented: dict[str, Augmented] = field(default_factory=dict, init=False)
+    column = ""
+    kind = -1
+
+    def __post_init__(self) -> None:
+        if self.pruning not in PRUNINGS:
+            raise unknown("pruning", self.pruning, PRUNINGS)
+        if self.calls < 0:
+            raise UserError(f"calls is {self.calls}; give 0 or more characters")
+
+    def candidates(self) -> Positions:
+        """Return the nodes that are searched.
+
+        Returns:
+            Node numbers [n], one for each distinct text.
+        """
+        return self.knowledge.graph.first_of_each_text(self.kind)
+
+    def nearest(self, queries: Vectors, k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Find the nodes nearest to each query (Equation 5).
+
+        Args:
+            queries: Unit vectors [q, d].
+            k: How many nodes to find for each query.
+
+        Returns:
+            Nodes and their cosines, a list of k for each query, best first.
+
+        Raises:
+            UserError: The corpus has no such nodes.
+        """
         nodes = self.candidates()
-        require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
+        require_units(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         found, cosines = self.knowledge.nearest(self.kind, queries, k, nodes)
         return found.tolist(), cosines.tolist()
 
-    def candidates(self) -> np.ndarray:
-        """The nodes that are searched, one a text."""
-        return self.knowledge.graph.first_of_each_text(self.kind)
-
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order; UserError for a corpus without such nodes."""
-        units = ([unit for _, unit in ranked] for ranked in self.ranked(tasks, self.knowledge.top))
-        return [
-            joined(task, self.column, of, NEARNESS) for task, of in zip(tasks, units, strict=True)
-        ]
+        """Retrieve the best units for each task.
+
+        Args:
+            tasks: The tasks whose prompts are the queries.
+
+        Returns:
+            One context per task, in order.
+
+        Raises:
+            UserError: The corpus has no such nodes.
+        """
+        contexts = []
+        for task, ranked in zip(tasks, self.ranked(tasks, self.knowledge.top), strict=True):
+            units = [unit for _, unit in ranked]
+            contexts.append(join_units(task, self.column, units))
+        return contexts
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
-        """For each task its k nearest units as (whole text, context), best first, pruned when asked for."""
-        queries = self.knowledge.embedder.encode([t.prompt for t in tasks])
-        best = zip(tasks, queries, *self.nearest(queries, k), strict=True)
-        return [map(self._unit, repeat(t), repeat(query), *found) for t, query, *found in best]
+        """Rank the units for each task.
 
-    def _unit(self, task: Task, query: np.ndarray, node: int, score: float) -> tuple[str, Context]:
-        return self.knowledge.graph.payload(node), self._context(task, query, node, score)
+        Args:
+            tasks: The tasks whose prompts are the queries.
+            k: How many units to rank.
 
-    def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
+        Returns:
+            For each task pairs of a unit's whole text and its context, best first. A unit is pruned
+            when it is asked for.
+
+        Raises:
+            UserError: The corpus has no such nodes.
+        """
+        queries = self.knowledge.embedder.encode([task.prompt for task in tasks])
+        found = zip(tasks, queries, *self.nearest(queries, k), strict=True)
+        return [self._units(*ranking) for ranking in found]
+
+    def _units(
+        self,
+        task: Task,
+        query: Vectors,
+        nodes: list[int],
+        cosines: list[float],
+    ) -> Iterator[tuple[str, Context]]:
+        for node, cosine in zip(nodes, cosines, strict=True):
+            whole = self.knowledge.graph.payload(node)
+            yield whole, self._context(task, query, node, cosine)
+
+    def _context(
+        self,
+        task: Task,
+        query: Vectors,
+        node: int,
+        cosine: float,
+    ) -> Context:
         graph = self.knowledge.graph
         pruned = prune(graph, node, query, self.knowledge.embedder, self.pruning)
-        text, truncated = cut(pruned.text, self.knowledge.chars)
+        text, truncated = cut_at_line_end(pruned.text, self.knowledge.chars)
         source = graph.where(node)
         if self.calls:
-            done = self.knowledge.calls.augment(
-                node, text, min(self.calls, self.knowledge.chars - len(text))
-            )
-            self.augmented[task.id], text = done, done.text
-            source += "".join(f" calls {graph.where(v)}" for v in done.added)
-        lines = (
-            f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}"
-            if pruned.branch >= 0
-            else ""
+            budget = min(self.calls, self.knowledge.chars - len(text))
+            augmented = self.knowledge.calls.augment(node, text, budget)
+            self.augmented[task.id] = augmented
+            text = augmented.text
+            for called in augmented.added:
+                source += f" calls {graph.where(called)}"
+        lines = ""
+        if pruned.branch != NO_BRANCH:
+            lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}"
+        return Context(
+            task.id,
+            self.column,
+            text,
+            source,
+            cosine,
+            lines,
+            truncated,
         )
-        return Context(task.id, self.column, text, source, score, lines, truncated)
 
 
 class FuncPKG(GraphNodes):
-    """Embeddings of IMPL nodes, pruned."""
+    """Func-PKG: the nearest function (IMPL node), pruned."""
 
-    column, kind = "Func-PKG", IMPL
+    column = "Func-PKG"
+    kind = IMPL
 
 
 class BlockPKG(GraphNodes):
-    """Embeddings of BLOCK nodes, pruned."""
+    """Block-PKG: the nearest block (BLOCK node), pruned."""
 
-    column, kind = "Block-PKG", BLOCK
+    column = "Block-PKG"
+    kind = BLOCK
 
 
+@dataclass
 class JsonPKG(GraphNodes):
-    """Equations 5 and 8 over PATHVALUE nodes: the nearest leaf, unpruned."""
+    """JSON-PKG: the nearest leaf of a document's JSON (PATHVALUE node, Equation 8), unpruned."""
 
-    column, kind = "JSON-PKG", PATHVALUE
+    pruning: str = UNPRUNED
+    column = "JSON-PKG"
+    kind = PATHVALUE
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        super().__init__(knowledge, UNPRUNED)
-
-    def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
-        text, truncated = cut(self.knowledge.graph.payload(node), self.knowledge.chars)
-        source = place(self.knowledge.graph, node)
-        return Context(task.id, self.column, text, source, score, truncated=truncated)
+    def _context(
+        self,
+        task: Task,
+        query: Vectors,
+        node: int,
+        cosine: float,
+    ) -> Context:
+        graph = self.knowledge.graph
+        leaf = Unit(source_of(graph, node), graph.payload(node))
+        return unit_context(task, self.column, leaf, cosine, self.knowledge.chars)

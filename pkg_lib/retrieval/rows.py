@@ -1,51 +1,105 @@
-"""Rows of a corpus of source files: windows of whole definitions, so that a row has a function's budget."""
+"""Rows: the parts of a document that the methods BM25 and VoyageEmb retrieve (Section 4).
+
+A document is one row. A Python file that exceeds the budget of a context is split into windows of
+whole definitions, so that a row and a function have the same budget.
+"""
 
 import ast
-from itertools import accumulate, pairwise
+from dataclasses import dataclass
 
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import Document
-from pkg_lib.graph.code import UNPARSABLE, split_lines, syntax_tree
+from pkg_lib.graph.code import split_lines
+
+Lines = tuple[int, int]  # first and last line, from 1, inclusive
 
 
-def rows(document: Document, limit: int) -> list[tuple[str, str]]:
-    """(source, text) of each row: the document, but of a Python file over `limit` characters its windows.
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A text that can be retrieved.
 
-    Statements are joined while they fit. One that does not is alone in its windows, cut between the
-    statements inside it; a statement without any, and a file that does not parse, between lines.
+    Attributes:
+        source: The document, with its lines where the text is a part of it.
+        text: What a context shows.
+        question: What is searched in addition to the text; see ``Document.question``.
+    """
+
+    source: str
+    text: str
+    question: str = ""
+
+    @property
+    def searched(self) -> str:
+        """The text that a query is compared with."""
+        return f"{self.question}\n\n{self.text}" if self.question else self.text
+
+
+def rows(document: Document, limit: int) -> list[Unit]:
+    """Split a document into rows.
+
+    Statements are joined while they fit into the limit. A statement that exceeds it is not joined
+    with others. It is split between the statements inside it, or between lines if there are none. A
+    file that does not parse is split between lines.
+
+    Args:
+        document: Any document; only Python files are split.
+        limit: The most characters of a row. A single line may exceed it.
+
+    Returns:
+        The rows in order. Rows without any text are left out.
     """
     if document.kind != "python" or len(document.text) <= limit:
-        return [(document.id, document.text)]
+        return [Unit(document.id, document.text, document.question)]
     lines = split_lines(document.text)
-    ends = [0, *accumulate(len(line) + 1 for line in lines)]
+    line_ends = [0]
+    for line in lines:
+        line_ends.append(line_ends[-1] + len(line) + 1)
+    last_line = len(lines)
     try:
-        spans = _windows(1, len(lines), syntax_tree(document.text), ends, limit)
+        tree = syntax_tree(document.text)
+        windows = _windows(1, last_line, tree, line_ends, limit)
     except UNPARSABLE:
-        spans = _windows(1, len(lines), ast.Pass(), ends, limit)
-    texts = ((a, b, "\n".join(lines[a - 1 : b]).strip("\n")) for a, b in spans)
-    return [(f"{document.id}:{a}-{b}", text) for a, b, text in texts if text.strip()]
+        windows = _windows(1, last_line, ast.Pass(), line_ends, limit)
+    found = []
+    for first, last in windows:
+        text = "\n".join(lines[first - 1 : last]).strip("\n")
+        if text.strip():
+            source = f"{document.id}:{first}-{last}"
+            found.append(Unit(source, text, document.question))
+    return found
 
 
 def _windows(
-    first: int, last: int, node: ast.AST, ends: list[int], limit: int
-) -> list[tuple[int, int]]:
-    """First and last lines that tile a statement; only a single line may be over the limit."""
+    first: int,
+    last: int,
+    node: ast.AST,
+    line_ends: list[int],
+    limit: int,
+) -> list[Lines]:
+    """Split the lines of a statement into windows; only a single line may exceed the limit."""
 
-    def fits(a: int, b: int) -> bool:
-        return a == b or ends[b] - ends[a - 1] - 1 <= limit
+    def fits(start: int, stop: int) -> bool:
+        length = line_ends[stop] - line_ends[start - 1] - 1
+        return start == stop or length <= limit
 
     if fits(first, last):
         return [(first, last)]
-    inside = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt | ast.ExceptHandler)]
-    # By last line: what stands above a statement goes with it, and of several on one line there is one.
-    parts = {n.end_lineno or 0: n for n in inside} or dict.fromkeys(range(first, last + 1), node)
-    found: list[tuple[int, int]] = []
-    joins = False
-    for (above, stop), part in zip(
-        pairwise([first - 1, *[*parts][:-1], last]), parts.values(), strict=True
-    ):
-        if joins and fits(found[-1][0], stop):
-            found[-1] = (found[-1][0], stop)
+    parts: dict[int, ast.AST] = {}  # by last line; of several statements on one line, the last
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler):
+            parts[child.end_lineno or 0] = child
+    if not parts:
+        parts = dict.fromkeys(range(first, last + 1), node)
+    stops = [*parts]
+    stops[-1] = last
+    windows: list[Lines] = []
+    may_join = False
+    for stop, part in zip(stops, parts.values(), strict=True):
+        # A part begins after the one before, so that it includes the comments above it.
+        if may_join and fits(windows[-1][0], stop):
+            windows[-1] = (windows[-1][0], stop)
         else:
-            found += _windows(above + 1, stop, part, ends, limit)
-        joins = fits(above + 1, stop)
-    return found
+            windows += _windows(first, stop, part, line_ends, limit)
+        may_join = fits(first, stop)
+        first = stop + 1
+    return windows

@@ -1,4 +1,4 @@
-"""The knowledge base that `graph --store` wrote into a graph database (Section 3.1), read back."""
+"""The knowledge base that ``graph --store`` wrote into a graph database (Section 3.1)."""
 
 from dataclasses import dataclass
 
@@ -8,44 +8,68 @@ from pkg_lib.core.types import UserError
 from pkg_lib.graph import bolt
 from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.index import FlatIndex
-from pkg_lib.retrieval.retrievers import Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.ranking import Positions, Ranked, Vectors
 
 
 @dataclass
 class StoredKnowledge(Knowledge):
-    """Documents, graph and vectors of code or text from the database at `place`.
+    """Documents, graph and vectors of code or text in a graph database.
 
-    Every method retrieves what it retrieves from the corpus that the graph was built from.
+    Every method retrieves the same as from the corpus that the graph was built from.
+
+    Attributes:
+        place: Address of the database and name of the graph.
     """
 
     place: str = ""
 
     def build(self) -> PKG:
-        """Read the graph; UserError where it has changed since it was written."""
+        """Read the graph.
+
+        Returns:
+            The graph as it was written.
+
+        Raises:
+            UserError: The graph has changed since it was written, or the database is unavailable.
+        """
         with bolt.opened(self.place) as database:
             return database.load()
 
     def nearest(
-        self, kind: int, queries: np.ndarray, k: int, nodes: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Find as `Knowledge.nearest` does, by the server's vector index or, without one, exactly here.
+        self,
+        kind: int,
+        queries: Vectors,
+        k: int,
+        nodes: Positions,
+    ) -> Ranked:
+        """Find the nearest nodes as ``Knowledge.nearest`` does.
 
-        The nodes that are searched have a vector in the database: by default the first of each text.
+        The vector index of the server ranks the nodes. Without such an index they are ranked here.
+
+        Args:
+            kind: The type of the nodes.
+            queries: Unit vectors [q, d].
+            k: How many nodes to find for each query.
+            nodes: The nodes to search: the first of each text, which have vectors in the database.
+
+        Returns:
+            Nodes [q, k] and their cosines [q, k], best first.
 
         Raises:
-            UserError: The vectors in the database were made by another embedder, or do not fit the graph.
+            UserError: The vectors in the database were made by another embedder, or do not fit the
+                graph.
         """
-        searched = self.graph.first_of_each_text(kind) if nodes is None else nodes
+        misfit = UserError(f"the vectors in {self.place} do not fit the graph; write it again")
         with bolt.opened(self.place) as database:
             found = database.nearest(kind, queries, k, self.embedder.name)
             if found is None:
                 vectors = database.vectors(kind, self.embedder.name)
-                fits = vectors.shape == (len(searched), queries.shape[1])
-            else:
-                fits = bool(np.isin(found[0], searched).all())
-        if not fits:
-            raise UserError(f"the vectors in {self.place} do not fit the graph; write it again")
         if found is not None:
+            if not np.isin(found[0], nodes).all():
+                raise misfit
             return found
+        if vectors.shape != (len(nodes), queries.shape[1]):
+            raise misfit
         positions, cosines = FlatIndex(vectors).search(queries, k)
-        return searched[positions], cosines
+        return nodes[positions], cosines

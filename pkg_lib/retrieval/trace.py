@@ -1,80 +1,129 @@
-"""From a stored context back to its node; only its document becomes a graph, the stored digest decides."""
+"""Tracing a stored context back to its node.
+
+Only the document of the context is read and made a graph. The digest that was stored with the
+context decides whether a node is the one that was retrieved.
+"""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pkg_lib.core.types import Context, Document, UserError, digest
-from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
+from pkg_lib.data.corpora import CONTEXT_CHARS
+from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
+from pkg_lib.graph.schema import PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text
 from pkg_lib.graph.text.structure import structured
+from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.enhanced import ENHANCED
-from pkg_lib.retrieval.prune import without
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, cut, place
+from pkg_lib.retrieval.knowledge import source_of
+from pkg_lib.retrieval.prune import NO_BRANCH, without_branch
 from pkg_lib.retrieval.rows import rows
 
-KINDS = {
+# What each method retrieves. The other methods retrieve rows.
+NODE_OF = {
     "Func-BM25": IMPL,
     "Func-PKG": IMPL,
     "Block-PKG": BLOCK,
     "JSON-PKG": PATHVALUE,
     ENHANCED: IMPL,
 }
-PRUNED = ("Func-PKG", "Block-PKG", ENHANCED)
+DEDENTED = ("Func-PKG", "Block-PKG", ENHANCED)  # methods that prune, and dedent what remains
 Structure = Callable[[list[Document]], list[Structured]]
+
+
+class TracedLine(NamedTuple):
+    """A line of a retrieved node.
+
+    Attributes:
+        number: Its number in the document, from 1.
+        text: The line.
+        pruned: Whether pruning removed it.
+    """
+
+    number: int
+    text: str
+    pruned: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A context as its corpus gives it: a whole row, or a `node` without the `removed` branch (-1: none)."""
+    """A context and where it comes from.
+
+    Attributes:
+        text: The context's text.
+        graph: The graph of its document; None for a row.
+        node: The retrieved node.
+        removed: The branch that pruning removed, or ``NO_BRANCH``.
+    """
 
     text: str
     graph: PKG | None = None
     node: int = -1
-    removed: int = -1
+    removed: int = NO_BRANCH
 
     @property
     def gone(self) -> frozenset[int]:
-        """The pruned branch and all below it."""
-        if self.graph is None or self.removed < 0:
+        """The pruned branch and all nodes below it."""
+        if self.graph is None or self.removed == NO_BRANCH:
             return frozenset()
         return frozenset([self.removed, *self.graph.descendants(self.removed)])
 
     @property
-    def lines(self) -> list[tuple[int, str, bool]]:
-        """(number, text, whether pruning took it out) of each line of the node in its document."""
+    def lines(self) -> list[TracedLine]:
+        """The lines of the node in its document; none for a row."""
         if self.graph is None:
             return []
         first, last, removed = self.graph.first, self.graph.last, self.removed
-        pruned = range(int(first[removed]), int(last[removed]) + 1) if removed >= 0 else ()
-        numbered = enumerate(self.graph.payload(self.node).split("\n"), int(first[self.node]))
-        return [(number, line, number in pruned) for number, line in numbered]
+        pruned = range(0)
+        if removed != NO_BRANCH:
+            pruned = range(int(first[removed]), int(last[removed]) + 1)
+        texts = self.graph.payload(self.node).split("\n")
+        numbered = enumerate(texts, int(first[self.node]))
+        return [
+            TracedLine(
+                number,
+                text,
+                number in pruned,
+            )
+            for number, text in numbered
+        ]
 
 
 def trace(
-    context: Context, documents: Mapping[str, Document], structure: Structure = structured
+    context: Context,
+    documents: Mapping[str, Document],
+    structure: Structure = structured,
 ) -> Traced:
-    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there."""
-    name, source = context.source, context.source
-    kind = None if source in documents else KINDS.get(context.column)
-    if kind == PATHVALUE:  # document#path, and both may hold a # themselves
-        ends = (source[:i] for i, letter in enumerate(source) if letter == "#")
-        name = max(
-            (end for end in ends if end in documents), key=len, default=source.partition("#")[0]
-        )
-    elif source not in documents:
-        name = source.rpartition(":")[0] or source
+    """Find the row or the node that a context was made of.
+
+    Args:
+        context: A stored context, with or without its text.
+        documents: The documents of its corpus, by id.
+        structure: Turns text documents into JSON.
+
+    Returns:
+        The context's origin.
+
+    Raises:
+        UserError: The corpus does not have the document, or has it in another version.
+    """
+    source = context.source
+    name = source
+    if source not in documents:  # it is document:lines or document#path
+        names = [d for d in documents if source.startswith((f"{d}:", f"{d}#"))]
+        name = max(names, key=len, default="")
     if name not in documents:
-        raise UserError(f"the corpus at hand has no {name}")
-    document = [documents[name]]
+        raise UserError(f"the available corpus has no document of {source}")
+    document = documents[name]
+    kind = None if source == name else NODE_OF.get(context.column)
     if kind is None:
-        texts = [t for place, t in rows(document[0], CONTEXT_CHARS) if place == source]
-        candidates = (
-            Traced(t) for text in [*texts, document[0].text] for t in (text, cut(text)[0])
-        )
+        candidates = _rows(source, document)
+    elif kind == PATHVALUE:
+        candidates = _nodes(context, build_text([document], structure([document])), kind)
     else:
-        graph = build_text(document, structure(document)) if kind == PATHVALUE else build(document)
-        candidates = _nodes(context, graph, kind)
+        candidates = _nodes(context, build([document]), kind)
     for traced in candidates:
         if digest(traced.text) == context.sha256:
             return traced
@@ -82,16 +131,32 @@ def trace(
         raise UserError(
             f"{source} has a docstring that a model wrote, which the corpus does not hold"
         )
-    raise UserError(f"{source} does not read here as it did: another version of the corpus")
+    raise UserError(f"{source} has another text here: the corpus is of another version")
 
 
-def _nodes(context: Context, graph: PKG, kind: int) -> Iterator[Traced]:
+def _rows(source: str, document: Document) -> Iterator[Traced]:
+    """Yield the rows that a source may name, each whole and cut to the budget."""
+    texts = [row.text for row in rows(document, CONTEXT_CHARS) if row.source == source]
+    for text in [*texts, document.text]:
+        yield Traced(text)
+        yield Traced(cut_at_line_end(text)[0])
+
+
+def _nodes(
+    context: Context,
+    graph: PKG,
+    kind: int,
+) -> Iterator[Traced]:
+    """Yield the nodes that a context may show, without the branch whose lines it names."""
     for node in graph.of_type(kind).tolist():
-        if place(graph, node) == context.source:
-            branches = {
-                f"{graph.first[b]}-{graph.last[b]}": int(b) for b in graph.branches(node)[::-1]
-            }
-            branch = branches.get(context.pruned, -1)
-            text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
-            text = textwrap.dedent(text) if context.column in PRUNED else text  # as the column does
-            yield Traced(cut(text)[0], graph, node, branch)
+        if source_of(graph, node) != context.source:
+            continue
+        removed = NO_BRANCH
+        for branch in graph.branches(node).tolist():
+            if context.pruned == f"{graph.first[branch]}-{graph.last[branch]}":
+                removed = branch
+                break
+        text = without_branch(graph, node, removed)
+        if context.column in DEDENTED:
+            text = textwrap.dedent(text)
+        yield Traced(cut_at_line_end(text)[0], graph, node, removed)

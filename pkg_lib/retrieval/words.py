@@ -1,18 +1,23 @@
-"""The words of code and prose that BM25 compares: two named tokenizers, each used for texts and for queries.
+"""The words of code and prose that BM25 compares.
 
-``ascii`` is the tokenizer that the committed study was retrieved with. It splits a word at every letter
-outside a to z and drops combining marks, so that "café" becomes "caf", and "IDs" becomes "ds".
+There are two tokenizers. Each splits both texts and queries.
+
+``ascii`` is the tokenizer of the committed study. It splits a word at every letter outside a to z
+and drops combining marks: "café" becomes "caf", and "IDs" becomes "ds".
+
 ``unicode`` is the default everywhere else. It follows these rules:
 
-- Compatibility forms (full-width letters, ligatures, superscripts) are replaced, and case is folded.
-- Accents are removed, and so is the optional pointing of Hebrew and Arabic. Vowel signs that are part of the
-  spelling, as in Devanagari, Thai and Korean, are kept.
-- Identifiers are split at underscores, changes of case, and digits. A name that is split is also kept whole:
-  "HTTPServer" gives http, server and httpserver, and "utf8" gives utf, 8 and utf8.
+- Compatibility forms (full-width letters, ligatures, superscripts) are replaced, and case is
+  folded.
+- Accents are removed, and so is the optional pointing of Hebrew and Arabic. Vowel signs that are
+  part of the spelling, as in Devanagari, Thai and Korean, are kept.
+- Identifiers are split at underscores, changes of case, and digits. A name that is split is also
+  kept whole: "HTTPServer" gives http, server and httpserver, and "utf8" gives utf, 8 and utf8.
 - The plural of an acronym is the acronym: "URLs" gives url, "GPUs" gives gpu.
-- Scripts without spaces between words (Chinese, Japanese, Thai and others) give single characters and pairs
-  of neighbours. So does Korean, whose particles follow the noun directly.
-- English stop words and single ASCII letters are dropped, and English words are reduced to their stems.
+- Scripts without spaces between words (Chinese, Japanese, Thai and others) give single characters
+  and pairs of neighbours. Korean does as well, because its particles follow the noun directly.
+- English stop words and single ASCII letters are dropped, and English words are reduced to their
+  stems.
 """
 
 import re
@@ -30,7 +35,7 @@ from pkg_lib.data.corpora import ASCII, UNICODE
 
 Tokenizer = Callable[[str], list[str]]
 
-_stem = Stemmer.Stemmer("english").stemWord
+_stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
 _STOP_WORDS = frozenset(STOPWORDS_EN)
 
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
@@ -41,15 +46,16 @@ _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Bopomofo}\p{Hangul}\p{Yi}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
     r"\p{Javanese}\p{Balinese}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Tai_Viet}"
 )
-# Marks that a text may leave out without another word being meant: accents on letters of European alphabets,
-# the points of Hebrew, the vowels, hamza and lengthening stroke of Arabic, and invisible characters.
+# Marks that can be left out without changing the word: accents on letters of European alphabets,
+# the points of Hebrew, the vowels, hamza and lengthening stroke of Arabic, invisible characters.
 _OPTIONAL = regex.compile(
     r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
     r"\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     r"\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0640"
     r"\u00ad\u200c-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufe00-\ufe0f]+"
 )
-# An apostrophe that is part of a word: п'ять, צה"ל. In Catalan a raised dot has this role: col·lecció.
+# An apostrophe that is part of a word: п'ять, צה"ל. In Catalan a raised dot has this role:
+# col·lecció.
 _INNER = regex.compile(
     r"(?<=\p{Cyrillic})['’](?=\p{Cyrillic})|(?<=\p{Hebrew})[׳״'’\"](?=\p{Hebrew})|(?<=[lL])·(?=[lL])"
 )
@@ -59,8 +65,8 @@ _BASE_LETTERS = str.maketrans(
     | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "þ": "th", "Þ": "TH"}
 )
 
-# A run of letters and digits, with an English ending such as 's or n't. In rb's' and b's' the letters before
-# the quotation mark are the prefix of a string.
+# A run of letters and digits, with an English ending such as 's or n't. In rb's' and b's' the
+# letters before the quotation mark are the prefix of a string.
 _ENDING = r"(?:(?<=\w\w)(?<!\b[rRbBfF]{2})['’](?i:s|t|d|m|re|ve|ll)(?!\w))?"
 _RUN = regex.compile(r"[\p{L}\p{M}\p{N}]+" + _ENDING)
 _ASCII_RUN = re.compile("[A-Za-z0-9]+" + _ENDING, re.ASCII)
@@ -75,14 +81,14 @@ _PART = regex.compile(
 )
 _BEGINS_UNSPACED = regex.compile(f"[{_UNSPACED}]")
 _CHARACTER = regex.compile(r"\X")
-# Plurals that the stemmer leaves alone: of a word without a vowel (pdfs, but not css), and gpus and its like.
+# Plurals that the stemmer does not reduce: of words without a vowel (pdfs, but not css), and gpus.
 _PLURAL_WITHOUT_VOWEL = re.compile(
     r"[b-df-hj-np-tv-z]{1,}[b-df-hj-np-rtv-z]s|[b-df-hj-np-tv-z]{2}us"
 )
 
 
 def ascii_tokens(text: str) -> list[str]:
-    """Return the words of a text as the committed study knows them.
+    """Return the words of a text by the rules of the committed study.
 
     Args:
         text: Code or prose.
@@ -90,8 +96,12 @@ def ascii_tokens(text: str) -> list[str]:
     Returns:
         Lower-case English stems, without stop words and one-letter names.
     """
-    words = (w.lower() for w in _ASCII_WORD.findall(text))
-    return [_stem(w) for w in words if w not in _STOP_WORDS and (len(w) > 1 or w.isdigit())]
+    tokens = []
+    for match in _ASCII_WORD.findall(text):
+        word = match.lower()
+        if word not in _STOP_WORDS and (len(word) > 1 or word.isdigit()):
+            tokens.append(_stem(word))
+    return tokens
 
 
 def unicode_tokens(text: str) -> list[str]:
@@ -110,7 +120,7 @@ def unicode_tokens(text: str) -> list[str]:
     text = _DOTTED.sub(lambda match: match[0].replace(".", "") + " ", text)
     tokens: list[str] = []
     for run in runs.findall(text):
-        # Names repeat in code, so nearly every run has been split before. A long one is not worth the memory.
+        # Names repeat in code, so that nearly every run is known. Long ones waste memory.
         tokens += _known_run(run) if len(run) <= LONGEST_NAME else _split_run(run)
     return tokens
 
@@ -126,7 +136,8 @@ def fold(text: str) -> str:
     """
     text = unicodedata.normalize("NFKD", text.translate(_BASE_LETTERS))
     text = _OPTIONAL.sub("", text)
-    return _INNER.sub("", unicodedata.normalize("NFC", text))
+    folded: str = _INNER.sub("", unicodedata.normalize("NFC", text))
+    return folded
 
 
 @lru_cache(maxsize=1 << 17)
@@ -135,7 +146,7 @@ def _known_run(run: str) -> tuple[str, ...]:
 
 
 def _split_run(run: str) -> list[str]:
-    """The tokens of a run of letters and digits."""
+    """Return the tokens of a run of letters and digits."""
     run = _without_ending(run)
     parts = _PART.findall(run)
     tokens: list[str] = []
@@ -152,7 +163,7 @@ def _split_run(run: str) -> list[str]:
 
 
 def _without_ending(run: str) -> str:
-    """A word without 's, 're and the like; "don't" becomes "dont", as it is also written."""
+    """Remove 's, 're and the like; "don't" becomes "dont", as it is also written."""
     word, apostrophe, ending = run.replace("’", "'").partition("'")
     if apostrophe and ending in "tT" and word[-1] in "nN":
         return word + ending
@@ -160,14 +171,14 @@ def _without_ending(run: str) -> str:
 
 
 def _characters_and_pairs(part: str) -> list[str]:
-    """Single characters, with their marks, and pairs of neighbours: what Lucene's CJK analyzer indexes."""
-    characters = _CHARACTER.findall(part)
+    """Return characters and pairs of neighbours, as Lucene's CJK analyzer does."""
+    characters: list[str] = _CHARACTER.findall(part)
     pairs = [first + second for first, second in pairwise(characters)]
     return characters + pairs
 
 
 def _word(part: str) -> list[str]:
-    """One word in the form in which it is compared; none for a stop word or a single ASCII letter."""
+    """Return a word as it is compared; nothing for a stop word or a single ASCII letter."""
     if _PLURAL_OF_ACRONYM.fullmatch(part):
         part = part[:-1]
     word = part.casefold()

@@ -17,7 +17,7 @@ from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.papers.pkg import cases
 from pkg_lib.papers.pkg.cases import Case, ColumnCases, Hidden, Side, column_of, show
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.retrievers import Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.trace import Traced
 
 PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")

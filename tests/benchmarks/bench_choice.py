@@ -13,12 +13,13 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
+
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import ROOT
+from pkg_lib.evaluation.context_validity import check_contexts
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.signals import gather_signals, visible_tasks
 from pkg_lib.evaluation.study import MODEL
-from pkg_lib.retrieval.leakage import judge
 
 CORPUS = "textbook+stdlib"
 
@@ -51,7 +52,7 @@ def measure(tasks=None):
             lambda: gather_signals(run.rules, visible_tasks(run.rules, run.tasks), solutions, files)
         )
         looked_at = sum(len(f.read_text("utf8").splitlines()) for f in files.values())
-    leak, peer = timed(lambda: judge(contexts)), timed(lambda: official(pairs))
+    leak, peer = timed(lambda: check_contexts(contexts)), timed(lambda: official(pairs))
     each = peer[0] / len(pairs)
     return rounded(
         {

@@ -40,7 +40,7 @@ from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
 from pkg_lib.papers.pkg.cost import table8_rows
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex, make_index
+from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex
 from pkg_lib.retrieval.prune import prune
 
 
@@ -142,8 +142,8 @@ def searching(
     matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int
 ) -> dict[str, object]:
     """Exact over one row a node, as the paper's; HNSW over distinct payloads: it links twins badly."""
-    exact_ms = each(make_index("flat", matrix[nodes]), queries[:20])
-    flat = make_index("flat", matrix)
+    exact_ms = each(FlatIndex(matrix[nodes]), queries[:20])
+    flat = FlatIndex(matrix)
     seconds, _, hnsw = timed(lambda: HNSWIndex(matrix, ef_construction=ef_construction))
     by_ef = {}
     for ef in (64, 128, 256):

@@ -28,7 +28,8 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.functions import functions
 from pkg_lib.graph.schema import NAME, build
-from pkg_lib.retrieval.retrievers import BM25Rows, Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.retrievers import BM25Rows
 
 SECRET = "def stolen(): return 'secret'\n"
 LATIN = b'# -*- coding: latin-1 -*-\ndef price(x):\n    """caf\xe9: has close elements"""\n    return x * 2\n'

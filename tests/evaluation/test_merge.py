@@ -16,7 +16,7 @@ from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.cache import pack
-from pkg_lib.retrieval.retrievers import Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
 
 COLUMNS = ["None", "Func-BM25", "None, T0.8, 1"]
 LIMIT = 5

@@ -24,8 +24,8 @@ from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import SELECTING, Results
 from pkg_lib.evaluation.study import MODEL, STUDY
+from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 from pkg_lib.retrieval.methods import context_method, methods_of
-from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
 FIRST = STUDY[0]
 

@@ -7,9 +7,18 @@ import ast
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.data.corpora import CONTEXT_CHARS
 from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build
-from pkg_lib.retrieval.augment import AMBIGUOUS, TOO_LONG, UNKNOWN, Calls, parsed, takes
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, BlockPKG, FuncPKG, Knowledge
+from pkg_lib.retrieval.augment import (
+    AMBIGUOUS,
+    TOO_LONG,
+    UNKNOWN,
+    CallResolver,
+    accepts_call,
+    parse_fragment,
+)
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG
 
 MANY = 10_000
 
@@ -27,7 +36,7 @@ def impl(graph, name: str, document: int = 0) -> int:
 
 def augmented(graph, name: str, budget: int = MANY):
     node = impl(graph, name)
-    return Calls(graph).augment(node, graph.payload(node), budget)
+    return CallResolver(graph).augment(node, graph.payload(node), budget)
 
 
 def names(graph, found) -> list[str]:
@@ -87,7 +96,7 @@ def test_a_block_does_not_bring_the_function_around_it():
     fib = "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n"
     graph = graph_of(f"{fib}\ndef one(): return 1\n")
     block = int(graph.of_type(BLOCK)[0])
-    augmentation = Calls(graph).augment(block, graph.payload(block), MANY)
+    augmentation = CallResolver(graph).augment(block, graph.payload(block), MANY)
     assert names(graph, augmentation) == ["one"] and augmentation.left_out == {}
 
 
@@ -121,7 +130,7 @@ def test_a_variable_of_the_function_around_a_block_or_a_local_function():
     source = "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n"
     graph = graph_of(source, "def b(): return 1\n")
     for v in (*graph.of_type(BLOCK), impl(graph, "c")):
-        assert Calls(graph).augment(int(v), graph.payload(v), MANY).added == ()
+        assert CallResolver(graph).augment(int(v), graph.payload(v), MANY).added == ()
 
 
 def test_a_local_function_that_pruning_took_away_or_a_block_needs():
@@ -129,10 +138,10 @@ def test_a_local_function_that_pruning_took_away_or_a_block_needs():
     source = rest.replace("\n", "\n    def b(x):\n        return x + 1\n", 1) + "\n"
     graph = graph_of(source, "def b(x): return 'another'\n")
     whole = impl(graph, "a")
-    assert Calls(graph).augment(whole, source, MANY).added == ()
+    assert CallResolver(graph).augment(whole, source, MANY).added == ()
     loop = int(graph.of_type(BLOCK)[2])
     for node, text in ((whole, rest), (loop, graph.payload(loop))):
-        found = Calls(graph).augment(node, text, MANY)
+        found = CallResolver(graph).augment(node, text, MANY)
         assert found.added == (impl(graph, "b"),)
         assert found.text == "def b(x):\n    return x + 1\n\n\n" + text
 
@@ -168,7 +177,7 @@ def test_the_budget_counts_whole_functions():
 @pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])
 def test_broken_texts_stay_as_they_are(text):
     graph = graph_of("def a(): pass\n")
-    assert Calls(graph).augment(impl(graph, "a"), text, MANY).text == text
+    assert CallResolver(graph).augment(impl(graph, "a"), text, MANY).text == text
 
 
 @pytest.mark.parametrize(
@@ -189,22 +198,22 @@ def test_broken_texts_stay_as_they_are(text):
         ("x", "f(**y)", True),
     ],
 )
-def test_takes(parameters, call, expected):
+def test_which_calls_a_function_accepts(parameters, call, expected):
     function = ast.parse(f"def f({parameters}): pass").body[0]
-    assert takes(function.args, ast.parse(call).body[0].value) is expected
+    assert accepts_call(function.args, ast.parse(call).body[0].value) is expected
 
 
 @pytest.mark.slow
 def test_the_textbook_within_the_budget(textbook):
     """Of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
     graph = textbook[1]
-    calls, added = Calls(graph), 0
+    calls, added = CallResolver(graph), 0
     for v in map(int, graph.of_type(IMPL)):
         text = graph.payload(v)
         found = calls.augment(v, text, 800)
         assert found.text.endswith(text) and len(found.text) - len(text) <= 800
         head = found.text[: len(found.text) - len(text)]
-        assert found.added == () or parsed(head) is not None
+        assert found.added == () or parse_fragment(head) is not None
         assert v not in found.added and len(set(found.added)) == len(found.added)
         assert all(f"{graph.payload(graph.parent[i])}(" in found.text for i in found.added)
         added += len(found.added)

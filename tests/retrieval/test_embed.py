@@ -67,7 +67,7 @@ def counted(own_cache, monkeypatch):
         calls.extend(texts)
         return np.array([[len(t), 1.0] for t in texts], np.float32)
 
-    monkeypatch.setattr(Embedder, "_compute", compute)
+    monkeypatch.setattr(Embedder, "compute", compute)
     return calls
 
 
@@ -82,11 +82,11 @@ def test_only_new_texts_are_computed_each_once(counted):
 def test_a_kill_between_two_chunks_keeps_the_first(own_cache):
     script = (
         "import os, numpy as np, pkg_lib.retrieval.embed as e\n"
-        "e.CHUNK = 2\n"
+        "e.TEXTS_PER_WRITE = 2\n"
         "def compute(self, texts):\n"
         "    if 'cccc' in texts: os._exit(9)\n"
         "    return np.ones((len(texts), 2), np.float32)\n"
-        "e.Embedder._compute = compute\n"
+        "e.Embedder.compute = compute\n"
         "e.Embedder().encode(['a', 'bb', 'ccc', 'cccc'])\n"
     )
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 9

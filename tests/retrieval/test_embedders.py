@@ -23,7 +23,8 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.retrievers import BM25Rows, DenseRows, FuncPKG, Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.retrievers import BM25Rows, DenseRows, FuncPKG
 
 KEY = "sk-secret-0123456789"
 
@@ -42,7 +43,7 @@ def describe(own_cache, tmp_path, monkeypatch):
     """Writes the table [stub] of endpoints.toml; waits are short."""
     pytest.importorskip("openai")
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
-    monkeypatch.setattr(embed, "BATCH", 2)
+    monkeypatch.setattr(embed, "TEXTS_PER_REQUEST", 2)
     monkeypatch.setenv("STUB_KEY", KEY)
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))
     monkeypatch.setattr("endpoint_stub.text_of", lambda body: body["input"][0])

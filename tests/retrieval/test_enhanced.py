@@ -12,6 +12,7 @@ from pkg_lib.data.corpora import load_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg import enhancer
+from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import (
     METHODS,
     knowledge_of,
@@ -19,7 +20,6 @@ from pkg_lib.retrieval.methods import (
     retrieving_methods,
     variant_methods,
 )
-from pkg_lib.retrieval.retrievers import Knowledge
 from pkg_lib.retrieval.trace import trace
 from tests.fakes import FakeBackend, WordEmbedder
 

@@ -6,8 +6,10 @@ import pytest
 from notebook_code import definitions
 
 from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.data.corpora import CONTEXT_CHARS
 from pkg_lib.retrieval.explain import explain
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, BlockPKG, FuncPKG, Knowledge
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG
 
 SOURCE = """def helper(sentence):
     return sentence.strip()

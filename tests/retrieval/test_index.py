@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pkg_lib.core.types import UserError
-from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
 
 
 def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:
@@ -23,11 +23,11 @@ VECTORS, QUERIES = clustered(3000), clustered(100, seed=1)
 
 @pytest.fixture(scope="module")
 def hnsw():
-    return make_index("hnsw", VECTORS)
+    return HNSWIndex(VECTORS)
 
 
 def test_flat_is_exact():
-    positions, cosines = make_index("flat", VECTORS).search(QUERIES, 5)
+    positions, cosines = FlatIndex(VECTORS).search(QUERIES, 5)
     truth = QUERIES @ VECTORS.T
     np.testing.assert_array_equal(positions, np.argsort(-truth, axis=1)[:, :5])
     np.testing.assert_allclose(cosines, np.take_along_axis(truth, positions, 1), rtol=1e-5)
@@ -45,7 +45,7 @@ def test_the_same_on_a_gpu_as_on_the_cpu():
 
 
 def test_hnsw_finds_nearly_all(hnsw):
-    flat = make_index("flat", VECTORS)
+    flat = FlatIndex(VECTORS)
     positions, cosines = hnsw.search(QUERIES, 3)
     assert positions.shape == cosines.shape == (100, 3) and (np.diff(cosines, axis=1) <= 0).all()
     assert (positions[:, 0] == flat.search(QUERIES)[0][:, 0]).mean() >= 0.98
@@ -53,7 +53,7 @@ def test_hnsw_finds_nearly_all(hnsw):
 
 @pytest.mark.parametrize("kind", INDEXES)
 def test_more_neighbours_than_vectors(kind):
-    positions, cosines = make_index(kind, VECTORS[:2]).search(QUERIES[:1], 9)
+    positions, cosines = INDEXES[kind](VECTORS[:2]).search(QUERIES[:1], 9)
     assert sorted(positions[0]) == [0, 1] and cosines.shape == (1, 2)
 
 
@@ -83,8 +83,6 @@ def test_a_damaged_file_or_one_of_other_vectors_is_named(tmp_path, hnsw):
         hnsw.save(tmp_path)
 
 
-def test_mistakes():
+def test_an_unknown_name():
     with pytest.raises(UserError, match="unknown index 'tree'; choose from: flat, hnsw"):
-        make_index("tree", VECTORS)
-    with pytest.raises(UserError, match="no vectors"):
-        make_index("flat", VECTORS[:0])
+        INDEXES.get_or_fail("tree")

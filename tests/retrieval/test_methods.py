@@ -9,8 +9,9 @@ import pytest
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
+from pkg_lib.retrieval.knowledge import TextKnowledge
 from pkg_lib.retrieval.methods import METHODS, Method, knowledge_of, methods_of, retrieving_methods
-from pkg_lib.retrieval.retrievers import NoRetrieval, TextKnowledge
+from pkg_lib.retrieval.retrievers import NoRetrieval
 
 
 @pytest.fixture

@@ -15,7 +15,14 @@ from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.methods import METHODS
-from pkg_lib.retrieval.prune import GUARDED, LITERAL, PRUNINGS, UNPRUNED, prune, without
+from pkg_lib.retrieval.prune import (
+    GUARDED,
+    LITERAL,
+    PRUNINGS,
+    UNPRUNED,
+    prune,
+    without_branch,
+)
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the code counts exciting ones too.
 FIGURE_3 = """def count_sentences(text):
@@ -36,7 +43,7 @@ def check_removals(graph) -> int:
         (v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.branches(v))
     ]
     for v, branch in removals:
-        rest, lines = without(graph, v, branch), graph.payload(v).split("\n")
+        rest, lines = without_branch(graph, v, branch), graph.payload(v).split("\n")
         assert parses(rest) or not parses("\n".join(lines))
         start, stop = graph.first[branch] - graph.first[v], graph.last[branch] - graph.first[v] + 1
         kept = rest.split("\n")
@@ -74,7 +81,7 @@ def test_every_removal_of_generated_source_keeps_parsing(body):
 )
 def test_a_suite_left_empty_gets_a_pass(source, rest):
     graph = build([Document("d", source)])
-    assert without(graph, 1, graph.branches(1)[0]) == rest
+    assert without_branch(graph, 1, graph.branches(1)[0]) == rest
 
 
 def test_figure_3_keeps_what_counts_boring_sentences(embedder):
@@ -98,11 +105,13 @@ def test_equation_7_takes_the_highest_cosine(embedder):
         (query,) = embedder.encode([question])
         for v in nodes:
             branches = graph.branches(v).tolist()
-            scores = [float(embedder.encode([without(graph, v, b)])[0] @ query) for b in branches]
+            scores = [
+                float(embedder.encode([without_branch(graph, v, b)])[0] @ query) for b in branches
+            ]
             pruned = prune(graph, v, query, embedder, LITERAL)
             assert pruned.score == pytest.approx(max(scores))
             assert pruned.branch == branches[int(np.argmax(scores))]
-            assert pruned.text == textwrap.dedent(without(graph, v, pruned.branch))
+            assert pruned.text == textwrap.dedent(without_branch(graph, v, pruned.branch))
 
 
 def test_a_node_without_branches_stays(embedder):

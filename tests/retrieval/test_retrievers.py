@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.data.corpora import CONTEXT_CHARS
 from pkg_lib.graph.text.documents import Structured
+from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 from pkg_lib.retrieval.methods import METHODS, methods_of
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, Knowledge, TextKnowledge, cut
+from pkg_lib.retrieval.retrievers import JsonPKG
 
 RETRIEVERS = methods_of("textbook")
 
@@ -144,7 +146,7 @@ def test_no_word_in_common_is_no_context(embedder, column):
 )
 def test_a_corpus_without_such_units_is_a_users_error(embedder, document, columns):
     for column in columns:
-        with pytest.raises(UserError, match=f"column {column} has nothing to retrieve"):
+        with pytest.raises(UserError, match=f"method {column} has nothing to retrieve"):
             RETRIEVERS[column](Knowledge([document], embedder)).retrieve(TASKS)
 
 
@@ -160,20 +162,6 @@ def test_long_contexts_are_cut_and_say_so(embedder):
         )  # whose rows are cut between statements
         assert len(found.text) <= CONTEXT_CHARS
         assert found.text.split("\n")[-1].strip().startswith("prime_")
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
-    [
-        ("ab\ncd", 5, ("ab\ncd", False)),
-        ("ab\ncd", 4, ("ab", True)),
-        ("ab\ncd\n", 5, ("ab\ncd", True)),
-        ("abcdef", 3, ("abc", True)),
-        ("\nabcdef", 3, ("\nab", True)),
-    ],
-)
-def test_cut(text, limit, expected):
-    assert cut(text, limit) == expected
 
 
 TEXT_PRIMES = (
@@ -236,7 +224,7 @@ def test_a_given_structure_is_used_as_it_is(embedder):
 
 
 def test_no_leaves_is_a_users_error(embedder):
-    with pytest.raises(UserError, match="column JSON-PKG has nothing to retrieve"):
+    with pytest.raises(UserError, match="method JSON-PKG has nothing to retrieve"):
         JsonPKG(TextKnowledge([PAGES[3]], embedder)).retrieve(QUESTIONS)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document
-from pkg_lib.retrieval.rows import rows
+from pkg_lib.retrieval.rows import Unit, rows
 
 TWO = "import os\n\n\n@deco\ndef f():\n    return 1\n\n\n# why\ndef g():\n    return 2"
 METHODS = (
@@ -20,10 +20,8 @@ DEEP += "".join(f"    elif x == {i}:\n        y\n" for i in range(900))
 
 def spans(source: str, limit: int) -> list[tuple[int, int]]:
     """First and last lines of the windows of a source over the limit."""
-    places = (
-        place.rpartition(":")[2].split("-") for place, _ in rows(Document("d", source), limit)
-    )
-    return [(int(first), int(last)) for first, last in places]
+    lines = [row.source.rpartition(":")[2].split("-") for row in rows(Document("d", source), limit)]
+    return [(int(first), int(last)) for first, last in lines]
 
 
 @given(bodies, st.integers(1, 400))
@@ -32,8 +30,8 @@ def test_windows_tile_any_source_and_keep_the_limit(body, limit):
     render(body, out)
     source = "\n".join(out.lines)
     found = [] if len(source) <= limit else rows(Document("d", source), limit)
-    assert all(len(text) <= limit or "\n" not in text for _, text in found)
-    held = [line for _, text in found for line in text.split("\n") if line]
+    assert all(len(row.text) <= limit or "\n" not in row.text for row in found)
+    held = [line for row in found for line in row.text.split("\n") if line]
     assert held == [line for line in out.lines if line and found]
 
 
@@ -52,13 +50,13 @@ def test_windows_end_with_definitions(source, limit, expected):
 
 
 def test_a_file_nested_too_deep_to_follow_is_cut_too():
-    assert all(len(text) <= 200 for _, text in rows(Document("d", DEEP), 200))
+    assert all(len(row.text) <= 200 for row in rows(Document("d", DEEP), 200))
 
 
 def test_only_long_files_of_python_are_cut(textbook):
-    assert rows(Document("a", TWO, kind="answer"), 5) == [("a", TWO)]
-    assert rows(Document("a", TWO), 500) == [("a", TWO)]
+    assert rows(Document("a", TWO, kind="answer"), 5) == [Unit("a", TWO)]
+    assert rows(Document("a", TWO), 500) == [Unit("a", TWO)]
     for document in textbook[0][:60]:
         found = rows(document, 2000)
-        assert all(len(text) <= 2000 for _, text in found)
+        assert all(len(row.text) <= 2000 for row in found)
         assert (len(found) > 1) == (len(document.text) > 2000)

@@ -25,8 +25,8 @@ from pkg_lib.graph import bolt
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, build
 from pkg_lib.graph.text.documents import build_text
 from pkg_lib.graph.text.structure import structured
+from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 from pkg_lib.retrieval.methods import knowledge_of, methods_of
-from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
 CODE_METHODS = {"None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"}
@@ -89,12 +89,16 @@ def contexts(knowledge, method, tasks) -> list:
     return methods_of("textbook")[method](knowledge).retrieve(tasks)
 
 
+def nearest(knowledge, kind, vectors, k):
+    return knowledge.nearest(kind, vectors, k, knowledge.graph.first_of_each_text(kind))
+
+
 def same_neighbours(knowledge, stored, kind, queries, k):
     """The nodes agree but for those of equal cosines, whose order is nobody's."""
     vectors = WordEmbedder().encode([t.prompt for t in queries])
     (ours, exact), (theirs, found) = (
-        knowledge.nearest(kind, vectors, k),
-        stored.nearest(kind, vectors, k),
+        nearest(knowledge, kind, vectors, k),
+        nearest(stored, kind, vectors, k),
     )
     assert found.shape == exact.shape == (len(queries), k)
     assert np.abs(exact - found).max() < 1e-6
@@ -153,13 +157,13 @@ def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):
     vectors = WordEmbedder().encode(["print y", "return"])
     monkeypatch.setattr(bolt, "MOST_CANDIDATES", 10**6)  # however many nodes the other graphs have
     assert (
-        read.nearest(IMPL, vectors, 10)[0].tolist()
-        == knowledge.nearest(IMPL, vectors, 10)[0].tolist()
+        nearest(read, IMPL, vectors, 10)[0].tolist()
+        == nearest(knowledge, IMPL, vectors, 10)[0].tolist()
     )
     monkeypatch.setattr(bolt, "ASK_INDEX", bolt.ASK_INDEX.replace("queryNodes", "queryNothing"))
     assert (
-        read.nearest(IMPL, vectors, 1)[0].tolist()
-        == knowledge.nearest(IMPL, vectors, 1)[0].tolist()
+        nearest(read, IMPL, vectors, 1)[0].tolist()
+        == nearest(knowledge, IMPL, vectors, 1)[0].tolist()
     )
     assert "ranking on this machine" in caplog.text
 
@@ -236,7 +240,7 @@ def test_vectors_that_were_changed_are_refused(running, vector):
     write(f"{running}/v", PAGES, build_text(PAGES, structured(PAGES)), "text")
     asked(f"{running}/v", "MATCH (n:PATHVALUE {graph: 'v'}) SET n.vector = $vector", vector=vector)
     with pytest.raises(UserError, match="write it again"):
-        knowledge_of(f"{running}/v").nearest(PATHVALUE, WordEmbedder().encode(["x"]), 1)
+        nearest(knowledge_of(f"{running}/v"), PATHVALUE, WordEmbedder().encode(["x"]), 1)
 
 
 def test_more_than_a_graph_may_hold_is_not_read(running, monkeypatch):

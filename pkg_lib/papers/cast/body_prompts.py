@@ -27,7 +27,7 @@ LAST = (
 
 def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
     """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
-    from pkg_lib.retrieval.chunks import largest  # it loads numpy
+    from pkg_lib.retrieval.budget import largest
 
     lines = task.prompt.rstrip("\n").split("\n")
     head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))

@@ -41,7 +41,7 @@ from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
 from pkg_lib.papers.cast.function_bodies import CONTROLS, FIELDS, control_body, job_of, limits_of
 from pkg_lib.retrieval.chunks import make_ranker
-from pkg_lib.retrieval.ranking import Span, evaluate, map_scores, relevant
+from pkg_lib.retrieval.quality import Span, map_scores, ranking_quality, relevant_chunks
 
 TRACER = Path(__file__).with_name("tracer.py")
 TRACE_SECONDS = 600
@@ -261,7 +261,7 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
             for mapping in mappings(name, benchmark):
                 aggregate, _, lines = mapping.partition(", ")
                 target = pool if mapping == OWN else pools[f"{BASELINE} {lines}".strip()]
-                golds = [relevant(target, span) for span in spans]
+                golds = [relevant_chunks(target, span) for span in spans]
                 on_target = (
                     scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
                 )
@@ -273,7 +273,7 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
                 }
                 about |= {"chunks": len(pool), "gold": list(map(len, golds))}
                 frames.append(
-                    pd.DataFrame({"task_id": ids} | about).join(evaluate(on_target, golds))
+                    pd.DataFrame({"task_id": ids} | about).join(ranking_quality(on_target, golds))
                 )
     place = folder if benchmark == "packages" else folder / benchmark
     about = {

@@ -20,7 +20,9 @@ from pkg_lib.core.types import Context, Document, UserError
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.data.functions import RepoTask
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
-from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, fill, make_ranker, order
+from pkg_lib.retrieval.budget import fill_context
+from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker
+from pkg_lib.retrieval.ranking import top
 
 CHUNKERS = {name: Chunker(name, "as-published") for name in ("cast", "fixed-size", "split-only")}
 BEST = 20  # more chunks than these fit into no budget here
@@ -45,7 +47,7 @@ def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
 def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:
     """The best chunks for the task's query, best first; none that shares no word with it, for BM25."""
     scores = ranker.scores([task.query], list(chunks))[0]
-    return [chunks[i] for i in order(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
+    return [chunks[i] for i in top(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
 
 
 def context_text(
@@ -56,7 +58,7 @@ def context_text(
     shown = [
         replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks
     ]
-    text, used = fill(shown, limit, lambda t: measure(commented(t)))
+    text, used = fill_context(shown, limit, lambda t: measure(commented(t)))
     return (commented(text) if used else ""), used
 
 

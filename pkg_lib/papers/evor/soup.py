@@ -16,7 +16,7 @@ from pkg_lib.data.corpora import UNICODE
 from pkg_lib.papers.evor.evor_methods import EvorMethod
 from pkg_lib.papers.evor.unfamiliar import head
 from pkg_lib.retrieval.bm25 import BM25
-from pkg_lib.retrieval.chunks import largest
+from pkg_lib.retrieval.budget import largest
 from pkg_lib.retrieval.embed import Embedder
 
 SHOWN = 40  # of a ranking: more of them fit into no budget here

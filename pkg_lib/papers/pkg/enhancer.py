@@ -24,10 +24,10 @@ from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph import enhance as docstrings
 from pkg_lib.graph.schema import IMPL, PKG, build
+from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
-from pkg_lib.retrieval.retrievers import cut
 
 PARAMETERS = {"max_new_tokens": 96, "do_sample": False, "dtype": "bfloat16", "stop": "closed"}
 FIELDS: Kinds = {
@@ -164,7 +164,7 @@ def retrieval_change(
             prune(graph, int(v), q, embedder).text
             for v, q in zip(frame[when], queries, strict=True)
         )
-        contexts = (cut(text)[0] for text in pruned)
+        contexts = (cut_at_line_end(text)[0] for text in pruned)
         frame[f"defines_{when}"] = [
             defines(c, t.entry_point) for c, t in zip(contexts, tasks, strict=True)
         ]

@@ -14,8 +14,8 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
+from pkg_lib.evaluation.context_validity import statement_digests
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.leakage import statements
 from pkg_lib.retrieval.methods import METHODS
 
 STRATA = ("correct", "wrong", "unrelated", "none")
@@ -39,7 +39,7 @@ def copy_rates(run: Results, column: str) -> pd.Series:
     """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
     leaks = run.leakage(column)
     pairs = {
-        i: (statements(s), leaks[i].statements)
+        i: (statement_digests(s), leaks[i].statements)
         for i, s in run.solutions(column).items()
         if i in leaks
     }

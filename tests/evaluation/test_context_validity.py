@@ -1,4 +1,4 @@
-"""What a context would be as the solution: run for real, on tasks made by hand and the first of HumanEval."""
+"""Validity of contexts as solutions, executed on tasks made by hand and the first of HumanEval; the controls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from fakes import WordEmbedder
 from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.retrieval.leakage import judge, reference_renamed, statements
+from pkg_lib.evaluation.context_validity import (
+    check_contexts,
+    find_leaks,
+    renamed_reference,
+    statement_digests,
+)
+from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import METHODS
-from pkg_lib.retrieval.retrievers import FuncPKG, Knowledge
+from pkg_lib.retrieval.retrievers import FuncPKG
 
 pytest.importorskip("datasketch")
 REFERENCE = "def fact(n):\n    '''n!'''\n    total = 1\n    for i in range(2, n + 1):\n        total *= i\n    return total\n"
@@ -67,41 +73,40 @@ CASES = {
 
 
 def test_what_a_context_is_as_the_solution(made):
-    leaks = judge([(made[0], text) for text, *_ in CASES.values()])
+    leaks = check_contexts([(made[0], text) for text, *_ in CASES.values()])
     found = {name: (leak.callable, leak.passes) for name, leak in zip(CASES, leaks, strict=True)}
     assert found == {name: tuple(wanted) for name, (_, *wanted) in CASES.items()}
 
 
 def test_the_reference_renamed_passes_and_is_its_own_duplicate(made):
     tasks = load_benchmark("humaneval", 8)
-    leaks = judge([(t, reference_renamed(t)) for t in tasks], control=True)
+    leaks = check_contexts([(t, renamed_reference(t)) for t in tasks], control=True)
     assert all(leak.passes and leak.jaccard == leak.edit == 1 for leak in leaks)
     # A wrong reference is seen, so the control can fail.
     wrong = replace(made[0], solution=REFERENCE.replace("n + 1", "n"))
-    assert not judge([(wrong, reference_renamed(wrong))], control=True)[0].passes
+    assert not check_contexts([(wrong, renamed_reference(wrong))], control=True)[0].passes
 
 
 def test_likeness_sees_through_names_and_leaks_without_passing(made):
     copied = (
         REFERENCE.replace("total", "value").replace("fact", "g").replace("value = 1", "value = 2")
     )
-    near, far = judge([(made[0], copied), (made[0], RECURSIVE)])
+    near, far = check_contexts([(made[0], copied), (made[0], RECURSIVE)])
     assert not near.passes and near.edit > 0.9 and near.leaks
     assert far.passes and far.edit < 0.6 and far.leaks
 
 
 def test_statements_are_compared_with_their_names():
     text = "def f(x):\n    '''Doc.'''\n    if x>1:\n        return  x\n    y = 2\n"
-    assert statements(text) == statements("if x > 1:\n    return x\ny=2")[:1] + statements(
-        "y = 2\nreturn x"
-    )
-    assert not {*statements("return x")} & {*statements("return z")}
+    assert statement_digests(text) == statement_digests("if x > 1:\n    return x\ny=2")[
+        :1
+    ] + statement_digests("y = 2\nreturn x")
+    assert not {*statement_digests("return x")} & {*statement_digests("return z")}
 
 
-def retriever(column, documents):
-    return METHODS[column].make_retriever(
-        Knowledge([Document(n, t) for n, t in documents.items()], WordEmbedder())
-    )
+def retriever(column, documents, leak_check=find_leaks):
+    corpus = [Document(name, text) for name, text in documents.items()]
+    return METHODS[column].make_retriever(Knowledge(corpus, WordEmbedder(), leak_check=leak_check))
 
 
 def test_leak_free_takes_the_next_best_and_nothing_where_all_leak(made):
@@ -121,6 +126,8 @@ def test_leak_free_takes_the_next_best_and_nothing_where_all_leak(made):
     )
     (none,) = retriever("Func-PKG, leak-free", {"a": best}).retrieve([task])
     assert (none.task_id, none.text) == ("Made/0", "")
+    with pytest.raises(UserError, match="runs hidden tests"):
+        retriever("Func-PKG, leak-free", documents, leak_check=None).retrieve([task])
 
 
 def test_swapped_gives_each_task_the_text_of_another(made, monkeypatch):
@@ -133,7 +140,7 @@ def test_swapped_gives_each_task_the_text_of_another(made, monkeypatch):
                 for t, x in zip(tasks, texts, strict=True)
             ]
 
-    monkeypatch.setattr("pkg_lib.retrieval.leakage.retriever_of", lambda *_: Stored())
+    monkeypatch.setattr("pkg_lib.retrieval.control_contexts.base", lambda *_: Stored())
     swapped = METHODS["Func-PKG, swapped"].make_retriever(None)
     with pytest.raises(UserError, match="2 of 3 contexts of Func-PKG are one text"):
         swapped.retrieve(made)

@@ -1,0 +1,67 @@
+"""Nearest nodes of a stored graph, with a database that is replaced; test_stored_graph.py has a real one."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph import bolt
+from pkg_lib.graph.schema import IMPL, build
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.stored_graph import StoredKnowledge
+
+DOCUMENTS = [
+    Document("a.py", "def f(x):\n    if x:\n        return 1\n"),
+    Document("b.py", "def g(x):\n    for y in x:\n        print(y)\n"),
+]
+GRAPH = build(DOCUMENTS)
+NODES = GRAPH.first_of_each_text(IMPL)
+
+
+class Database:
+    """What the vector index of a server finds (None: it has no index), and the stored vectors."""
+
+    def __init__(self, found, vectors):
+        self.found, self.stored = found, vectors
+
+    def load(self):
+        return GRAPH
+
+    def nearest(self, *_):
+        return self.found
+
+    def vectors(self, *_):
+        return self.stored
+
+
+@pytest.fixture
+def nearest(embedder, monkeypatch):
+    def search(found, vectors=None):
+        monkeypatch.setattr(bolt, "opened", lambda place: nullcontext(Database(found, vectors)))
+        stored = StoredKnowledge(DOCUMENTS, embedder, place="bolt://host/name")
+        return stored.nearest(IMPL, embedder.encode(["print y"]), 1, NODES)
+
+    return search
+
+
+def test_stored_vectors_are_ranked_as_those_of_the_corpus(nearest, embedder):
+    vectors = embedder.encode(GRAPH.payloads(NODES))
+    own = Knowledge(DOCUMENTS, embedder).nearest(IMPL, embedder.encode(["print y"]), 1, NODES)
+    for mine, theirs in zip(own, nearest(None, vectors), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_what_the_server_finds_is_taken(nearest):
+    found = np.array([[NODES[1]]]), np.array([[0.5]], np.float32)
+    assert nearest(found) == found
+
+
+def test_vectors_that_do_not_fit_the_graph_are_refused(nearest, embedder):
+    vectors = embedder.encode(GRAPH.payloads(NODES))
+    name_node = np.array([[0]]), np.array([[0.5]], np.float32)
+    for found, stored in ((name_node, None), (None, vectors[:1]), (None, vectors[:, :3])):
+        with pytest.raises(UserError, match="do not fit the graph"):
+            nearest(found, stored)
