@@ -282,7 +282,9 @@ class Results:
             if parts := form.fullmatch(path.name.removeprefix(f"{file.stem}.")):
                 temperature, top_p, number = parts.groups()
                 samplings.add((float(temperature), float(top_p or TOP_P), int(number)))
-        names = [sampled_name(method, Sampling(*sampling)) for sampling in sorted(samplings)]
+        names = []
+        for temperature, top_p, number in sorted(samplings):
+            names.append(sampled_name(method, Sampling(temperature, top_p, sample=number)))
         return [name for name in names if decoding in ("", *name.split(", "))]
 
     # Contexts
@@ -428,7 +430,7 @@ class Results:
             method: A method.
         """
         about = parse_method(method)
-        return self.generator_of(method).key(about.prompt_variant, about.sampling.number)
+        return self.generator_of(method).key(about.prompt_variant, about.sampling.sample)
 
     def request(self, task: Task, context: Context, method: str) -> Request:
         """Build the prompt of a task: Format(q, C(q)) of Equation 10, before the model's chat template.
@@ -449,7 +451,7 @@ class Results:
             task.id,
             text,
             task.entry_point,
-            about.sampling.number,
+            about.sampling.sample,
             as_it_is=bool(about.style) and not about.in_chat,
             whole_answer=bool(about.style),
         )

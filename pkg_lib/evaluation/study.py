@@ -136,7 +136,7 @@ class Choice:
         """The columns to generate; none: all of a part."""
         numbers, columns = range(1, self.samples + 1), self.columns or ["None"]
         draws = (
-            sampled_name(c, Sampling(self.temperature, self.top_p, n))
+            sampled_name(c, Sampling(self.temperature, self.top_p, sample=n))
             for n in numbers
             for c in columns
         )

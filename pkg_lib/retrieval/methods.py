@@ -15,6 +15,7 @@ from typing import Any
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Retriever, Task, UserError
 from pkg_lib.data import corpora, published
+from pkg_lib.generation.generator import GREEDY, Sampling
 
 RetrieverFactory = Callable[[Any], Retriever]  # takes a Knowledge
 
@@ -30,29 +31,6 @@ FUNCTION, BLOCK, ROW, PATH_VALUE = "function", "block", "row", "path-value"  # r
 PAPER_STYLES = ("codellama", "starcoder2", "deepseek")
 # Whether the style's prompt is sent as the user's message of the model's own chat template.
 IN_CHAT = (False, True)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the tokens of an answer are chosen.
-
-    Attributes:
-        temperature: 0 stands for greedy decoding.
-        top_p: Probability mass of nucleus sampling.
-        number: Which of several samples of one prompt this is, from 1; 0 for greedy decoding.
-    """
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    number: int = 0
-
-    @property
-    def greedy(self) -> bool:
-        """Whether the most likely token is always taken."""
-        return self.number == 0
-
-
-GREEDY = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +50,7 @@ class Method:
         style: Prompt style of one of the paper's models, used in place of the model's own. The answer is
             then kept whole, since the authors' extraction reads all of it.
         in_chat: Whether the prompt of `style` is sent through the model's chat template.
-        sampling: How the model's tokens are chosen.
+        sampling: How the model's tokens are chosen; `sample` counts from 1, and 0 stands for greedy decoding.
     """
 
     name: str
@@ -111,7 +89,7 @@ class Method:
             changed["stop"] = "end"
         if self.in_chat:
             changed["template"] = "chat"
-        if not self.sampling.greedy:
+        if self.sampling.sample:
             changed["do_sample"] = True
             changed["temperature"] = self.sampling.temperature
             changed["top_p"] = self.sampling.top_p
@@ -243,7 +221,7 @@ def sampled_name(method: str, sampling: Sampling) -> str:
         sampling: How it is sampled.
     """
     nucleus = "" if sampling.top_p == TOP_P else f", p{sampling.top_p}"
-    return f"{method}, T{sampling.temperature}{nucleus}, {sampling.number}"
+    return f"{method}, T{sampling.temperature}{nucleus}, {sampling.sample}"
 
 
 def parse_method(name: str) -> Method:
@@ -265,7 +243,7 @@ def parse_method(name: str) -> Method:
     sampling = Sampling(
         temperature=float(match["temperature"]),
         top_p=float(match["top_p"] or TOP_P),
-        number=int(match["number"]),
+        sample=int(match["number"]),
     )
     return replace(
         sampled,

@@ -23,7 +23,7 @@ from pkg_lib.retrieval.methods import Sampling, sampled_name
 
 MODEL = "endpoint:mine"  # whose server is described nowhere any more
 GROUP = "None, T0.8"
-DRAWS = [sampled_name("None", Sampling(0.8, 0.95, n)) for n in (1, 2)]
+DRAWS = [sampled_name("None", Sampling(0.8, 0.95, sample=n)) for n in (1, 2)]
 # task -> which of (greedy, first draw, second draw) are right
 RIGHT = {"HumanEval/0": (1, 1, 0), "HumanEval/1": (0, 0, 0), "HumanEval/2": (1, 1, 1)}
 

@@ -140,7 +140,7 @@ def test_swapped_gives_each_task_the_text_of_another(made, monkeypatch):
                 for t, x in zip(tasks, texts, strict=True)
             ]
 
-    monkeypatch.setattr("pkg_lib.retrieval.control_contexts.base", lambda *_: Stored())
+    monkeypatch.setattr("pkg_lib.retrieval.control_contexts.retriever_of", lambda *_: Stored())
     swapped = METHODS["Func-PKG, swapped"].make_retriever(None)
     with pytest.raises(UserError, match="2 of 3 contexts of Func-PKG are one text"):
         swapped.retrieve(made)

@@ -72,14 +72,14 @@ METHODS.register(Method("Oracle", _made("OracleRetriever"), (LIBRARY,), "documen
 for _method, _n in ((m, n) for m in EVOR_METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
-    _sampling = Sampling(0.8, TOP_P, _n) if 0 < _method.drawn <= _n else GREEDY
+    _sampling = Sampling(0.8, TOP_P, sample=_n) if 0 < _method.drawn <= _n else GREEDY
     METHODS.register(
         Method(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, sampling=_sampling)
     )
 # MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task. The latter have
 # numbers that no round has: a round that was drawn from that prompt would be one of the five.
 DRAWS = {
-    name: tuple(sampled_name(of, Sampling(0.8, TOP_P, n)) for n in range(first, first + 5))
+    name: tuple(sampled_name(of, Sampling(0.8, TOP_P, sample=n)) for n in range(first, first + 5))
     for name, of, first in (("MPSC", "None", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
 }
 _last = EVOR_METHODS["EVOR"].column(EVOR_METHODS["EVOR"].rounds)
