@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.nodes import PATH, PATHVALUE, Row, Rows
+from pkg_lib.graph.nodes import PATH, PATHVALUE, DocumentNodes, NodeRow
 from pkg_lib.graph.schema import PKG
 
 MAX_DEPTH = 200  # levels of objects and arrays
@@ -94,9 +94,9 @@ def deserialize(payload: str) -> tuple[str, Any]:
     return match[1], json.loads(match[2]) if _LITERAL.fullmatch(match[2]) else match[2]
 
 
-def tree(value: Any) -> list[Row]:
+def tree(value: Any) -> list[NodeRow]:
     """The nodes of a JSON value in the text's order, on line 0. Rejected for what a graph cannot hold."""
-    rows: list[Row] = []
+    rows: list[NodeRow] = []
     stack: list[tuple[Any, str, int, int]] = [(value, "", -1, 0)]
     while stack:
         v, path, parent, depth = stack.pop()
@@ -109,7 +109,7 @@ def tree(value: Any) -> list[Row]:
         kind, payload = (PATH, path) if children else (PATHVALUE, serialize(path, v))
         if _SURROGATE.search(payload):
             raise Rejected("half a surrogate pair in a text")
-        rows.append((kind, parent, 0, 0, payload))
+        rows.append(NodeRow(kind, parent, 0, 0, payload))
         stack += reversed(children)
     return rows
 
@@ -120,16 +120,16 @@ def build_text(
     """The text-centric PKG, whatever the order of `structured`; documents without JSON are in `skipped`."""
     by_document = {s.document: s for s in structured}
     results = (by_document.get(d.id, Structured(d.id, None, "not structured")) for d in documents)
-    return PKG.of(documents, map(_rows_of, results), meta)
+    return PKG.from_nodes(documents, map(_rows_of, results), meta)
 
 
-def _rows_of(result: Structured) -> Rows:
+def _rows_of(result: Structured) -> DocumentNodes:
     if not result.value:
-        return [], [result.reason or "nothing in it"]
+        return DocumentNodes(skipped=[result.reason or "nothing in it"])
     try:
-        return tree(result.value), []
+        return DocumentNodes(tree(result.value))
     except Rejected as e:
-        return [], [str(e)]
+        return DocumentNodes(skipped=[str(e)])
 
 
 def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:
