@@ -13,7 +13,7 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph import enhance
-from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, hole, judge
+from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, extract_docstring, hole
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.papers.pkg import enhancer
 from tests.fakes import FakeBackend
@@ -113,7 +113,7 @@ DOCTEST = "Gives the 'mean'\n\n    >>> f([1])\n    1.0"
 )
 def test_what_is_taken(raw, finish, expected):
     try:
-        taken = judge(hole(MEAN), raw, QWEN, finish)
+        taken = extract_docstring(hole(MEAN), raw, QWEN, finish)
     except Unfit as e:
         taken = f"rejected: {e}"
     assert taken == expected
