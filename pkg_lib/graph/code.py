@@ -100,7 +100,7 @@ def _compound_statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _first_line(node: ast.stmt, lines: list[str]) -> int:
-    """Return the line of the first "@", which may be above its expression: `@(` or `@\\`."""
+    r"""Return the line of the first "@", which may be above its expression: `@(` or `@\`."""
     decorators = getattr(node, "decorator_list", None)
     if not decorators:
         return node.lineno
@@ -121,7 +121,7 @@ def _body(node: _FUNCTION, last: int, lines: list[str]) -> list[Block]:
 
 
 def split_lines(source: str) -> list[str]:
-    """Split lines as Python's tokenizer does: a form feed and \\x1c to \\x1e do not end one."""
+    r"""Split lines as Python's tokenizer does: a form feed and \x1c to \x1e do not end one."""
     return with_plain_line_ends(source).split("\n")
 
 

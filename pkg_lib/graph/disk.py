@@ -60,8 +60,8 @@ def load(folder: Path) -> Graph:
     path = folder / GRAPH
     data = _map(path)
     again = f"Build the graph again with: pkg-lib graph source:DIR --output {shown(str(folder))}"
-    content, stored_digest = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:].tobytes()
-    if hashlib.sha256(content).digest() != stored_digest:
+    content = data[:-_DIGEST_SIZE].data
+    if hashlib.sha256(content).digest() != data[-_DIGEST_SIZE:].tobytes():
         raise UserError(f"{path} is damaged: its contents have changed. {again}")
     try:
         table = pa.ipc.open_file(pa.py_buffer(content)).read_all()

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import UserError, digest
-from pkg_lib.graph.code import UNPARSABLE, syntax_tree
-from pkg_lib.graph.schema import IMPL, Graph
+from pkg_lib.graph.nodes import IMPL
+from pkg_lib.graph.schema import Graph
 
 MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 tokens
 FORMS = ("closed", "open")

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.source_tree import NAMED
 from pkg_lib.core.store import first_few
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.code import UNPARSABLE, sources_of, split_lines, syntax_tree
-from pkg_lib.graph.schema import BLOCK, IMPL, Graph
+from pkg_lib.graph.code import sources_of, split_lines
+from pkg_lib.graph.nodes import BLOCK, IMPL
+from pkg_lib.graph.schema import Graph
 
 UNPARSED = "does not parse: "
 MOST_ERRORS = 10  # errors that are printed

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pkg_lib.core.python_syntax import UNPARSABLE
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
-from pkg_lib.graph.code import UNPARSABLE, Block, Function, functions_of, sources_of, split_lines
+from pkg_lib.graph.code import Block, Function, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")

@@ -20,16 +20,13 @@ from numpy.typing import NDArray
 
 from pkg_lib.core.types import Document
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.nodes import (
-    BLOCK,
-    IMPL,
-    NODE_TYPES,
-    PATH,
-    PATHVALUE,
-    DocumentNodes,
-    scan,
-)
+from pkg_lib.graph.nodes import BLOCK as BLOCK
+from pkg_lib.graph.nodes import IMPL as IMPL
 from pkg_lib.graph.nodes import NAME as NAME
+from pkg_lib.graph.nodes import NODE_TYPES as NODE_TYPES
+from pkg_lib.graph.nodes import PATH as PATH
+from pkg_lib.graph.nodes import PATHVALUE as PATHVALUE
+from pkg_lib.graph.nodes import DocumentNodes, scan
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")

@@ -57,8 +57,8 @@ def _subsection(parent: Section, title: str) -> Section:
     numbers = count(2)
     while key in parent:
         key = f"{title} ({next(numbers)})"
-    parent[key] = _new_section()
-    return parent[key]
+    section = parent[key] = _new_section()
+    return section
 
 
 def _without_absent_parts(section: Section) -> Section:

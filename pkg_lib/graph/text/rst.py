@@ -146,30 +146,35 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
         yield first - has_overline, level, _words(section[0])
 
 
-def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
-    for child in node.children:
+def _walk(node: nodes.Node, level: int, skip: int = 0) -> Iterator[Event]:
+    for child in node.children[skip:]:
         match child:
             case nodes.section():
                 yield Event("heading", _words(child[0]), level + 1)
-                yield from _walk(child, level + 1)
+                yield from _walk(child, level + 1, skip=1)  # without the title
             case nodes.literal_block() | nodes.doctest_block() | nodes.math_block():
                 yield Event("code", child.astext().strip("\n"))
             case nodes.Invisible():
                 continue
-            case nodes.title() if isinstance(node, nodes.section):
-                continue
             case nodes.table():
-                rows = [" | ".join(map(_words, row.children)) for row in child.findall(nodes.row)]
-                yield Event("text", "\n".join(rows))
+                yield _table(child)
             case nodes.term() | nodes.field_name():
                 yield Event("term", _words(child))
             case nodes.TextElement():
-                yield Event("text", _words(child))
+                yield _text(child)
             case nodes.system_message():
-                for block in child.findall(nodes.literal_block):
-                    yield Event("text", _words(block))
+                yield from map(_text, child.findall(nodes.literal_block))
             case _:
                 yield from _walk(child, level)
+
+
+def _table(table: nodes.table) -> Event:
+    rows = [" | ".join(map(_words, row.children)) for row in table.findall(nodes.row)]
+    return Event("text", "\n".join(rows))
+
+
+def _text(node: nodes.Node) -> Event:
+    return Event("text", _words(node))
 
 
 def _words(node: nodes.Node) -> str:

@@ -62,7 +62,7 @@ def _markdown_events(text: str) -> Iterator[Event]:
 def main_part(page: str) -> Tag:
     """Return the element with the page's own text, without navigation if the page marks it."""
     soup = BeautifulSoup(page, "html.parser")
-    return soup.find(attrs={"role": "main"}) or soup.find("main") or soup.find("article") or soup
+    return soup.find(role="main") or soup.find("main") or soup.find("article") or soup
 
 
 def _html_events(text: str) -> Iterator[Event]:

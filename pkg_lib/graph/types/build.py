@@ -18,12 +18,12 @@ from pydantic import TypeAdapter
 from pkg_lib.core import reading, workers
 from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.source_tree import EMPTY, NAMED, Skipped, Unreadable, reader
+from pkg_lib.core.source_tree import EMPTY, NAMED, SourceTree, Unreadable, reader
 from pkg_lib.core.store import first_few, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import NO_TYPE, VERSION, Facts, facts_of
-from pkg_lib.graph.types.scan import SUFFIX, JavaTree, scan
+from pkg_lib.graph.types.scan import SUFFIX, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 FACTS = TypeAdapter(Facts)
@@ -53,7 +53,7 @@ class BuiltGraph:
         seconds: Seconds of each step, and their total.
     """
 
-    tree: JavaTree
+    tree: SourceTree
     facts: dict[str, Facts]
     parsed: int
     resolution: resolve.Resolution = field(default_factory=resolve.Resolution)
@@ -67,14 +67,15 @@ class BuiltGraph:
     @property
     def files(self) -> list[str]:
         """Paths of the Java files, those that were not read included."""
-        skipped = [path for path, _ in self.tree.skipped if path.endswith(SUFFIX)]
-        return sorted(self.tree.paths + skipped)
+        read = [file.name for file in self.tree.files]
+        skipped = [path for path, _ in self.tree.skipped.rows() if path.endswith(SUFFIX)]
+        return sorted(read + skipped)
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """(path, reason) of what gave no type."""
         without_type = [(path, file.reason) for path, file in self.facts.items() if file.reason]
-        return sorted(self.tree.skipped + without_type)
+        return sorted(self.tree.skipped.rows() + without_type)
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -131,7 +132,7 @@ def build(
         return in_mode(BuiltGraph(tree, facts, parsed, seconds=seconds), mode, extra)
 
 
-def _require_readable(tree: JavaTree, facts: dict[str, Facts]) -> None:
+def _require_readable(tree: SourceTree, facts: dict[str, Facts]) -> None:
     """Refuse a tree of which no file could be read.
 
     Raises:
@@ -139,12 +140,9 @@ def _require_readable(tree: JavaTree, facts: dict[str, Facts]) -> None:
     """
     if any(file.reason in ("", NO_TYPE) for file in facts.values()):
         return
-    skipped = Skipped()
-    for path, reason in tree.skipped:
-        skipped.add(path, reason)
     for path, file in facts.items():
-        skipped.add(path, file.reason)
-    why = skipped.in_one_line()
+        tree.skipped.add(path, file.reason)
+    why = tree.skipped.in_one_line()
     raise UserError(f"{shown(str(tree.root))} contains no {SUFFIX} file that can be read: {why}")
 
 
@@ -167,11 +165,12 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
     return replace(built, resolution=resolution, seconds=seconds)
 
 
-def _read(tree: JavaTree, known: Store, processes: int) -> Store:
+def _read(tree: SourceTree, known: Store, processes: int) -> Store:
     """Read the facts of each file, in several processes if there are many files."""
     files = []
-    for path, place in tree.places.items():
-        files.append((place, known[path][0] if path in known else ""))
+    for file in tree.files:
+        sha256, _ = known.get(file.name, ("", None))
+        files.append((file.place, sha256))
     size = max(PART, len(files) // (8 * processes))
     work = [(tree.root, files[i : i + size]) for i in range(0, len(files), size)]
     if processes > 1 and len(files) - len(known) >= WORTH_A_PROCESS:
@@ -179,8 +178,8 @@ def _read(tree: JavaTree, known: Store, processes: int) -> Store:
     else:
         parts = map(_parse_part, work)
     entries = {}
-    for path, parsed in zip(tree.paths, chain.from_iterable(parts), strict=True):
-        entries[path] = parsed.sha256, parsed.facts or known[path][1]
+    for file, parsed in zip(tree.files, chain.from_iterable(parts), strict=True):
+        entries[file.name] = parsed.sha256, parsed.facts or known[file.name][1]
     return entries
 
 

@@ -1,12 +1,11 @@
 """The Java files of a directory or zip archive, and which files are left out and why."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.markdown import with_plain_line_ends
 from pkg_lib.core.reading import shown
-from pkg_lib.core.source_tree import BINARY, EMPTY, Unreadable, ends_with, find, reader
+from pkg_lib.core.source_tree import BINARY, EMPTY, SourceTree, ends_with, find, read_each
 from pkg_lib.core.store import LARGE, LARGER
 from pkg_lib.core.types import UserError
 
@@ -18,59 +17,40 @@ _BYTE_ORDER_MARKS = {
 }
 
 
-@dataclass
-class JavaTree:
-    """The Java files of a directory or zip archive.
-
-    Attributes:
-        root: The directory or the archive.
-        places: Printable path below the root -> path for `reader`; sorted by the former.
-        skipped: (path, reason) of what was left out.
-    """
-
-    root: Path
-    places: dict[str, str]
-    skipped: list[tuple[str, str]]
-
-    @property
-    def paths(self) -> list[str]:
-        """The printable paths, sorted."""
-        return list(self.places)
-
-
-def scan(root: Path) -> JavaTree:
+def scan(root: Path) -> SourceTree:
     """Find the Java files of a tree; read none.
 
     Args:
         root: A directory or a zip archive.
 
+    Returns:
+        The files that are not empty, sorted by their names.
+
     Raises:
         UserError: `root` is neither, or no Java file in it may be read.
     """
     tree = find(root, ends_with(SUFFIX))
-    places = {}
     for file in tree.files:
-        if file.size:
-            places[file.name] = file.place
-        else:
+        if not file.size:
             tree.skipped.add(file.place, EMPTY)
-    skipped = tree.skipped.rows()
-    if not places and not any(path.endswith(SUFFIX) for path, _ in skipped):
+    files = [file for file in tree.files if file.size]
+    tree.files = sorted(files, key=lambda file: file.name)
+    if not files and not any(path.endswith(SUFFIX) for path, _ in tree.skipped.rows()):
         why = tree.skipped.in_one_line()
         contents = f"contains no {SUFFIX} file{why and f' ({why})'}"
         advice = "give a directory or zip archive of Java source"
         raise UserError(f"{shown(str(root))} {contents}; {advice}")
-    return JavaTree(root, dict(sorted(places.items())), skipped)
+    return tree
 
 
 def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a Java file.
+    r"""Decode a Java file.
 
     Args:
         data: The bytes of the file.
 
     Returns:
-        The text with "\\n" at line ends, and remarks on the file.
+        The text with "\n" at line ends, and remarks on the file.
     """
     remarks = [LARGER] if len(data) > LARGE else []
     encoding = "utf-8"
@@ -91,7 +71,7 @@ def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
     return text, tuple(remarks)
 
 
-def texts(tree: JavaTree) -> Iterator[tuple[str, str]]:
+def texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
     """Read the files of a tree.
 
     Args:
@@ -100,14 +80,9 @@ def texts(tree: JavaTree) -> Iterator[tuple[str, str]]:
     Yields:
         Each file's printable path and its text.
     """
-    with reader(tree.root) as read:
-        for path, place in tree.places.items():
-            try:
-                text, _ = text_of(read(place))
-            except Unreadable as e:
-                tree.skipped.append((path, str(e)))
-                continue
-            if "\0" in text:
-                tree.skipped.append((path, BINARY))
-            else:
-                yield path, text
+    for file, data in read_each(tree):
+        text, _ = text_of(data)
+        if "\0" in text:
+            tree.skipped.add(file.place, BINARY)
+        else:
+            yield file.name, text
