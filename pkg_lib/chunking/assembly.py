@@ -98,7 +98,8 @@ class _Splitter:
         if span.node is not None and span.node.child_count:
             return self._children(span, span.node)
         newlines = self.source.newlines
-        first, last = bisect_left(newlines, span.start), bisect_left(newlines, span.end - 1)
+        first = bisect_left(newlines, span.start)
+        last = bisect_left(newlines, span.end - 1)
         if first == last:
             self.coverage.lines_cut += 1
             return self._runs(span)
@@ -169,7 +170,8 @@ def _published_text(source: Source, window: Window) -> tuple[str, list[Span]]:
 
     Between nodes astchunk writes the line ends, then as many spaces as the column of the next node.
     """
-    data, position = source.data, window.spans[0].start
+    data = source.data
+    position = window.spans[0].start
     column = source.column(position)
     # astchunk indents by the column: on an endless line, the whole file again in every chunk.
     parts = [b" " * column] if column <= MAX_INDENT else []
@@ -208,7 +210,8 @@ def _lost(
     for gap in gaps:
         lost[LAYOUT] += white(gap)
         # A dropped leaf may be between two windows that were joined.
-        first, last = bisect_left(dropped_starts, gap.start), bisect_left(dropped_starts, gap.end)
+        first = bisect_left(dropped_starts, gap.start)
+        last = bisect_left(dropped_starts, gap.end)
         lost[LAYOUT] -= sum(map(white, dropped[first:last]))
     lost[BETWEEN] = coverage.bytes_in - coverage.bytes_in_chunks - lost.total()
     return Counter({reason: count for reason, count in lost.items() if count})

@@ -20,7 +20,6 @@ from pkg_lib.core.source_tree import (
     read_each,
     read_file,
 )
-
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import in_processes
 

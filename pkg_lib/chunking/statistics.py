@@ -39,8 +39,10 @@ def functions_cut(data: bytes, language: str, chunks: list[Chunk], limit: int) -
         chunks: Its chunks, in order.
         limit: Largest size of a chunk, in characters without white space.
     """
-    source, spans = Source(data), functions_of(parse(data, language), language)
-    starts, stops = [chunk.start for chunk in chunks], [chunk.stop for chunk in chunks]
+    source = Source(data)
+    spans = functions_of(parse(data, language), language)
+    starts = [chunk.start for chunk in chunks]
+    stops = [chunk.stop for chunk in chunks]
     cuts = FunctionCuts(len(spans))
     for start, stop in spans:
         touched = range(bisect_left(stops, start + 1), bisect_left(starts, stop))
@@ -78,7 +80,8 @@ def chunk_statistics(
 
 def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
     chunks: list[Chunk] = []
-    coverage, cuts = [], []
+    coverage = []
+    cuts = []
     for name, data in files:
         chunked = chunker.chunk(data, name)
         chunks += chunked.chunks

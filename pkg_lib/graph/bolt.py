@@ -46,7 +46,9 @@ BATCH_CHARS = 2_000_000  # characters in one request to the server, about
 # A server's index is approximate, may hold its vectors rounded, and covers all graphs of the database. So
 # it is asked for more than k nodes, and their exact cosines decide. For more than MOST_CANDIDATES nodes it
 # is cheaper to read all vectors.
-CANDIDATES_PER_HIT, LEAST_CANDIDATES, MOST_CANDIDATES = 10, 200, 4000
+CANDIDATES_PER_HIT = 10
+LEAST_CANDIDATES = 200
+MOST_CANDIDATES = 4000
 QUERIES_AT_ONCE = 50
 ASK_INDEX = """
 UNWIND $queries AS query
@@ -335,7 +337,8 @@ class Database:
     def _write_edges(self, graph: Graph) -> None:
         rows: list[list[dict[str, Any]]] = [[] for _ in EDGE_TYPES]
         for row in graph.edges.to_pylist():
-            source, target = f"{self.name}/{row['source']}", f"{self.name}/{row['target']}"
+            source = f"{self.name}/{row['source']}"
+            target = f"{self.name}/{row['target']}"
             rows[row["type"]].append({"source": source, "target": target})
         ends = "MATCH (a:PKGNode {id: row.source}), (b:PKGNode {id: row.target})"
         for label, rows_of_type in zip(EDGE_TYPES, rows, strict=True):
@@ -362,7 +365,8 @@ class Database:
             size += 1000 + len(row.get("text", ""))
             if size >= BATCH_CHARS:
                 self._run(f"UNWIND $rows AS row {action}", rows=batch)
-                batch, size = [], 0
+                batch = []
+                size = 0
         if batch:
             self._run(f"UNWIND $rows AS row {action}", rows=batch)
 

@@ -77,7 +77,8 @@ def functions_of(source: str) -> list[Function]:
     while stack:
         node, owner, parent = stack.pop()
         if isinstance(node, ast.stmt):
-            first, last = _first_line(node, lines), node.end_lineno or node.lineno
+            first = _first_line(node, lines)
+            last = node.end_lineno or node.lineno
             if owner is not None:
                 owner.blocks.append(Block(first, last, parent))
                 parent = len(owner.blocks) - 1

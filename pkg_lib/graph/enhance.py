@@ -114,7 +114,8 @@ class Hole:
             Unfit: The text is no docstring, or would change the code.
         """
         text = self.before + docstring + self.after
-        function, old = _function(text), _function(self.payload)
+        function = _function(text)
+        old = _function(self.payload)
         if ast.get_docstring(function, clean=False) is None:
             raise Unfit("quotes broken")
         del function.body[0]
@@ -172,8 +173,10 @@ def hole(payload: str) -> Hole:
         indent = _indentation(line)
         while row > 1 and lines[row - 1].lstrip()[:1] in ("", "#"):
             row -= 1
-        above, below = lines[:row], lines[row:]
-    before, after = [*above, f'{indent}"""'], ['"""', *below]
+        above = lines[:row]
+        below = lines[row:]
+    before = [*above, f'{indent}"""']
+    after = ['"""', *below]
     place = Hole(payload, "\n".join(before), "\n".join(after))
     try:
         place.fill("x")

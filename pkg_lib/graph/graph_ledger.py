@@ -181,7 +181,8 @@ def _other_texts(sources: list[tuple[int, str]], graph: Graph, nodes: list[int])
     for offset, source in sources:
         texts.append((offset, io.StringIO(source, newline=None).read().split("\n")))
     for node, payload in zip(nodes, graph.payloads(nodes), strict=True):
-        first, last = graph.first[node], graph.last[node]
+        first = graph.first[node]
+        last = graph.last[node]
         for offset, lines in texts:
             if offset < first and payload == "\n".join(lines[first - 1 - offset : last - offset]):
                 break

@@ -125,7 +125,8 @@ class Graph:
         The type is a position in EDGE_TYPES.
         """
         nodes = np.arange(len(self), dtype=np.int32)
-        is_impl, is_block = self.type == IMPL, self.type == BLOCK
+        is_impl = self.type == IMPL
+        is_block = self.type == BLOCK
         is_text = (self.type == PATH) | (self.type == PATHVALUE)
         # The blocks of a function follow its IMPL.
         impl = np.maximum.accumulate(np.where(is_impl, nodes, -1))

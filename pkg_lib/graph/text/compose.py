@@ -27,7 +27,8 @@ def compose(events: Iterable[Event]) -> Section:
         paragraphs = section["explanation"]
         if term and event.kind != "text":  # nothing defines the term: it is a paragraph of its own
             paragraphs.append(term)
-            term, after_text = "", True
+            term = ""
+            after_text = True
         if event.kind == "heading":
             while stack[-1][0] >= event.level:
                 stack.pop()

@@ -136,7 +136,8 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
     """
     lines = text.split("\n")
     for section in _parse(text).findall(nodes.section):
-        level, above = 1, section.parent
+        level = 1
+        above = section.parent
         while above is not None:
             level += isinstance(above, nodes.section)
             above = above.parent

@@ -223,7 +223,8 @@ def _load(store: Path) -> Store:
     known: Store = {}
     if not reading.is_there(store):
         return known
-    why, advice = "it is no store of parsed files", "name another file for --store"
+    why = "it is no store of parsed files"
+    advice = "name another file for --store"
     for line in reading.lines(store, advice):
         try:
             if line.text is None:
@@ -248,7 +249,8 @@ def save(graph: TypeGraph, path: Path) -> None:
 
 def lines(built: BuiltGraph) -> list[str]:
     """Summarize what was built, one fact per line, with the first paths of everything unusual."""
-    graph, resolution = built.graph, built.resolution
+    graph = built.graph
+    resolution = built.resolution
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
     text += _counted("nodes", graph.node_counts()) + _counted("edges", graph.edge_counts())
     if resolution.references:

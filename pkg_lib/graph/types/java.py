@@ -22,7 +22,8 @@ PIECE = 2**12  # bytes that the parser is handed at a time
 # The parser's reports of progress after which a file is given up. Text that is no Java takes quadratic
 # time; source takes up to 41 reports a kilobyte. They are counted, not timed, so that every machine
 # gives the same graph.
-STEPS, STEPS_A_KILOBYTE = 100_000, 100
+STEPS = 100_000
+STEPS_A_KILOBYTE = 100
 
 KINDS = ("class", "interface", "enum", "record", "annotation")
 NO_TYPE = "declares no type"
@@ -167,7 +168,8 @@ def facts_of(data: bytes) -> Facts:
     if root is not None and root.has_error:
         plain = without_vararg_annotations(data)
         if plain != data:
-            data, root = plain, _parse(plain)
+            data = plain
+            root = _parse(plain)
     if root is None:
         return Facts(reason=TOO_LONG, remarks=remarks)
     if root.has_error:
@@ -303,8 +305,10 @@ class _JavaFile:
             if times[name] > 1:
                 self.declares_twice |= not around or _is_member(node)
                 name += f"#{times[name]}"
-            first, last = node.start_point[0] + 1, node.end_point[0] + 1
-            variables, public = self._variables(node), _is_public(node)
+            first = node.start_point[0] + 1
+            last = node.end_point[0] + 1
+            variables = self._variables(node)
+            public = _is_public(node)
             self.types.append(Declared(kind, name, first, last, variables, public))
             self.spans.append(_span(node))
 
@@ -323,10 +327,12 @@ class _JavaFile:
         """Yield every type name of PLACES and of beans, in order."""
         generics = [node for _, node in self._captured("generic")]
         variables = [self._variables(node) for node in generics]
-        types, scopes = _Enclosing(self.spans), _Enclosing(list(map(_span, generics)))
+        types = _Enclosing(self.spans)
+        scopes = _Enclosing(list(map(_span, generics)))
         nodes = [*self._captured(*PLACES), *self._beans()]
         for place, node in sorted(nodes, key=lambda pair: _span(pair[1])):
-            around, declaring = types.at(node.start_byte), scopes.at(node.start_byte)
+            around = types.at(node.start_byte)
+            declaring = scopes.at(node.start_byte)
             if not around:  # what is left of a syntax error
                 continue
             bare = node.type == "type_identifier"

@@ -211,7 +211,8 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
         extra: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`).
             "beans" adds edges to what methods with Spring's @Bean return (`provides`) and take (`injects`).
     """
-    project, resolution = Project(facts), Resolution()
+    project = Project(facts)
+    resolution = Resolution()
     edges: dict[tuple[str, str], set[str]] = defaultdict(set)
     ambiguous: set[tuple[str, str, tuple[str, ...]]] = set()
     for path, file in facts.items():

@@ -56,7 +56,8 @@ def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
     encoding = "utf-8"
     for mark, marked_encoding in _BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
-            data, encoding = data[len(mark) :], marked_encoding
+            data = data[len(mark) :]
+            encoding = marked_encoding
             break
     if encoding != "utf-8":
         remarks.append("UTF-16")
