@@ -8,7 +8,13 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from pkg_lib.chunking.chunk_coverage import BETWEEN, LAYOUT, LEAF, OUTSIDE, ChunkCoverage
+from pkg_lib.chunking.chunk_coverage import (
+    BETWEEN,
+    LAYOUT,
+    LEAF,
+    OUTSIDE,
+    ChunkCoverage,
+)
 from pkg_lib.chunking.languages import children, parse, parse_errors
 from pkg_lib.chunking.source import Source
 from pkg_lib.chunking.windows import Span, Window, pack_tree
@@ -49,7 +55,13 @@ def lossless(source: Source, coverage: ChunkCoverage, limit: int, method: str) -
         return []
     splitter = _Splitter(source, coverage, limit)
     size_before = source.characters_before
-    windows = pack_tree(Span(0, end, root), splitter.parts, size_before, limit, method)
+    windows = pack_tree(
+        Span(0, end, root),
+        splitter.parts,
+        size_before,
+        limit,
+        method,
+    )
     cuts = [0]
     for before, after in pairwise(windows):
         start = after.spans[0].start
@@ -71,7 +83,8 @@ def _between(source: Source, cuts: Sequence[int]) -> list[Piece]:
     """Make the pieces between neighbouring positions."""
     pieces = []
     for start, stop in pairwise(cuts):
-        pieces.append(Piece(start, stop, source.text(start, stop), source.size(start, stop)))
+        text = source.text(start, stop)
+        pieces.append(Piece(start, stop, text, source.size(start, stop)))
     return pieces
 
 
@@ -157,7 +170,8 @@ def as_published(source: Source, coverage: ChunkCoverage, limit: int, method: st
         text, gaps_of_window = _published_text(source, window)
         gaps += gaps_of_window
         size = sum(source.size(span.start, span.end) for span in window.spans)
-        pieces.append(Piece(window.spans[0].start, window.spans[-1].end, text, size))
+        start = window.spans[0].start
+        pieces.append(Piece(start, window.spans[-1].end, text, size))
     kept = sum(piece.stop - piece.start for piece in pieces)
     coverage.bytes_in_chunks = kept - sum(gap.end - gap.start for gap in gaps)
     coverage.leaves_over = len(dropped)

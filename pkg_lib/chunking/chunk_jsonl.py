@@ -28,7 +28,9 @@ File = tuple[str, bytes]  # printable name, contents
 
 
 def walk(
-    root: Path, report: CoverageReport | None = None, languages: set[str] | None = None
+    root: Path,
+    report: CoverageReport | None = None,
+    languages: set[str] | None = None,
 ) -> Iterator[File]:
     """Read the source files of a directory.
 
@@ -85,7 +87,11 @@ def _chunk(work: tuple[Chunker, File]) -> ChunkedFile:
 
 
 def write_chunks(
-    path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1
+    path: Path,
+    chunker: Chunker,
+    language: str | None,
+    out: BinaryIO,
+    processes: int = 1,
 ) -> CoverageReport:
     """Write the chunks of a file, or of all source files of a directory, as JSON lines.
 
@@ -144,7 +150,12 @@ def join_chunks(lines: BinaryIO, out: BinaryIO) -> None:
             if len(text) > MAX_ROW_BYTES:
                 raise ValueError("it is too long")
             out.write(encode(parse(text)["text"]))
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as e:
             problem = "is no chunk, as `chunk FILE` writes it"
             raise UserError(f"line {number} of standard input {problem}") from e
     out.flush()

@@ -9,7 +9,11 @@ count white space.
 
 from dataclasses import dataclass
 
-from pkg_lib.chunking.assembly import as_published, fixed_size, lossless
+from pkg_lib.chunking.assembly import (
+    as_published,
+    fixed_size,
+    lossless,
+)
 from pkg_lib.chunking.chunk_coverage import ChunkCoverage
 from pkg_lib.chunking.languages import GRAMMARS, language_of
 from pkg_lib.chunking.source import Source
@@ -87,7 +91,12 @@ class Chunker:
         if self.max_size < 1 or self.lines < 1:
             raise UserError("max_size and lines must be at least 1")
 
-    def chunk(self, data: bytes, document: str, language: str | None = None) -> ChunkedFile:
+    def chunk(
+        self,
+        data: bytes,
+        document: str,
+        language: str | None = None,
+    ) -> ChunkedFile:
         """Cut one file into chunks.
 
         Args:
@@ -122,7 +131,15 @@ class Chunker:
         chunks = []
         for piece in pieces:
             first, last = source.lines(piece.start, piece.stop)
-            chunk = Chunk(document, piece.start, piece.stop, first, last, piece.text, piece.size)
+            chunk = Chunk(
+                document,
+                piece.start,
+                piece.stop,
+                first,
+                last,
+                piece.text,
+                piece.size,
+            )
             chunks.append(chunk)
         coverage.chunks = len(chunks)
         return ChunkedFile(chunks, coverage)

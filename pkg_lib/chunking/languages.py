@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
 
-from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
+from tree_sitter import (
+    Language,
+    Node,
+    Parser,
+    Query,
+    QueryCursor,
+    Tree,
+)
 
 from pkg_lib.core.registry import Registry
 
@@ -85,6 +92,9 @@ def parse_errors(root: Node) -> int:
 def functions_of(tree: Tree, language: str) -> list[tuple[int, int]]:
     """Return the (start, end) bytes of the named functions and methods, sorted by their start."""
     types = GRAMMARS[language].functions.split()
-    query = Query(_load(language), " ".join(f"({kind}) @function" for kind in types))
+    query = Query(
+        _load(language),
+        " ".join(f"({kind}) @function" for kind in types),
+    )
     nodes = QueryCursor(query).captures(tree.root_node).get("function", [])
     return sorted((node.start_byte, node.end_byte) for node in nodes)

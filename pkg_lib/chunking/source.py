@@ -50,7 +50,10 @@ class Source:
     @cached_property
     def newlines(self) -> Sequence[int]:
         """Positions of the newlines."""
-        return array("i", (match.start() for match in re.finditer(b"\n", self.data)))
+        return array(
+            "i",
+            (match.start() for match in re.finditer(b"\n", self.data)),
+        )
 
     def lines(self, start: int, stop: int) -> tuple[int, int]:
         """Return the first and last line of a span, from 1. A newline belongs to the line it ends."""

@@ -9,7 +9,11 @@ import pandas as pd
 
 from pkg_lib.chunking.chunk_coverage import REASONS
 from pkg_lib.chunking.chunker import Chunk, Chunker
-from pkg_lib.chunking.languages import functions_of, language_of, parse
+from pkg_lib.chunking.languages import (
+    functions_of,
+    language_of,
+    parse,
+)
 from pkg_lib.chunking.source import Source
 
 
@@ -121,5 +125,11 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
 def _distribution(name: str, values: np.typing.NDArray[np.float64]) -> dict[str, float]:
     values = values if len(values) else np.array([np.nan])
     p10, p50, p90 = np.percentile(values, [10, 50, 90])
-    measures = {"mean": values.mean(), "p10": p10, "p50": p50, "p90": p90, "max": values.max()}
+    measures = {
+        "mean": values.mean(),
+        "p10": p10,
+        "p50": p50,
+        "p90": p90,
+        "max": values.max(),
+    }
     return {f"{name}_{measure}": float(value) for measure, value in measures.items()}

@@ -57,7 +57,13 @@ def pack_tree(
 ) -> list[Window]:
     """Pack a whole syntax tree; arguments are those of `pack`. A tree that fits is one window."""
     fits = size_before[root.end] - size_before[root.start] <= limit
-    return pack([root] if fits else parts_of(root), parts_of, size_before, limit, method)
+    return pack(
+        [root] if fits else parts_of(root),
+        parts_of,
+        size_before,
+        limit,
+        method,
+    )
 
 
 def pack(

@@ -26,21 +26,44 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pkg_lib.core import limits
-from pkg_lib.core.types import Document, UserError, corpus_digest, digest
+from pkg_lib.core.types import (
+    Document,
+    UserError,
+    corpus_digest,
+    digest,
+)
 from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATHVALUE
 from pkg_lib.graph.schema import EDGE_TYPES, NODES, Graph
 
 log = logging.getLogger(__name__)
-PLACE = re.compile(r"((?:bolt|neo4j)(?:\+s|\+ssc)?://[\w.-]+(?::\d{1,5})?)(?:/(.*))?", re.S)
+PLACE = re.compile(
+    r"((?:bolt|neo4j)(?:\+s|\+ssc)?://[\w.-]+(?::\d{1,5})?)(?:/(.*))?",
+    re.S,
+)
 LIMITS = {
     "connection_timeout": 5,
     "connection_acquisition_timeout": 10,
     "max_transaction_retry_time": 5,
 }
-READ = pa.schema([("number", pa.int32()), *list(NODES)[:-1], ("text", pa.large_string())])
+READ = pa.schema(
+    [
+        ("number", pa.int32()),
+        *list(NODES)[:-1],
+        ("text", pa.large_string()),
+    ],
+)
 NODES_OF_GRAPH = "MATCH (n:PKGNode) WHERE n.graph = $graph"
 DOCUMENTS_OF_GRAPH = "MATCH (d:PKGDocument) WHERE d.graph = $graph"
-EMBEDDED = (IMPL, BLOCK, PATHVALUE)  # types of nodes that have vectors
+# Types of nodes that have vectors.
+EMBEDDED = (IMPL, BLOCK, PATHVALUE)
+# What reading a damaged graph raises; ValueError is also pyarrow's and json's.
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
 BATCH_CHARS = 2_000_000  # characters in one request to the server, about
 
 # A server's index is approximate, may hold its vectors rounded, and covers all graphs of the database. So
@@ -129,6 +152,9 @@ class StoredGraph:
     documents: str = ""
 
 
+_PROPERTIES = StoredGraph.__slots__
+
+
 class Database:
     """The graph of a name in a database, or the only graph in it.
 
@@ -136,7 +162,11 @@ class Database:
     """
 
     def __init__(
-        self, place: str, name: str, driver: Any, refused: tuple[type[Exception], ...]
+        self,
+        place: str,
+        name: str,
+        driver: Any,
+        refused: tuple[type[Exception], ...],
     ) -> None:
         self.place = place
         self.name = name
@@ -183,8 +213,8 @@ class Database:
             incomplete = "is incomplete; write it again"
             why = incomplete if self.name in held else f"is none of {sorted(held)}"
             raise UserError(f"the graph /{self.name} in {self.place} {why}")
-        fields = {name: str(properties.get(name) or "") for name in StoredGraph.__slots__}
-        return StoredGraph(**fields)
+        known = {name: str(properties.get(name) or "") for name in _PROPERTIES}
+        return StoredGraph(**known)
 
     def load(self) -> Graph:
         """Read the graph.
@@ -203,8 +233,8 @@ class Database:
             reasons = [(document, reason) for document, reason in skipped]
             graph = Graph(nodes, texts.dictionary, documents, reasons, meta)
             is_unchanged = _digest(_about(graph), graph) == stored.digest
-        except (ValueError, TypeError, LookupError, RecursionError) as e:
-            raise self._changed() from e  # ValueError is pyarrow's and json's
+        except _DAMAGE as e:
+            raise self._changed() from e
         if not is_unchanged:
             raise self._changed()
         edges = 0
@@ -233,9 +263,16 @@ class Database:
             rows.sort(key=lambda row: row["number"])
             names, _, _ = json.loads(stored.about)
             for name, row in zip(names, rows, strict=True):
-                documents.append(Document(name, row["text"], row["kind"], row["unit"]))
+                documents.append(
+                    Document(
+                        name,
+                        row["text"],
+                        row["kind"],
+                        row["unit"],
+                    )
+                )
             is_unchanged = corpus_digest(documents) == stored.documents
-        except (ValueError, TypeError, AttributeError, RecursionError) as e:
+        except _DAMAGE as e:
             raise self._changed() from e
         if not is_unchanged:
             raise self._changed()
@@ -278,23 +315,29 @@ class Database:
             documents=corpus_digest(documents) if documents else "",
         )
         with suppress(UserError):
-            if self.described() == stored and self.load() and (not documents or self.documents()):
+            is_same = self.described() == stored and self.load()
+            if is_same and (not documents or self.documents()):
                 return f"the graph {self.name} is in {self.place} already"
         self._delete()
         nodes = np.concatenate([graph.first_of_each_text(kind) for kind in EMBEDDED])
         vectors = encoder.encode(graph.payloads(nodes))
         self._create_indexes(vectors.shape[1])
-        self._write_nodes(graph, dict(zip(nodes.tolist(), vectors, strict=True)))
+        vector_of = dict(zip(nodes.tolist(), vectors, strict=True))
+        self._write_nodes(graph, vector_of)
         self._write_edges(graph)
         self._write_documents(documents)
-        self._run("MATCH (g:PKG {name: $graph}) SET g += $properties", properties=asdict(stored))
+        self._run(
+            "MATCH (g:PKG {name: $graph}) SET g += $properties",
+            properties=asdict(stored),
+        )
         with suppress(*self.refused):  # only Neo4j fills its indexes in the background
             self._run("CALL db.awaitIndexes(300)")
         count = len(self.load())
         if documents:
             self.documents()
         result = f"saved: the graph {self.name} in {self.place}, {count:,} nodes read back"
-        if all(self._vector_index(kind) for kind in set(graph.type[nodes].tolist())):
+        kinds = set(graph.type[nodes].tolist())
+        if all(map(self._vector_index, kinds)):
             return result
         return f"{result}; it has no vector index, so queries are ranked on this machine"
 
@@ -302,7 +345,10 @@ class Database:
         """Remove what is stored under the graph's name; from here on the graph is incomplete."""
         self._run("CREATE CONSTRAINT pkg_id IF NOT EXISTS FOR (n:PKGNode) REQUIRE n.id IS UNIQUE")
         self._run("MERGE (g:PKG {name: $graph}) SET g.digest = ''")
-        for match, variable in ((NODES_OF_GRAPH, "n"), (DOCUMENTS_OF_GRAPH, "d")):
+        for match, variable in (
+            (NODES_OF_GRAPH, "n"),
+            (DOCUMENTS_OF_GRAPH, "d"),
+        ):
             delete = f"WITH {variable} LIMIT 2000 DETACH DELETE {variable} RETURN count(*)"
             while self._run(f"{match} {delete}")[0][0]:
                 pass
@@ -332,7 +378,10 @@ class Database:
             row["vector"] = vectors.get(number)
             rows[row["type"]].append(row)
         for label, rows_of_type in zip(NODE_TYPES, rows, strict=True):
-            self._send(f"CREATE (n:PKGNode:{label}) SET n += row", rows_of_type)
+            self._send(
+                f"CREATE (n:PKGNode:{label}) SET n += row",
+                rows_of_type,
+            )
 
     def _write_edges(self, graph: Graph) -> None:
         rows: list[list[dict[str, Any]]] = [[] for _ in EDGE_TYPES]
@@ -348,7 +397,11 @@ class Database:
         """Write the documents; their names are in the graph's `about`."""
         rows = []
         for number, document in enumerate(documents):
-            row = {"graph": self.name, "number": number, "text": document.text}
+            row = {
+                "graph": self.name,
+                "number": number,
+                "text": document.text,
+            }
             rows.append(row | {"kind": document.kind, "unit": document.unit})
         self._send("CREATE (d:PKGDocument) SET d += row", rows)
 
@@ -393,8 +446,9 @@ class Database:
         match = f"{NODES_OF_GRAPH} AND n:{NODE_TYPES[kind]} AND n.vector IS NOT NULL"
         rows = self._run(f"{match} RETURN n.number, n.vector")
         try:
-            return np.array([vector for _, vector in sorted(map(tuple, rows))], np.float32)
-        except (ValueError, TypeError) as e:
+            vectors = [vector for _, vector in sorted(map(tuple, rows))]
+            return np.array(vectors, np.float32)
+        except _DAMAGE as e:
             raise self._changed() from e
 
     def nearest(
@@ -422,7 +476,8 @@ class Database:
         if not index:
             return None
         match = f"MATCH (n:{NODE_TYPES[kind]}) WHERE n.vector IS NOT NULL"
-        in_graph = dict(map(tuple, self._run(f"{match} RETURN n.graph, count(n)")))
+        counts = self._run(f"{match} RETURN n.graph, count(n)")
+        in_graph = dict(map(tuple, counts))
         available = in_graph.get(self.name, 0)
         try:
             # The index covers all graphs of the database, so a graph's share of its results is expected.
@@ -433,8 +488,9 @@ class Database:
             return self._best(candidates, queries, min(k, available)) if candidates else None
         except self.refused as e:
             about = "%s: the vector index %s cannot be used (%s); ranking on this machine"
-            log.warning(about, self.place, index, getattr(e, "message", "") or "no reason given")
-        except (ValueError, TypeError, LookupError):  # damaged numbers or vectors
+            why = getattr(e, "message", "") or "no reason given"
+            log.warning(about, self.place, index, why)
+        except _DAMAGE:  # numbers or vectors
             raise self._changed() from None
         return None
 
@@ -465,15 +521,25 @@ class Database:
                 batch = []
                 for number in waiting[start : start + QUERIES_AT_ONCE]:
                     found[number] = []
-                    batch.append({"number": number, "vector": queries[number].tolist()})
-                for query, node in self._run(ASK_INDEX, queries=batch, index=index, count=count):
+                    vector = queries[number].tolist()
+                    batch.append({"number": number, "vector": vector})
+                records = self._run(
+                    ASK_INDEX,
+                    queries=batch,
+                    index=index,
+                    count=count,
+                )
+                for query, node in records:
                     found[query].append(node)
             waiting = [number for number in waiting if len(found[number]) < least]
             count *= 4
         return [] if waiting else found
 
     def _best(
-        self, candidates: list[list[int]], queries: Vectors, k: int
+        self,
+        candidates: list[list[int]],
+        queries: Vectors,
+        k: int,
     ) -> tuple[NDArray[np.int64], Vectors]:
         """Return the k candidates of each query with the highest cosines, and these.
 
@@ -486,8 +552,8 @@ class Database:
         cosines = np.zeros((len(queries), k), np.float32)
         for i, of_query in enumerate(candidates):
             numbers = sorted(set(of_query))
-            vectors = np.array([vector_of[number] for number in numbers], np.float32)
-            scores = vectors @ queries[i]
+            vectors = [vector_of[number] for number in numbers]
+            scores = np.array(vectors, np.float32) @ queries[i]
             best = np.argsort(-scores, kind="stable")[:k]
             nodes[i] = np.array(numbers, np.int64)[best]
             cosines[i] = scores[best]
@@ -506,4 +572,5 @@ def _about(graph: Graph) -> str:
 
 
 def _digest(about: str, graph: Graph) -> str:
-    return digest(about, str(graph.nodes.to_pydict()), *graph.texts.to_pylist())
+    nodes = str(graph.nodes.to_pydict())
+    return digest(about, nodes, *graph.texts.to_pylist())

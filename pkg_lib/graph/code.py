@@ -20,7 +20,11 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pkg_lib.core.markdown import MARKS, fences, with_plain_line_ends
+from pkg_lib.core.markdown import (
+    MARKS,
+    fences,
+    with_plain_line_ends,
+)
 from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import Document
 
@@ -83,7 +87,12 @@ def functions_of(source: str) -> list[Function]:
                 owner.blocks.append(Block(first, last, parent))
                 parent = len(owner.blocks) - 1
             if isinstance(node, _FUNCTION):
-                owner = Function(node.name, first, last, _body(node, last, lines))
+                owner = Function(
+                    node.name,
+                    first,
+                    last,
+                    _body(node, last, lines),
+                )
                 functions.append(owner)
                 parent = len(owner.blocks) - 1
         inside = list(_compound_statements(node))

@@ -18,6 +18,13 @@ from pkg_lib.graph.schema import NODES, Graph
 
 GRAPH = "graph-6.arrow"  # version 6 of the format
 _TEXT = NODES.get_field_index("text")
+_DAMAGE = (
+    pa.ArrowException,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+)
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
@@ -27,7 +34,8 @@ def save(graph: Graph, folder: Path) -> None:
     Raises:
         UserError: The directory cannot be written.
     """
-    payloads = pa.DictionaryArray.from_arrays(graph.nodes["text"].combine_chunks(), graph.texts)
+    positions = graph.nodes["text"].combine_chunks()
+    payloads = pa.DictionaryArray.from_arrays(positions, graph.texts)
     about = {"about": json.dumps([graph.documents, graph.skipped, graph.meta])}
     table = graph.nodes.set_column(_TEXT, "text", payloads).replace_schema_metadata(about)
     temporary = folder / f"tmp-{os.getpid()}"
@@ -73,19 +81,23 @@ def load(folder: Path) -> Graph:
             raise ValueError("its columns are others")
         reasons = [(document, reason) for document, reason in skipped]
         return Graph(nodes, payloads.dictionary, documents, reasons, meta)
-    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as e:
+    except _DAMAGE as e:
         why = " ".join(str(e)[:200].split())
         raise UserError(f"{path} is damaged: it is not a saved graph ({why}). {again}") from e
 
 
-def _map(path: Path) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _map(
+    path: Path,
+) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """Map the file of a graph into memory, as bytes."""
     name = shown(str(path.parent))
     try:
         obstacle = in_the_way(path)
         if obstacle:
             raise UserError(f"cannot read the graph: {obstacle}")
-        return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+        if not path.stat().st_size:  # it cannot be mapped
+            return np.zeros(0, np.uint8)
+        return np.memmap(path, np.uint8, "r")
     except OSError as e:
         if path.exists():
             raise UserError(f"cannot read {path}: {e.strerror}; make it readable") from e

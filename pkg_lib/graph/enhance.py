@@ -44,7 +44,12 @@ FAMILIES: dict[str, FIM] = {
         "<repo_name>",
     ),
     # These tokens are in the authors' published enhancer.
-    "codegemma": ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_separator|>"),
+    "codegemma": (
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        "<|file_separator|>",
+    ),
 }
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
@@ -53,7 +58,10 @@ _CODE = re.compile(
 )
 
 
-def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None = None) -> FIM:
+def fim_of(
+    model: str,
+    known_tokens: Callable[[Iterable[str]], set[str]] | None = None,
+) -> FIM:
     """Return the tokens with which a model fills in the middle.
 
     Args:
@@ -77,7 +85,12 @@ def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None 
         known = {family: known_tokens(fim) for family, fim in FAMILIES.items()}
         complete = [family for family, fim in FAMILIES.items() if {*fim[:3]} <= known[family]]
         if complete:
-            return FAMILIES[max(complete, key=lambda family: len(known[family]))]
+            return FAMILIES[
+                max(
+                    complete,
+                    key=lambda family: len(known[family]),
+                )
+            ]
     names = ", ".join(FAMILIES)
     raise UserError(
         f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}"
@@ -124,7 +137,9 @@ class Hole:
         return text
 
 
-def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
+def _function(
+    payload: str,
+) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """Parse a function, which may be indented; raise Unfit for anything else."""
     is_indented = payload[:1].isspace()
     try:
@@ -171,7 +186,10 @@ def hole(payload: str) -> Hole:
         below = [indent + line[len(lead) :], *lines[row + 1 :]]
     else:  # above the comments and empty lines that lead to the first statement
         indent = _indentation(line)
-        while row > 1 and lines[row - 1].lstrip()[:1] in ("", "#"):
+        while row > 1 and lines[row - 1].lstrip()[:1] in (
+            "",
+            "#",
+        ):
             row -= 1
         above = lines[:row]
         below = lines[row:]
@@ -240,7 +258,9 @@ def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     return text
 
 
-def candidates(graph: Graph) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
+def candidates(
+    graph: Graph,
+) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
     """Find the functions without docstring.
 
     Args:

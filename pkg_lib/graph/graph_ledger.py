@@ -113,7 +113,8 @@ def ledger(documents: list[Document], graph: Graph) -> Ledger:
         )
     account = Ledger(len(documents))
     expected: Counter[tuple[str, str]] = Counter()  # (document, reason) of each skipped source
-    bounds = np.searchsorted(graph.document, np.arange(len(documents) + 1)).tolist()
+    numbers = np.arange(len(documents) + 1)
+    bounds = np.searchsorted(graph.document, numbers).tolist()
     with paused_collector():
         for number, document in enumerate(documents):
             span = range(bounds[number], bounds[number + 1])
@@ -128,13 +129,17 @@ def ledger(documents: list[Document], graph: Graph) -> Ledger:
 
 
 def _check_document(
-    account: Ledger, document: Document, graph: Graph, nodes: list[int]
+    account: Ledger,
+    document: Document,
+    graph: Graph,
+    nodes: list[int],
 ) -> Iterator[tuple[str, str]]:
     """Add a document to the ledger; yield (document, reason) for each source that has to be skipped."""
     expected: Counter[int] = Counter()
     sources = sources_of(document)
     if not sources:
-        account.skip(document.id, "no Python code", len(_DEF.findall(document.text)))
+        functions = len(_DEF.findall(document.text))
+        account.skip(document.id, "no Python code", functions)
         yield document.id, "no Python code"
     for _, source in sources:
         try:
@@ -170,7 +175,11 @@ def _count(source: str) -> Counter[int]:
                 blocks.add(node)
         has_docstring = ast.get_docstring(function, clean=False) is not None
         body = function.body[has_docstring:]
-        count[BLOCK] += any(not lines[s.lineno - 1][: s.col_offset].strip() for s in body)
+        for statement in body:
+            before = lines[statement.lineno - 1][: statement.col_offset]
+            if not before.strip():
+                count[BLOCK] += 1
+                break
     count[BLOCK] += len(blocks)
     return +count
 
@@ -179,12 +188,14 @@ def _other_texts(sources: list[tuple[int, str]], graph: Graph, nodes: list[int])
     """Describe the nodes whose payload is not their lines of one of the document's sources."""
     texts = []
     for offset, source in sources:
-        texts.append((offset, io.StringIO(source, newline=None).read().split("\n")))
+        lines = io.StringIO(source, newline=None).read().split("\n")
+        texts.append((offset, lines))
     for node, payload in zip(nodes, graph.payloads(nodes), strict=True):
         first = graph.first[node]
         last = graph.last[node]
         for offset, lines in texts:
-            if offset < first and payload == "\n".join(lines[first - 1 - offset : last - offset]):
+            span = lines[first - 1 - offset : last - offset]
+            if offset < first and payload == "\n".join(span):
                 break
         else:
             yield f"{graph.where(node)}: the text is not these lines of the document"

@@ -10,7 +10,13 @@ from typing import NamedTuple
 from pkg_lib.core.python_syntax import UNPARSABLE
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
-from pkg_lib.graph.code import Block, Function, functions_of, sources_of, split_lines
+from pkg_lib.graph.code import (
+    Block,
+    Function,
+    functions_of,
+    sources_of,
+    split_lines,
+)
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
@@ -67,10 +73,22 @@ def nodes_of(document: Document) -> DocumentNodes:
     return found
 
 
-def _add_function(rows: list[NodeRow], function: Function, lines: list[str], offset: int) -> None:
-    def add(kind: int, parent: int, part: Block | Function, payload: str = "") -> None:
+def _add_function(
+    rows: list[NodeRow],
+    function: Function,
+    lines: list[str],
+    offset: int,
+) -> None:
+    def add(
+        kind: int,
+        parent: int,
+        part: Block | Function,
+        payload: str = "",
+    ) -> None:
         payload = payload or "\n".join(lines[part.first - 1 : part.last])
-        rows.append(NodeRow(kind, parent, part.first + offset, part.last + offset, payload))
+        first = part.first + offset
+        last = part.last + offset
+        rows.append(NodeRow(kind, parent, first, last, payload))
 
     name = len(rows)
     impl = name + 1

@@ -40,7 +40,13 @@ NODES = pa.schema(
         "text": pa.int32(),
     }
 )
-EDGES = pa.schema({"source": pa.int32(), "target": pa.int32(), "type": pa.int8()})
+EDGES = pa.schema(
+    {
+        "source": pa.int32(),
+        "target": pa.int32(),
+        "type": pa.int8(),
+    }
+)
 
 Column = NDArray[np.int32]
 Nodes = NDArray[np.intp]
@@ -107,13 +113,21 @@ class Graph:
             for row in found.rows:
                 parent = start + row.parent if row.parent >= 0 else -1
                 text = texts.setdefault(row.payload, len(texts))
-                rows.append((row.type, number, parent, row.first, row.last, text))
+                columns_of_row = (
+                    row.type,
+                    number,
+                    parent,
+                    row.first,
+                    row.last,
+                    text,
+                )
+                rows.append(columns_of_row)
             skipped += [(document.id, reason) for reason in found.skipped]
         columns = np.array(rows, np.int32).reshape(-1, len(NODES)).T
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, NODES, strict=True)]
+        table = pa.table(list(columns), NODES.names).cast(NODES)
         payloads = pa.array(list(texts), pa.large_string())
         names = [document.id for document in documents]
-        return cls(pa.table(arrays, NODES), payloads, names, skipped, meta or {})
+        return cls(table, payloads, names, skipped, meta or {})
 
     def __len__(self) -> int:
         return int(self.nodes.num_rows)
@@ -135,7 +149,11 @@ class Graph:
             (HAS_IMPL, self.parent, is_impl),
             (HAS_BLOCK, impl, is_block),
             (PARENT, self.parent, is_nested_block),
-            (JSON_CHILD, self.parent, is_text & (self.parent >= 0)),
+            (
+                JSON_CHILD,
+                self.parent,
+                is_text & (self.parent >= 0),
+            ),
         )
         tables = []
         for kind, source, mask in parts:
@@ -158,7 +176,8 @@ class Graph:
 
     def payloads(self, nodes: Iterable[int]) -> list[str]:
         """Return the texts of nodes, in their order."""
-        texts: list[str] = self.texts.take(self.text[np.fromiter(nodes, np.int64)]).to_pylist()
+        positions = self.text[np.fromiter(nodes, np.int64)]
+        texts: list[str] = self.texts.take(positions).to_pylist()
         return texts
 
     def of_type(self, kind: int) -> Nodes:
@@ -184,7 +203,8 @@ class Graph:
     def children(self, node: int) -> Nodes:
         """Return the IMPL of a NAME, the body of an IMPL, or the outermost blocks inside a block."""
         below = self.descendants(node)
-        return below.start + np.flatnonzero(self.parent[below.start : below.stop] == node)
+        parents = self.parent[below.start : below.stop]
+        return below.start + np.flatnonzero(parents == node)
 
     def branches(self, node: int) -> Nodes:
         """Return what pruning may remove (Equation 6).
@@ -215,14 +235,24 @@ class Graph:
         """
         graph = nx.DiGraph()
         for node in map(int, nodes):
-            kind = NODE_TYPES[self.type[node]]
-            graph.add_node(node, type=kind, first=int(self.first[node]), last=int(self.last[node]))
+            first = int(self.first[node])
+            last = int(self.last[node])
+            graph.add_node(
+                node,
+                type=NODE_TYPES[self.type[node]],
+                first=first,
+                last=last,
+            )
         sources, targets, kinds = (self.edges[name].to_numpy() for name in EDGES.names)
         inside = np.array(graph.nodes, sources.dtype)
         starts = np.searchsorted(sources, inside)
         stops = np.searchsorted(sources, inside, "right")
         for node, start, stop in zip(list(graph), starts, stops, strict=True):
-            for target, kind in zip(targets[start:stop], kinds[start:stop], strict=True):
+            for target, kind in zip(
+                targets[start:stop],
+                kinds[start:stop],
+                strict=True,
+            ):
                 if target in graph:
                     graph.add_edge(node, int(target), type=EDGE_TYPES[kind])
         return graph
@@ -234,7 +264,9 @@ def _counts(kinds: NDArray[np.int8], names: tuple[str, ...]) -> dict[str, int]:
 
 
 def build_code_graph(
-    documents: list[Document], meta: dict[str, str] | None = None, processes: int = 1
+    documents: list[Document],
+    meta: dict[str, str] | None = None,
+    processes: int = 1,
 ) -> Graph:
     """Build the graph of NAME, IMPL and BLOCK nodes of a corpus of code (Section 3.1.1).
 

@@ -9,6 +9,7 @@ A section with another title is prose in reStructuredText. Nothing is left out.
 
 import re
 import textwrap
+from dataclasses import dataclass
 
 from pkg_lib.core.types import Document
 from pkg_lib.graph.text import rst
@@ -16,6 +17,16 @@ from pkg_lib.graph.text.compose import Section, compose
 from pkg_lib.graph.text.documents import Rejected
 
 Entry = dict[str, str]  # name, type, description: those that are given
+
+
+@dataclass
+class _Field:
+    """A field of Sphinx style: `:name argument: lines`."""
+
+    name: str
+    argument: str
+    lines: list[str]
+
 
 _UNDERLINE = re.compile(r"[ \t]*(-{3,}|={3,})[ \t]*")
 _GOOGLE = re.compile(
@@ -51,7 +62,13 @@ _SECTION = {
     "note": "notes",
     "warning": "warnings",
 }
-_NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
+_NAMED = {
+    "parameters",
+    "other parameters",
+    "attributes",
+    "methods",
+    "receives",
+}
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(
     r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
@@ -120,13 +137,14 @@ def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
 def _opening(text: str) -> Section:
     """Read the summary (the first paragraph), the description (the others) and the Sphinx fields."""
     prose: list[str] = []
-    fields: list[tuple[str, str, list[str]]] = []  # name, argument, lines
+    fields: list[_Field] = []
     for line in textwrap.dedent(text).split("\n"):
         match = _FIELD.match(line)
         if match:
-            fields.append((match[1], match[2].strip(), [line[match.end() :].strip()]))
+            text = line[match.end() :].strip()
+            fields.append(_Field(match[1], match[2].strip(), [text]))
         elif fields and not line[:1].strip():
-            fields[-1][2].append(line.strip())
+            fields[-1].lines.append(line.strip())
         else:
             prose.append(line)
     summary, _, description = "\n".join(prose).strip("\n").partition("\n\n")
@@ -135,25 +153,27 @@ def _opening(text: str) -> Section:
         sections["summary"] = rst.plain(summary)
     if description.strip():
         sections["description"] = _prose(description)
-    for name, argument, lines in fields:
-        kind = _SECTION.get(name, name)
-        entries = sections.setdefault(kind, [])
-        _add_field(entries, name, kind, argument, "\n".join(lines).strip())
+    for field in fields:
+        kind = _SECTION.get(field.name, field.name)
+        _add_field(sections.setdefault(kind, []), kind, field)
     return sections
 
 
-def _add_field(entries: list[Entry], field: str, kind: str, argument: str, body: str) -> None:
+def _add_field(entries: list[Entry], kind: str, field: _Field) -> None:
     """Add a Sphinx field to its section: an entry, or the type of an entry."""
-    if field in ("type", "rtype"):
-        same = [e for e in entries if field == "rtype" or e.get("name") == argument]
+    body = "\n".join(field.lines).strip()
+    if field.name in ("type", "rtype"):
+        same = entries
+        if field.name == "type":
+            same = [entry for entry in entries if entry.get("name") == field.argument]
         if same and "type" not in same[-1]:
             same[-1]["type"] = body
         else:
-            entries.append(_entry(name=argument, type=body))
+            entries.append(_entry(name=field.argument, type=body))
     elif kind == "raises":
-        entries.append(_entry(type=argument, description=body))
+        entries.append(_entry(type=field.argument, description=body))
     else:
-        type_, _, name = argument.rpartition(" ")
+        type_, _, name = field.argument.rpartition(" ")
         entries.append(_entry(name=name, type=type_, description=body))
 
 
@@ -169,7 +189,10 @@ def _examples(text: str) -> list[Entry]:
         if event.kind != "code":
             words.append(event.text)
             continue
-        example = {"explanation": "\n\n".join(filter(None, words)), "code": event.text}
+        example = {
+            "explanation": "\n\n".join(filter(None, words)),
+            "code": event.text,
+        }
         example = {key: value for key, value in example.items() if value}
         if example:
             examples.append(example)
@@ -200,7 +223,11 @@ def _entries(text: str, kind: str, is_google: bool) -> list[Entry]:
 def _google_entry(text: str, kind: str) -> Entry:
     match = _GOOGLE_ENTRY.fullmatch(text)
     if kind in _NAMED and match:
-        return _entry(name=match[1], type=match[2] or "", description=match[3])
+        return _entry(
+            name=match[1],
+            type=match[2] or "",
+            description=match[3],
+        )
     match = _GOOGLE_TYPED.fullmatch(text)
     if kind in _TYPED and match:
         return _entry(type=match[1], description=match[2])

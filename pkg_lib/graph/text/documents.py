@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.nodes import PATH, PATHVALUE, DocumentNodes, NodeRow
+from pkg_lib.graph.nodes import (
+    PATH,
+    PATHVALUE,
+    DocumentNodes,
+    NodeRow,
+)
 from pkg_lib.graph.schema import Graph
 
 MAX_DEPTH = 200  # levels of objects and arrays
@@ -28,7 +33,10 @@ _ESCAPED = str.maketrans({plain: f"~{i}" for i, plain in enumerate(_PLAIN) if pl
 _ESCAPE = re.compile("~([0-4])")
 _STEP = re.compile(r"\[(\d+)\]|/?([^/\[]+)")
 _PAYLOAD = re.compile(r"path = (.*?) ; value = (.*)", re.S)
-_LITERAL = re.compile(r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?', re.S)
+_LITERAL = re.compile(
+    r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?',
+    re.S,
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -139,16 +147,22 @@ def tree(value: Any) -> list[NodeRow]:
         elif isinstance(part, float) and not math.isfinite(part):
             raise Rejected(f"not a number: {json.dumps(part)}")
         children = [(v, extend(path, step), len(rows), depth + 1) for step, v in items]
-        payload = path if children else serialize(path, part)
+        kind = PATH
+        payload = path
+        if not children:
+            kind = PATHVALUE
+            payload = serialize(path, part)
         if _SURROGATE.search(payload):
             raise Rejected("half a surrogate pair in a text")
-        rows.append(NodeRow(PATH if children else PATHVALUE, parent, 0, 0, payload))
+        rows.append(NodeRow(kind, parent, 0, 0, payload))
         stack += reversed(children)
     return rows
 
 
 def build_text_graph(
-    documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None
+    documents: list[Document],
+    structured: Iterable[Structured],
+    meta: dict[str, str] | None = None,
 ) -> Graph:
     """Build the graph of PATH and PATHVALUE nodes of a corpus of text (Section 3.1.2).
 

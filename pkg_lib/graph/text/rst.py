@@ -19,7 +19,10 @@ from docutils.parsers.rst import Directive, directives, roles
 from docutils.parsers.rst.languages import en
 
 _ROLE = re.compile(r":([A-Za-z](?:[\w.+-]*[A-Za-z0-9])?(?::[A-Za-z][\w.+-]*)?):`")
-_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)", re.M)
+_DIRECTIVE = re.compile(
+    r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)",
+    re.M,
+)
 _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
 _WITH_LANGUAGE = set("code-block sourcecode code prompt".split())  # their argument is no code
 _CODE = _WITH_LANGUAGE | set(
@@ -92,7 +95,12 @@ class _UnknownDirective(Directive):  # type: ignore[misc]  # docutils has no typ
         before = f"{_VERSIONS[name]} " if name in _VERSIONS else ""
         heads = [before + plain(argument) for argument in self.arguments]
         body = nodes.definition()
-        self.state.nested_parse(self.content, self.content_offset, body, match_titles=True)
+        self.state.nested_parse(
+            self.content,
+            self.content_offset,
+            body,
+            match_titles=True,
+        )
         if not body.children:  # a term would take the next paragraph for its definition
             return [nodes.paragraph(head, head) for head in heads]
         terms = [nodes.term(head, head) for head in heads]

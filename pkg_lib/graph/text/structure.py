@@ -21,7 +21,11 @@ from pkg_lib.core.types import Document
 from pkg_lib.graph.text import rst
 from pkg_lib.graph.text.compose import Section, compose
 from pkg_lib.graph.text.docstrings import sections_of
-from pkg_lib.graph.text.documents import Rejected, Structured, tree
+from pkg_lib.graph.text.documents import (
+    Rejected,
+    Structured,
+    tree,
+)
 from pkg_lib.graph.text.rst import Event, plain
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
@@ -29,10 +33,16 @@ _HEADING = re.compile(r"h[1-6]")
 _LEFT_OUT = set("script style head nav footer form button svg img template noscript".split())
 _BLOCK = """address article aside blockquote body caption center dd details div dl dt fieldset figcaption
 figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summary table td th tr ul""".split()
+PARSER_DEPTH = "nested too deep: more than the parser takes"
 _WITH_SECTIONS = ("rst", "markdown", "html")
 # Where text without subsections is split, the best place first: before a paragraph that is no code, before
 # any paragraph, before a line, before a word.
-_PLACES = [re.compile(place) for place in (r"\n[ \t]*\n(?=\S)", r"\n[ \t]*\n", r"\n", r"[ \t]")]
+_PLACES = (
+    re.compile(r"\n[ \t]*\n(?=\S)"),
+    re.compile(r"\n[ \t]*\n"),
+    re.compile(r"\n"),
+    re.compile(r"[ \t]"),
+)
 
 
 class Heading(NamedTuple):
@@ -140,7 +150,8 @@ def _by_headings(document: Document) -> Section:
 
 
 STRUCTURERS: Registry[Callable[[Document], Section]] = Registry(
-    "structurer", {"headings": _by_headings, "docstrings": sections_of}
+    "structurer",
+    {"headings": _by_headings, "docstrings": sections_of},
 )
 
 
@@ -161,29 +172,41 @@ def structured(documents: list[Document], name: str = "") -> list[Structured]:
         try:
             value = structurer(document)
             tree(value)
-            result = Structured(document.id, value or None, "" if value else "nothing in it")
+            reason = "" if value else "nothing in it"
+            result = Structured(document.id, value or None, reason)
         except Rejected as e:
             result = Structured(document.id, None, str(e))
         except RecursionError:
-            result = Structured(document.id, None, "nested too deep: more than the parser takes")
+            result = Structured(document.id, None, PARSER_DEPTH)
         results.append(result)
     return results
 
 
 def _headings(text: str, kind: str) -> Iterator[Heading]:
     """Yield the headings of a page of reStructuredText, Markdown or HTML, in order."""
-    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
+    starts = [
+        0,
+        *(newline.end() for newline in re.finditer("\n", text)),
+    ]
     if kind == "rst":
         for line, level, title in rst.headings(text):
             yield Heading(starts[line], level, title)
     elif kind == "markdown":
         for token, inline in pairwise(_markdown().parse(text)):
             if token.type == "heading_open" and token.map and token.level == 0:
-                yield Heading(starts[token.map[0]], int(token.tag[1]), inline.content)
+                yield Heading(
+                    starts[token.map[0]],
+                    int(token.tag[1]),
+                    inline.content,
+                )
     else:
         for tag in BeautifulSoup(text, "html.parser").find_all(_HEADING):
             start = starts[(tag.sourceline or 1) - 1] + (tag.sourcepos or 0)
-            yield Heading(start, int(tag.name[1]), plain(tag.get_text()).rstrip("¶"))
+            yield Heading(
+                start,
+                int(tag.name[1]),
+                plain(tag.get_text()).rstrip("¶"),
+            )
 
 
 def title_of(text: str, kind: str) -> str:

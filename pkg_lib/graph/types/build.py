@@ -18,11 +18,22 @@ from pydantic import TypeAdapter
 from pkg_lib.core import reading, workers
 from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.source_tree import EMPTY, NAMED, SourceTree, Unreadable, reader
+from pkg_lib.core.source_tree import (
+    EMPTY,
+    NAMED,
+    SourceTree,
+    Unreadable,
+    reader,
+)
 from pkg_lib.core.store import first_few, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
-from pkg_lib.graph.types.java import NO_TYPE, VERSION, Facts, facts_of
+from pkg_lib.graph.types.java import (
+    NO_TYPE,
+    VERSION,
+    Facts,
+    facts_of,
+)
 from pkg_lib.graph.types.scan import SUFFIX, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
@@ -128,8 +139,15 @@ def build(
         parsed = len(entries.keys() - known.keys())
         for path in entries.keys() & known.keys():
             parsed += entries[path][0] != known[path][0]
-        seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
-        return in_mode(BuiltGraph(tree, facts, parsed, seconds=seconds), mode, extra)
+        seconds = {
+            "scan": scanned - start,
+            "parse": time.perf_counter() - scanned,
+        }
+        return in_mode(
+            BuiltGraph(tree, facts, parsed, seconds=seconds),
+            mode,
+            extra,
+        )
 
 
 def _require_readable(tree: SourceTree, facts: dict[str, Facts]) -> None:
@@ -179,11 +197,16 @@ def _read(tree: SourceTree, known: Store, processes: int) -> Store:
         parts = map(_parse_part, work)
     entries = {}
     for file, parsed in zip(tree.files, chain.from_iterable(parts), strict=True):
-        entries[file.name] = parsed.sha256, parsed.facts or known[file.name][1]
+        entries[file.name] = (
+            parsed.sha256,
+            parsed.facts or known[file.name][1],
+        )
     return entries
 
 
-def _parse_part(work: tuple[Path, list[tuple[str, str]]]) -> list[ParsedFile]:
+def _parse_part(
+    work: tuple[Path, list[tuple[str, str]]],
+) -> list[ParsedFile]:
     """Parse some files of a tree, in a worker.
 
     Args:
@@ -210,7 +233,13 @@ def _save_store(store: Path, entries: Store) -> None:
     rows: list[object] = [{"version": VERSION}]
     for path, (sha256, facts) in entries.items():
         if sha256:
-            rows.append([path, sha256, {name: getattr(facts, name) for name in Facts.__slots__}])
+            rows.append(
+                [
+                    path,
+                    sha256,
+                    {name: getattr(facts, name) for name in Facts.__slots__},
+                ]
+            )
     write_text(store, "".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -244,7 +273,14 @@ def _load(store: Path) -> Store:
 
 def save(graph: TypeGraph, path: Path) -> None:
     """Write a graph as networkx' node-link JSON."""
-    write_text(path, json.dumps(nx.node_link_data(graph.digraph, edges="edges"), indent=1) + "\n")
+    write_text(
+        path,
+        json.dumps(
+            nx.node_link_data(graph.digraph, edges="edges"),
+            indent=1,
+        )
+        + "\n",
+    )
 
 
 def lines(built: BuiltGraph) -> list[str]:
@@ -254,14 +290,20 @@ def lines(built: BuiltGraph) -> list[str]:
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
     text += _counted("nodes", graph.node_counts()) + _counted("edges", graph.edge_counts())
     if resolution.references:
-        text += _counted("type names", dict(resolution.references.most_common()))
+        text += _counted(
+            "type names",
+            dict(resolution.references.most_common()),
+        )
     unusual: dict[str, list[str]] = {}
 
     def note(what: str, name: str) -> None:
         unusual.setdefault(what, []).append(name)
 
     for path, name, candidates in resolution.ambiguous:
-        note("ambiguous", f"{name} in {path} is {' or '.join(candidates)}")
+        note(
+            "ambiguous",
+            f"{name} in {path} is {' or '.join(candidates)}",
+        )
     for group in graph.cycles():
         note("cyclic inheritance", ", ".join(group))
     for path, name in resolution.redeclared:

@@ -53,8 +53,21 @@ _QUERY = f"""
 (extends_interfaces (type_list {_TYPE} @extends))
 (super_interfaces (type_list {_TYPE} @implements))
 """
-PLACES = ("field", "constant", "parameter", "rest", "component", "extends", "implements")
-BODIES = ("class_body", "interface_body", "enum_body_declarations", "annotation_type_body")
+PLACES = (
+    "field",
+    "constant",
+    "parameter",
+    "rest",
+    "component",
+    "extends",
+    "implements",
+)
+BODIES = (
+    "class_body",
+    "interface_body",
+    "enum_body_declarations",
+    "annotation_type_body",
+)
 _DECLARES = re.compile(r"\b(?:class|interface|enum|record)\b")
 _NAME = re.compile(r"[^\W\d][\w$]*")
 # A long row of literals has no types, and tree-sitter's queries take quadratic time over one.
@@ -72,7 +85,10 @@ _TOKEN = re.compile(
     rb"|\.\.\.|\s+|[^\s@.()\"'/]+|.",
     re.S,
 )
-_NOISE = re.compile(r"<[^<>]*>|@\s*[\w.$]+(?:\s*\([^()]*\))?|/\*.*?\*/|//[^\n]*", re.S)
+_NOISE = re.compile(
+    r"<[^<>]*>|@\s*[\w.$]+(?:\s*\([^()]*\))?|/\*.*?\*/|//[^\n]*",
+    re.S,
+)
 
 
 class Import(NamedTuple):
@@ -176,7 +192,10 @@ def facts_of(data: bytes) -> Facts:
         remarks += (ERRORS,)
     file = _JavaFile(data, root)
     if not file.types:
-        return Facts(reason=NO_TYPE_FOUND if root.has_error else NO_TYPE, remarks=remarks)
+        return Facts(
+            reason=NO_TYPE_FOUND if root.has_error else NO_TYPE,
+            remarks=remarks,
+        )
     if file.declares_twice:
         remarks += (TWICE,)
     return Facts(
@@ -207,7 +226,10 @@ def _parse(data: bytes) -> Node | None:
         return data[position : position + PIECE]
 
     try:
-        return parser.parse(piece, progress_callback=lambda *_: next(steps) > limit).root_node
+        return parser.parse(
+            piece,
+            progress_callback=lambda *_: next(steps) > limit,
+        ).root_node
     except ValueError:
         parser.reset()
         return None
@@ -287,7 +309,11 @@ class _JavaFile:
             words = _NOISE.sub("", self._text(node)).removesuffix(";").split()
             static = "static" in words[1:2]
             name = "".join(words[1 + static :])
-            yield Import(name.removesuffix(".*"), name.endswith(".*"), static)
+            yield Import(
+                name.removesuffix(".*"),
+                name.endswith(".*"),
+                static,
+            )
 
     def _read_types(self) -> None:
         """Collect the declared types in order, and notice a type that is declared twice."""
@@ -339,7 +365,14 @@ class _JavaFile:
             for name, argument in self._names(node):
                 first = name.partition(".")[0]
                 variable = any(first in variables[i] for i in declaring)
-                yield Reference(around[-1], place, name, bare, argument, variable)
+                yield Reference(
+                    around[-1],
+                    place,
+                    name,
+                    bare,
+                    argument,
+                    variable,
+                )
 
     def _beans(self) -> Iterator[tuple[str, Node]]:
         """Yield (place, written type) of what methods with Spring's @Bean return and take."""
@@ -374,7 +407,11 @@ class _JavaFile:
                 names = [self._text(c) for c in children if c.type == "type_identifier"]
                 yield ".".join(reversed(names)), argument
                 pending += [(c, True) for c in children if c.type == "type_arguments"]
-            elif part.type not in ("marker_annotation", "annotation", "dimensions"):
+            elif part.type not in (
+                "marker_annotation",
+                "annotation",
+                "dimensions",
+            ):
                 inside = argument or part.type == "type_arguments"
                 pending += [(child, inside) for child in reversed(part.named_children)]
 

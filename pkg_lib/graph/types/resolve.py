@@ -12,7 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pkg_lib.graph.types.java import Facts, Import, Reference
-from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, simple_name
+from pkg_lib.graph.types.typegraph import (
+    TypeGraph,
+    TypeNode,
+    simple_name,
+)
 
 # The label of an edge by the place of its reference.
 LABEL = {
@@ -27,7 +31,10 @@ LABEL = {
     "bean": "provides",
 }
 INHERITANCE = ("extends", "implements")
-EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph_of`
+EXTRA = (
+    "arguments",
+    "beans",
+)  # edges that the paper does not have: see `graph_of`
 # Names that java.lang brings into every file; they matter if an import on demand of a project has them too.
 JAVA_LANG = set(
     """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable Deprecated
@@ -93,7 +100,13 @@ class Project:
             if name in self.nodes:
                 self.redeclared.append((path, name))
                 continue
-            self.nodes[name] = TypeNode(name, declared.kind, path, declared.first, declared.last)
+            self.nodes[name] = TypeNode(
+                name,
+                declared.kind,
+                path,
+                declared.first,
+                declared.last,
+            )
             outer = declared.name.rpartition(".")[0]
             if outer:
                 siblings = self._members[full_name(facts.package, outer)]
@@ -191,7 +204,11 @@ class Project:
             members: dict[str, str] = {}
             for reference in self._supertypes.get(outer, ()):
                 with suppress(Ambiguous):
-                    above = self.find(reference, self.nodes[outer].path, inside=False)
+                    above = self.find(
+                        reference,
+                        self.nodes[outer].path,
+                        inside=False,
+                    )
                     if above:
                         members = self._inherits(above) | self._members.get(above, {}) | members
             self._inherited[outer] = members
@@ -267,7 +284,13 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
         types = facts[path].types
         for declared in types:
             name = simple_name(declared.name)
-            nodes[name] = TypeNode(name, declared.kind, path, declared.first, declared.last)
+            nodes[name] = TypeNode(
+                name,
+                declared.kind,
+                path,
+                declared.first,
+                declared.last,
+            )
         for reference in facts[path].references:
             owner = types[reference.owner]
             if not reference.bare:
@@ -290,4 +313,7 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
 def _walk_order(path: str) -> list[tuple[bool, str]]:
     """Sort key that puts the files of a directory before its subdirectories."""
     *folders, name = path.split("/")
-    return [*((True, folder) for folder in folders), (False, name)]
+    return [
+        *((True, folder) for folder in folders),
+        (False, name),
+    ]

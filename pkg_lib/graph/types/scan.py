@@ -5,7 +5,14 @@ from pathlib import Path
 
 from pkg_lib.core.markdown import with_plain_line_ends
 from pkg_lib.core.reading import shown
-from pkg_lib.core.source_tree import BINARY, EMPTY, SourceTree, ends_with, find, read_each
+from pkg_lib.core.source_tree import (
+    BINARY,
+    EMPTY,
+    SourceTree,
+    ends_with,
+    find,
+    read_each,
+)
 from pkg_lib.core.store import LARGE, LARGER
 from pkg_lib.core.types import UserError
 

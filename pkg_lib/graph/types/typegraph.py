@@ -11,7 +11,14 @@ import networkx as nx
 
 MODES = ("resolved", "as-published")
 # The last label is used by LLM-KB only.
-LABELS = ("injects", "extends", "implements", "arguments", "provides", "depends_on")
+LABELS = (
+    "injects",
+    "extends",
+    "implements",
+    "arguments",
+    "provides",
+    "depends_on",
+)
 _INHERITANCE = {"extends", "implements"}
 
 
@@ -99,7 +106,10 @@ class TypeGraph:
     def by_path(self) -> dict[str, list[TypeNode]]:
         """The types of each file, in the order of the file."""
         types: dict[str, list[TypeNode]] = {}
-        for node in sorted(self.nodes.values(), key=lambda n: (n.path, n.first, n.name)):
+        for node in sorted(
+            self.nodes.values(),
+            key=lambda n: (n.path, n.first, n.name),
+        ):
             types.setdefault(node.path, []).append(node)
         return types
 
