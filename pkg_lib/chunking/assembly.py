@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,8 +16,8 @@ from pkg_lib.chunking.chunk_coverage import (
     ChunkCoverage,
 )
 from pkg_lib.chunking.languages import children, parse, parse_errors
-from pkg_lib.chunking.source import Source
-from pkg_lib.chunking.windows import Span, Window, pack_tree
+from pkg_lib.chunking.source import Source, Span
+from pkg_lib.chunking.windows import Window, pack
 
 MAX_INDENT = 2000
 
@@ -32,7 +32,12 @@ class Piece:
     size: int
 
 
-def lossless(source: Source, coverage: ChunkCoverage, limit: int, method: str) -> list[Piece]:
+def lossless(
+    source: Source,
+    coverage: ChunkCoverage,
+    limit: int,
+    method: str,
+) -> list[Piece]:
     """Cut a file into pieces that joined are the file.
 
     White space between two windows belongs to the first one up to its last line end, so that a piece
@@ -54,19 +59,12 @@ def lossless(source: Source, coverage: ChunkCoverage, limit: int, method: str) -
     if not end:
         return []
     splitter = _Splitter(source, coverage, limit)
-    size_before = source.characters_before
-    windows = pack_tree(
-        Span(0, end, root),
-        splitter.parts,
-        size_before,
-        limit,
-        method,
-    )
+    whole = Span(0, end, root)
+    windows = pack(whole, splitter.parts, source.size, limit, method)
     cuts = [0]
     for before, after in pairwise(windows):
-        start = after.spans[0].start
-        line_end = source.data.rfind(b"\n", before.spans[-1].end, start)
-        cuts.append(line_end + 1 if line_end >= 0 else start)
+        line_end = source.data.rfind(b"\n", before.end, after.start)
+        cuts.append(line_end + 1 if line_end >= 0 else after.start)
     return _between(source, [*cuts, end])
 
 
@@ -79,12 +77,13 @@ def fixed_size(source: Source, coverage: ChunkCoverage, lines: int) -> list[Piec
     return _between(source, [*cuts, end])
 
 
-def _between(source: Source, cuts: Sequence[int]) -> list[Piece]:
+def _between(source: Source, cuts: list[int]) -> list[Piece]:
     """Make the pieces between neighbouring positions."""
     pieces = []
     for start, stop in pairwise(cuts):
         text = source.text(start, stop)
-        pieces.append(Piece(start, stop, text, source.size(start, stop)))
+        size = source.size(Span(start, stop))
+        pieces.append(Piece(start, stop, text, size))
     return pieces
 
 
@@ -101,11 +100,8 @@ class _Splitter:
         self.limit = limit
 
     def parts(self, span: Span) -> Iterator[Span]:
-        """Yield the parts of a span that contain more than white space."""
-        size_before = self.source.characters_before
-        for part in self._all_parts(span):
-            if size_before[part.end] > size_before[part.start]:
-                yield part
+        """Return the parts of a span that contain more than white space."""
+        return filter(self.source.size, self._all_parts(span))
 
     def _all_parts(self, span: Span) -> Iterator[Span]:
         if span.node is not None and span.node.child_count:
@@ -118,7 +114,8 @@ class _Splitter:
             return self._runs(span)
         self.coverage.leaves_over += 1
         starts = (newline + 1 for newline in newlines[first:last])
-        return (Span(start, stop) for start, stop in pairwise([span.start, *starts, span.end]))
+        bounds = [span.start, *starts, span.end]
+        return map(Span, bounds, bounds[1:])
 
     def _children(self, span: Span, node: Node) -> Iterator[Span]:
         position = span.start
@@ -133,12 +130,18 @@ class _Splitter:
         start = span.start
         while start < span.end:
             most = size_before[start] + self.limit
-            stop = min(span.end, bisect_right(size_before, most) - 1)
+            stop = bisect_right(size_before, most) - 1
+            stop = min(stop, span.end)
             yield Span(start, stop)
             start = stop
 
 
-def as_published(source: Source, coverage: ChunkCoverage, limit: int, method: str) -> list[Piece]:
+def as_published(
+    source: Source,
+    coverage: ChunkCoverage,
+    limit: int,
+    method: str,
+) -> list[Piece]:
     """Cut a file as `astchunk` does; the module `chunker` says what that means.
 
     Args:
@@ -163,17 +166,16 @@ def as_published(source: Source, coverage: ChunkCoverage, limit: int, method: st
             yield Span(child.start_byte, child.end_byte, child)
 
     whole = Span(root.start_byte, root.end_byte, root)
-    windows = pack_tree(whole, parts, source.bytes_before, limit, method)
+    windows = pack(whole, parts, source.size_in_bytes, limit, method)
     pieces = []
     gaps: list[Span] = []  # between nodes, where astchunk's layout is not the file's
     for window in windows:
         text, gaps_of_window = _published_text(source, window)
         gaps += gaps_of_window
-        size = sum(source.size(span.start, span.end) for span in window.spans)
-        start = window.spans[0].start
-        pieces.append(Piece(start, window.spans[-1].end, text, size))
+        size = sum(map(source.size, window.spans))
+        pieces.append(Piece(window.start, window.end, text, size))
     kept = sum(piece.stop - piece.start for piece in pieces)
-    coverage.bytes_in_chunks = kept - sum(gap.end - gap.start for gap in gaps)
+    coverage.bytes_in_chunks = kept - _length(gaps)
     coverage.leaves_over = len(dropped)
     coverage.lost = _lost(source, coverage, windows, dropped, gaps)
     return pieces
@@ -185,19 +187,20 @@ def _published_text(source: Source, window: Window) -> tuple[str, list[Span]]:
     Between nodes astchunk writes the line ends, then as many spaces as the column of the next node.
     """
     data = source.data
-    position = window.spans[0].start
+    position = window.start
     column = source.column(position)
     # astchunk indents by the column: on an endless line, the whole file again in every chunk.
     parts = [b" " * column] if column <= MAX_INDENT else []
     gaps = []
     for before, after in pairwise(window.spans):
         gap = data[before.end : after.start]
-        layout = b"\n" * gap.count(b"\n") + b" " * (len(gap) - gap.rfind(b"\n") - 1)
+        indent = len(gap) - gap.rfind(b"\n") - 1
+        layout = b"\n" * gap.count(b"\n") + b" " * indent
         if gap and gap != layout:
             parts += [data[position : before.end], layout]
             gaps.append(Span(before.end, after.start))
             position = after.start
-    parts.append(data[position : window.spans[-1].end])
+    parts.append(data[position : window.end])
     return b"".join(parts).decode("utf8", "surrogateescape"), gaps
 
 
@@ -209,23 +212,25 @@ def _lost(
     gaps: list[Span],
 ) -> Counter[str]:
     """Count the bytes that are in no chunk, by reason."""
-    size_before = source.bytes_before
-
-    def size(span: Span) -> int:
-        return size_before[span.end] - size_before[span.start]
-
-    def white(span: Span) -> int:
-        return span.end - span.start - size(span)
-
-    lost = Counter({LEAF: sum(span.end - span.start for span in dropped)})
+    lost: Counter[str] = Counter()
+    lost[LEAF] = _length(dropped)
     in_windows = sum(window.size for window in windows)
-    lost[OUTSIDE] = size_before[-1] - in_windows - sum(map(size, dropped))
+    in_dropped = sum(map(source.size_in_bytes, dropped))
+    lost[OUTSIDE] = source.bytes_before[-1] - in_windows - in_dropped
     dropped_starts = [span.start for span in dropped]
     for gap in gaps:
-        lost[LAYOUT] += white(gap)
         # A dropped leaf may be between two windows that were joined.
         first = bisect_left(dropped_starts, gap.start)
         last = bisect_left(dropped_starts, gap.end)
-        lost[LAYOUT] -= sum(map(white, dropped[first:last]))
+        inside = dropped[first:last]
+        lost[LAYOUT] += _white_bytes(source, [gap]) - _white_bytes(source, inside)
     lost[BETWEEN] = coverage.bytes_in - coverage.bytes_in_chunks - lost.total()
     return Counter({reason: count for reason, count in lost.items() if count})
+
+
+def _length(spans: list[Span]) -> int:
+    return sum(span.end - span.start for span in spans)
+
+
+def _white_bytes(source: Source, spans: list[Span]) -> int:
+    return _length(spans) - sum(map(source.size_in_bytes, spans))

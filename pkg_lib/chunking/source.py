@@ -6,11 +6,22 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
+
+from tree_sitter import Node
 
 _WHITE = b" \t\n\r\x0b\x0c"
 _CONTINUES = range(0x80, 0xC0)  # second to fourth byte of a UTF-8 character
 _COUNTED_BYTES = bytes(b not in _WHITE for b in range(256))
 _COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in range(256))
+
+
+class Span(NamedTuple):
+    """The bytes `start` to `end` of a file, and the node that they belong to, if it can be split."""
+
+    start: int
+    end: int
+    node: Node | None = None
 
 
 class Source:
@@ -43,9 +54,13 @@ class Source:
             return self.bytes_before
         return _prefix_sums(self.data, _COUNTED_CHARACTERS)
 
-    def size(self, start: int, stop: int) -> int:
-        """Count the characters other than white space between two positions."""
-        return self.characters_before[stop] - self.characters_before[start]
+    def size(self, span: Span) -> int:
+        """Count the characters of a span other than white space."""
+        return self.characters_before[span.end] - self.characters_before[span.start]
+
+    def size_in_bytes(self, span: Span) -> int:
+        """Count the bytes of a span other than white space."""
+        return self.bytes_before[span.end] - self.bytes_before[span.start]
 
     @cached_property
     def newlines(self) -> Sequence[int]:

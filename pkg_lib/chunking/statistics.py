@@ -1,20 +1,22 @@
 """Chunk statistics by language and chunker: how many, how large, how full, and which split a function."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
 
-from pkg_lib.chunking.chunk_coverage import REASONS
+from pkg_lib.chunking.chunk_coverage import REASONS, ChunkCoverage
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.languages import (
     functions_of,
     language_of,
     parse,
 )
-from pkg_lib.chunking.source import Source
+from pkg_lib.chunking.source import Source, Span
 
 
 @dataclass
@@ -52,7 +54,7 @@ def functions_cut(data: bytes, language: str, chunks: list[Chunk], limit: int) -
         touched = range(bisect_left(stops, start + 1), bisect_left(starts, stop))
         if len(touched) > 1:
             cuts.cut += 1
-            cuts.cut_that_fit += source.size(start, stop) <= limit
+            cuts.cut_that_fit += source.size(Span(start, stop)) <= limit
             cuts.cutting_chunks.update(touched)
     return cuts
 
@@ -82,10 +84,14 @@ def chunk_statistics(
     return pd.DataFrame(rows)
 
 
-def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
+def _row(
+    language: str,
+    files: list[tuple[str, bytes]],
+    chunker: Chunker,
+) -> dict[str, object]:
     chunks: list[Chunk] = []
-    coverage = []
-    cuts = []
+    coverage: list[ChunkCoverage] = []
+    cuts: list[FunctionCuts] = []
     for name, data in files:
         chunked = chunker.chunk(data, name)
         chunks += chunked.chunks
@@ -95,11 +101,7 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
     sizes = np.array([chunk.size for chunk in chunks], float)
     lines = np.array([chunk.last - chunk.first + 1 for chunk in chunks], float)
     by_lines = chunker.method == "fixed-size"
-    has_fill = count and not by_lines
-    cutting = sum(len(cut.cutting_chunks) for cut in cuts)
-    lost = {f"lost: {reason}": sum(c.lost[reason] for c in coverage) for reason in REASONS}
-    broken = [c.parse_errors > 0 for c in coverage if c.parse_errors is not None]
-    return {
+    row: dict[str, object] = {
         "language": language,
         "method": chunker.method,
         "mode": chunker.mode,
@@ -109,27 +111,43 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
         "chunks_per_file": count / len(files),
         **_distribution("size", sizes),
         **_distribution("lines", lines),
-        "fill": sizes.sum() / (count * chunker.max_size) if has_fill else np.nan,
-        "functions": sum(cut.functions for cut in cuts),
-        "functions_cut": sum(cut.cut for cut in cuts),
-        "functions_cut_that_fit": sum(cut.cut_that_fit for cut in cuts),
-        "chunks_that_cut": cutting / count if count else np.nan,
-        "bytes": sum(c.bytes_in for c in coverage),
-        "bytes_lost": sum(c.bytes_lost for c in coverage),
-        **lost,
-        "leaves_over": sum(c.leaves_over for c in coverage),
-        "files_with_parse_errors": sum(broken) if broken else np.nan,
+        "fill": np.nan,
+        "functions": _total(cuts, "functions"),
+        "functions_cut": _total(cuts, "cut"),
+        "functions_cut_that_fit": _total(cuts, "cut_that_fit"),
+        "chunks_that_cut": np.nan,
+        "bytes": _total(coverage, "bytes_in"),
+        "bytes_lost": _total(coverage, "bytes_lost"),
     }
+    if count:
+        cutting = sum(len(cut.cutting_chunks) for cut in cuts)
+        row["chunks_that_cut"] = cutting / count
+        if not by_lines:
+            row["fill"] = sizes.sum() / (count * chunker.max_size)
+    lost = sum((file.lost for file in coverage), Counter())
+    for reason in REASONS:
+        row[f"lost: {reason}"] = lost[reason]
+    row["leaves_over"] = _total(coverage, "leaves_over")
+    errors = [c.parse_errors for c in coverage if c.parse_errors is not None]
+    row["files_with_parse_errors"] = np.count_nonzero(errors) if errors else np.nan
+    return row
 
 
-def _distribution(name: str, values: np.typing.NDArray[np.float64]) -> dict[str, float]:
-    values = values if len(values) else np.array([np.nan])
-    p10, p50, p90 = np.percentile(values, [10, 50, 90])
-    measures = {
-        "mean": values.mean(),
-        "p10": p10,
-        "p50": p50,
-        "p90": p90,
-        "max": values.max(),
+def _total(items: Sequence[object], attribute: str) -> int:
+    return sum(map(attrgetter(attribute), items))
+
+
+def _distribution(
+    name: str,
+    values: np.typing.NDArray[np.float64],
+) -> dict[str, float]:
+    if not len(values):
+        values = np.array([np.nan])
+    p10, p50, p90 = np.percentile(values, [10, 50, 90]).tolist()
+    return {
+        f"{name}_mean": float(values.mean()),
+        f"{name}_p10": p10,
+        f"{name}_p50": p50,
+        f"{name}_p90": p90,
+        f"{name}_max": float(values.max()),
     }
-    return {f"{name}_{measure}": float(value) for measure, value in measures.items()}

@@ -5,23 +5,14 @@ such a node opens the next window, as in the paper's Figure 2 and in the authors
 The stack is explicit, so deep trees cause no recursion.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from tree_sitter import Node
+from pkg_lib.chunking.source import Span
 
 # cast: as the authors run it. algorithm-1: without merging. split-only: one window for each node that
 # fits (Table 2). fixed-size: the baseline, which reads no tree.
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
-
-
-class Span(NamedTuple):
-    """The bytes `start` to `end` of a file, and the node that they belong to, if it can be split."""
-
-    start: int
-    end: int
-    node: Node | None = None
 
 
 @dataclass(slots=True)
@@ -30,6 +21,16 @@ class Window:
 
     spans: list[Span] = field(default_factory=list)
     size: int = 0
+
+    @property
+    def start(self) -> int:
+        """First byte of the first node."""
+        return self.spans[0].start
+
+    @property
+    def end(self) -> int:
+        """Byte after the last node."""
+        return self.spans[-1].end
 
     def add(self, spans: Iterable[Span], size: int) -> None:
         """Append nodes and the size that they have together."""
@@ -48,37 +49,19 @@ class _Level:
     seams: list[int] = field(default_factory=list)
 
 
-def pack_tree(
+def pack(
     root: Span,
     parts_of: Callable[[Span], Iterable[Span]],
-    size_before: Sequence[int],
-    limit: int,
-    method: str,
-) -> list[Window]:
-    """Pack a whole syntax tree; arguments are those of `pack`. A tree that fits is one window."""
-    fits = size_before[root.end] - size_before[root.start] <= limit
-    return pack(
-        [root] if fits else parts_of(root),
-        parts_of,
-        size_before,
-        limit,
-        method,
-    )
-
-
-def pack(
-    spans: Iterable[Span],
-    parts_of: Callable[[Span], Iterable[Span]],
-    size_before: Sequence[int],
+    size_of: Callable[[Span], int],
     limit: int,
     method: str = "cast",
 ) -> list[Window]:
-    """Pack neighbouring nodes into windows (function CHUNKNODES of Algorithm 1).
+    """Pack the nodes of a syntax tree into windows (function CHUNKNODES of Algorithm 1).
 
     Args:
-        spans: The nodes, in order.
+        root: The whole tree. A tree that fits the limit is one window.
         parts_of: Splits a node that is over the limit into parts, in order.
-        size_before: Size of the first i bytes of the file, for each i.
+        size_of: Measures a node.
         limit: Largest size of a window.
         method: One of METHODS, without fixed-size. The method cast also joins the windows of a split
             node with their neighbours inside that node.
@@ -87,12 +70,13 @@ def pack(
         The windows, in order.
     """
     windows: list[Window] = []
+    spans = [root] if size_of(root) <= limit else parts_of(root)
     levels = [_Level(iter(spans))]
     window: Window | None = None
     while levels:
         level = levels[-1]
         for span in level.parts:
-            size = size_before[span.end] - size_before[span.start]
+            size = size_of(span)
             if size > limit:
                 window = None
                 level.seams.append(len(windows))
@@ -113,12 +97,21 @@ def pack(
     return windows
 
 
-def _join_at_seams(windows: list[Window], seams: list[int], limit: int, first: int) -> None:
+def _join_at_seams(
+    windows: list[Window],
+    seams: list[int],
+    limit: int,
+    first: int,
+) -> None:
     """Join neighbours from index `first` on that fit together. Away from seams no neighbours fit."""
     removed = 0
     for seam in dict.fromkeys(seams):
         i = seam - removed
-        if first < i < len(windows) and windows[i - 1].size + windows[i].size <= limit:
-            windows[i - 1].add(windows[i].spans, windows[i].size)
+        if not first < i < len(windows):
+            continue
+        before = windows[i - 1]
+        window = windows[i]
+        if before.size + window.size <= limit:
+            before.add(window.spans, window.size)
             del windows[i]
             removed += 1

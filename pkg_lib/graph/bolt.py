@@ -263,14 +263,8 @@ class Database:
             rows.sort(key=lambda row: row["number"])
             names, _, _ = json.loads(stored.about)
             for name, row in zip(names, rows, strict=True):
-                documents.append(
-                    Document(
-                        name,
-                        row["text"],
-                        row["kind"],
-                        row["unit"],
-                    )
-                )
+                document = Document(name, row["text"], row["kind"], row["unit"])
+                documents.append(document)
             is_unchanged = corpus_digest(documents) == stored.documents
         except _DAMAGE as e:
             raise self._changed() from e

@@ -76,7 +76,8 @@ def fim_of(
         UserError: The model was not trained to fill in the middle, or with tokens that are not known here.
     """
     kind, _, place = model.rpartition(":")
-    name = place.partition("@")[0].partition("#")[0].rpartition("/")[2].lower()
+    repository = re.split("[@#]", place)[0]
+    name = repository.rpartition("/")[2].lower()
     if kind in ("", "hf"):
         for family, fim in FAMILIES.items():
             if name.startswith(family):
@@ -85,12 +86,8 @@ def fim_of(
         known = {family: known_tokens(fim) for family, fim in FAMILIES.items()}
         complete = [family for family, fim in FAMILIES.items() if {*fim[:3]} <= known[family]]
         if complete:
-            return FAMILIES[
-                max(
-                    complete,
-                    key=lambda family: len(known[family]),
-                )
-            ]
+            best = max(complete, key=lambda family: len(known[family]))
+            return FAMILIES[best]
     names = ", ".join(FAMILIES)
     raise UserError(
         f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}"
@@ -186,10 +183,7 @@ def hole(payload: str) -> Hole:
         below = [indent + line[len(lead) :], *lines[row + 1 :]]
     else:  # above the comments and empty lines that lead to the first statement
         indent = _indentation(line)
-        while row > 1 and lines[row - 1].lstrip()[:1] in (
-            "",
-            "#",
-        ):
+        while row > 1 and lines[row - 1].lstrip()[:1] in {"", "#"}:
             row -= 1
         above = lines[:row]
         below = lines[row:]
@@ -234,7 +228,8 @@ def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     is_whole = closed(raw, fim) or finish != "length"
     text = _before_end(raw, fim)
     if not is_whole:
-        text = text[: max(text.rfind("\n"), text.rfind(". ") + 1, 0)]
+        end = max(text.rfind("\n"), text.rfind(". ") + 1, 0)
+        text = text[:end]
     if not re.search(r"[^\W\d_]{2}", text):
         raise Unfit("empty" if is_whole else "no end")
     if _PLACEHOLDER.match(text.strip()):

@@ -113,15 +113,7 @@ class Graph:
             for row in found.rows:
                 parent = start + row.parent if row.parent >= 0 else -1
                 text = texts.setdefault(row.payload, len(texts))
-                columns_of_row = (
-                    row.type,
-                    number,
-                    parent,
-                    row.first,
-                    row.last,
-                    text,
-                )
-                rows.append(columns_of_row)
+                rows.append((row.type, number, parent, row.first, row.last, text))
             skipped += [(document.id, reason) for reason in found.skipped]
         columns = np.array(rows, np.int32).reshape(-1, len(NODES)).T
         table = pa.table(list(columns), NODES.names).cast(NODES)
@@ -157,8 +149,9 @@ class Graph:
         )
         tables = []
         for kind, source, mask in parts:
-            types = np.full(mask.sum(), kind, np.int8)
-            tables.append(pa.table([source[mask], nodes[mask], types], EDGES))
+            targets = nodes[mask]
+            types = np.full(len(targets), kind, np.int8)
+            tables.append(pa.table([source[mask], targets, types], EDGES))
         order = [("source", "ascending"), ("target", "ascending")]
         return pa.concat_tables(tables).combine_chunks().sort_by(order)
 
@@ -243,24 +236,26 @@ class Graph:
                 first=first,
                 last=last,
             )
-        sources, targets, kinds = (self.edges[name].to_numpy() for name in EDGES.names)
+        sources = self.edges["source"].to_numpy()
+        targets = self.edges["target"].to_numpy()
+        kinds = self.edges["type"].to_numpy()
         inside = np.array(graph.nodes, sources.dtype)
         starts = np.searchsorted(sources, inside)
         stops = np.searchsorted(sources, inside, "right")
         for node, start, stop in zip(list(graph), starts, stops, strict=True):
-            for target, kind in zip(
-                targets[start:stop],
-                kinds[start:stop],
-                strict=True,
-            ):
+            for i in range(start, stop):
+                target = int(targets[i])
                 if target in graph:
-                    graph.add_edge(node, int(target), type=EDGE_TYPES[kind])
+                    graph.add_edge(node, target, type=EDGE_TYPES[kinds[i]])
         return graph
 
 
-def _counts(kinds: NDArray[np.int8], names: tuple[str, ...]) -> dict[str, int]:
-    counts = np.bincount(kinds, minlength=len(names)).tolist()
-    return {name: count for name, count in zip(names, counts, strict=True) if count}
+def _counts(
+    kinds: NDArray[np.int8],
+    names: tuple[str, ...],
+) -> dict[str, int]:
+    kinds, counts = np.unique(kinds, return_counts=True)
+    return {names[kind]: int(n) for kind, n in zip(kinds, counts, strict=True)}
 
 
 def build_code_graph(

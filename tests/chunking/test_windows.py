@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.chunking.windows import Span, pack
+from pkg_lib.chunking.source import Span
+from pkg_lib.chunking.windows import pack
 
 LIMIT = 5
 trees = st.recursive(
@@ -22,6 +23,10 @@ def placed(tree, start: int = 0):
         children.append(placed(part, at))
         at = children[-1][1]
     return Span(start, at, children)
+
+
+def length(span: Span) -> int:
+    return span.end - span.start
 
 
 def size(nodes) -> int:
@@ -56,7 +61,9 @@ def merged(chunks):
 
 
 def packed(tree, method="cast") -> list[list[tuple[int, int]]]:
-    windows = pack(placed(tree)[2], lambda span: span.node, range(10_000), LIMIT, method)
+    root = placed(tree)
+    root = root._replace(end=root.end + LIMIT + 1)  # over the limit, so that it is split
+    windows = pack(root, lambda span: span.node, length, LIMIT, method)
     assert [size(window.spans) for window in windows] == [window.size for window in windows]
     return [[span[:2] for span in window.spans] for window in windows]
 
@@ -86,6 +93,6 @@ def test_depth_costs_no_recursion():
     tree = placed([3])
     for _ in range(20_000):
         tree = Span(0, tree.end + 1, [tree, Span(tree.end, tree.end + 1, [])])
-    windows = pack([tree], lambda span: span.node, range(30_000), LIMIT)
+    windows = pack(tree, lambda span: span.node, length, LIMIT)
     sizes = [window.size for window in windows]
     assert sum(sizes) == tree.end and max(sizes) == LIMIT

@@ -32,24 +32,16 @@ def compose(events: Iterable[Event]) -> Section:
         if event.kind == "heading":
             while stack[-1][0] >= event.level:
                 stack.pop()
-            stack.append(
-                (
-                    event.level,
-                    _subsection(stack[-1][1], event.text),
-                )
-            )
+            section = _subsection(stack[-1][1], event.text)
+            stack.append((event.level, section))
         elif event.kind == "term":
             term = event.text
         elif event.kind == "text":
             paragraphs.append(f"{term}: {event.text}" if term else event.text)
             term = ""
         elif after_text and paragraphs:
-            section["examples"].append(
-                {
-                    "explanation": paragraphs.pop(),
-                    "code": event.text,
-                }
-            )
+            example = {"explanation": paragraphs.pop(), "code": event.text}
+            section["examples"].append(example)
         else:
             section["examples"].append({"code": event.text})
         after_text = event.kind == "text"

@@ -151,7 +151,8 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
             above = above.parent
         first = max(section.line - 2, 0)  # docutils counts from 1 and reports the underline
         over = lines[first - 1] if first > 0 else ""
-        has_overline = len(set(over.strip())) == 1 and over[:3] == lines[first + 1][:3]
+        under = lines[first + 1]
+        has_overline = len(set(over.strip())) == 1 and over[:3] == under[:3]
         yield first - has_overline, level, _words(section[0])
 
 
@@ -178,8 +179,8 @@ def _walk(node: nodes.Node, level: int, skip: int = 0) -> Iterator[Event]:
 
 
 def _table(table: nodes.table) -> Event:
-    rows = [" | ".join(map(_words, row.children)) for row in table.findall(nodes.row)]
-    return Event("text", "\n".join(rows))
+    rows = (map(_words, row.children) for row in table.findall(nodes.row))
+    return Event("text", "\n".join(map(" | ".join, rows)))
 
 
 def _text(node: nodes.Node) -> Event:

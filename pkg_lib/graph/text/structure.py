@@ -109,8 +109,8 @@ def _block(tag: Tag) -> Iterator[Event]:
     elif tag.name == "table" and not tag.find("pre"):
         rows = []
         for row in tag.find_all("tr"):
-            cells = [plain(cell.get_text()) for cell in row.find_all(["td", "th"])]
-            rows.append(" | ".join(cells))
+            cells = row.find_all(["td", "th"])
+            rows.append(" | ".join(plain(cell.get_text()) for cell in cells))
         yield Event("text", "\n".join(rows))
     else:
         yield from _walk(tag)
@@ -118,9 +118,12 @@ def _block(tag: Tag) -> Iterator[Event]:
 
 def _text_events(text: str) -> Iterator[Event]:
     """Read plain text: blank lines separate paragraphs; a short line before others is the title."""
-    paragraphs = [p.strip("\n") for p in re.split(r"\n(?:[ \t]*\n)+", text) if p.strip()]
-    if len(paragraphs) > 1 and len(paragraphs[0]) <= 200 and "\n" not in paragraphs[0]:
-        yield Event("heading", plain(paragraphs.pop(0)), 1)
+    parts = re.split(r"\n(?:[ \t]*\n)+", text)
+    paragraphs = [part.strip("\n") for part in parts if part.strip()]
+    first = paragraphs[0] if paragraphs else ""
+    if len(paragraphs) > 1 and len(first) <= 200 and "\n" not in first:
+        yield Event("heading", plain(first), 1)
+        del paragraphs[0]
     for paragraph in paragraphs:
         yield Event("text", paragraph)
 
@@ -139,8 +142,8 @@ def events(document: Document) -> list[Event]:
     Raises:
         RecursionError: The markup is nested too deep for its parser.
     """
-    read = READERS[document.kind]
-    return [event for event in read(document.text) if event.text or event.kind == "heading"]
+    found = READERS[document.kind](document.text)
+    return [event for event in found if event.text or event.kind == "heading"]
 
 
 def _by_headings(document: Document) -> Section:

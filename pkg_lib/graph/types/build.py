@@ -79,14 +79,17 @@ class BuiltGraph:
     def files(self) -> list[str]:
         """Paths of the Java files, those that were not read included."""
         read = [file.name for file in self.tree.files]
-        skipped = [path for path, _ in self.tree.skipped.rows() if path.endswith(SUFFIX)]
-        return sorted(read + skipped)
+        skipped = [path for path, _ in self.tree.skipped.rows()]
+        return sorted(read + [path for path in skipped if path.endswith(SUFFIX)])
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """(path, reason) of what gave no type."""
-        without_type = [(path, file.reason) for path, file in self.facts.items() if file.reason]
-        return sorted(self.tree.skipped.rows() + without_type)
+        skipped = self.tree.skipped.rows()
+        for path, file in self.facts.items():
+            if file.reason:
+                skipped.append((path, file.reason))
+        return sorted(skipped)
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
@@ -288,12 +291,11 @@ def lines(built: BuiltGraph) -> list[str]:
     graph = built.graph
     resolution = built.resolution
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
-    text += _counted("nodes", graph.node_counts()) + _counted("edges", graph.edge_counts())
+    text.append(_counted("nodes", graph.node_counts()))
+    text.append(_counted("edges", graph.edge_counts()))
     if resolution.references:
-        text += _counted(
-            "type names",
-            dict(resolution.references.most_common()),
-        )
+        references = dict(resolution.references.most_common())
+        text.append(_counted("type names", references))
     unusual: dict[str, list[str]] = {}
 
     def note(what: str, name: str) -> None:
@@ -321,6 +323,6 @@ def lines(built: BuiltGraph) -> list[str]:
     return [*text, f"{total}; {built.parsed:,} files parsed"]
 
 
-def _counted(what: str, counts: dict[str, int]) -> list[str]:
+def _counted(what: str, counts: dict[str, int]) -> str:
     names = ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
-    return [f"{sum(counts.values()):,} {what}: {names}"]
+    return f"{sum(counts.values()):,} {what}: {names}"

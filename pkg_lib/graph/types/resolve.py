@@ -175,13 +175,16 @@ class Project:
             target = self._packages[place].get(name)
             return None if target in self._hidden else target
         outer = self._dotted(place) or ""
-        return self._member(outer, name) if static else self._members.get(outer, {}).get(name)
+        if static:
+            return self._member(outer, name)
+        return self._members.get(outer, {}).get(name)
 
     def _dotted(self, name: str) -> str | None:
         """Find a type by its full name, with the longest package that has such a type."""
         parts = name.split(".")
         for cut in range(len(parts) - 1, 0, -1):
-            top = self._packages.get(".".join(parts[:cut]), {}).get(parts[cut])
+            package = ".".join(parts[:cut])
+            top = self._packages.get(package, {}).get(parts[cut])
             target = self._nested(top, parts[cut + 1 :])
             if target:
                 return target
@@ -195,7 +198,8 @@ class Project:
 
     def _member(self, outer: str, name: str) -> str | None:
         """Find a member of a type, declared or inherited."""
-        return self._members.get(outer, {}).get(name) or self._inherits(outer).get(name)
+        member = self._members.get(outer, {}).get(name)
+        return member or self._inherits(outer).get(name)
 
     def _inherits(self, outer: str) -> dict[str, str]:
         """Return the inherited members of a type; around a cycle nothing more is inherited."""
@@ -278,7 +282,8 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
     """
     nodes: dict[str, TypeNode] = {}
     injected: dict[str, set[str]] = {}  # targets of all types of a file
-    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)  # (path, type) -> labels
+    # Of each (path, type) the label of each target.
+    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for path in sorted(facts, key=_walk_order):
         injected[path] = set()
         types = facts[path].types
@@ -304,7 +309,8 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
                 labels[reference.name] = reference.place
     edges: dict[tuple[str, str], set[str]] = {}
     for name, node in nodes.items():
-        labels = dict.fromkeys(injected[node.path], "injects") | inherited[node.path, name]
+        labels = dict.fromkeys(injected[node.path], "injects")
+        labels |= inherited[node.path, name]
         for target in labels.keys() & nodes.keys():
             edges[name, target] = {labels[target]}
     return TypeGraph.of("as-published", nodes, edges)

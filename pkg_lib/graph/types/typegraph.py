@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 import networkx as nx
 
@@ -80,7 +81,8 @@ class TypeGraph:
 
     def node_counts(self) -> dict[str, int]:
         """Count the nodes of each kind that occurs."""
-        return dict(sorted(Counter(node.kind for node in self.nodes.values()).items()))
+        counts = Counter(node.kind for node in self.nodes.values())
+        return dict(sorted(counts.items()))
 
     def edge_counts(self) -> dict[str, int]:
         """Count the edges of each label that occurs; a pair with two labels is two edges."""
@@ -106,10 +108,8 @@ class TypeGraph:
     def by_path(self) -> dict[str, list[TypeNode]]:
         """The types of each file, in the order of the file."""
         types: dict[str, list[TypeNode]] = {}
-        for node in sorted(
-            self.nodes.values(),
-            key=lambda n: (n.path, n.first, n.name),
-        ):
+        in_order = attrgetter("path", "first", "name")
+        for node in sorted(self.nodes.values(), key=in_order):
             types.setdefault(node.path, []).append(node)
         return types
 
@@ -142,7 +142,10 @@ class TypeGraph:
 
     def cycles(self) -> list[list[str]]:
         """Return groups of types that inherit from each other, which Java does not allow."""
-        pairs = (pair for pair, labels in self.edges.items() if _INHERITANCE & set(labels))
-        inheritance = nx.DiGraph(pairs)
+        inheritance = nx.DiGraph()
+        for pair, labels in self.edges.items():
+            if not _INHERITANCE.isdisjoint(labels):
+                inheritance.add_edge(*pair)
         groups = map(sorted, nx.strongly_connected_components(inheritance))
-        return sorted(g for g in groups if len(g) > 1 or inheritance.has_edge(g[0], g[0]))
+        loops = set(nx.nodes_with_selfloops(inheritance))
+        return sorted(group for group in groups if len(group) > 1 or group[0] in loops)
