@@ -1,4 +1,4 @@
-"""From a file to the pieces that become its chunks, by mode: lossless, as published, or fixed size."""
+"""A file to the pieces that become its chunks: lossless, as published or of a fixed size."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -24,7 +24,7 @@ MAX_INDENT = 2000
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The bytes `start` to `stop` of a file as text; `size` counts characters without white space."""
+    """The bytes `start` to `stop` of a file as text; `size` leaves out white space."""
 
     start: int
     stop: int
@@ -40,8 +40,8 @@ def lossless(
 ) -> list[Piece]:
     """Cut a file into pieces that joined are the file.
 
-    White space between two windows belongs to the first one up to its last line end, so that a piece
-    begins with the indentation of its first line.
+    White space between two windows belongs to the first one up to its last line end, so that a
+    piece begins with the indentation of its first line.
 
     Args:
         source: The file.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pkg_lib.core.source_tree import Skipped
 from pkg_lib.core.store import LARGE, LARGER, first_few
 
-# The published algorithm cannot split a leaf of the tree, such as a long string. It writes line ends
-# and indentation anew, which loses tabs, carriage returns and spaces at line ends.
+# The published algorithm cannot split a leaf of the tree, such as a long string. It writes line
+# ends and indentation anew, which loses tabs, carriage returns and spaces at line ends.
 LEAF = "leaf over the limit"
 BETWEEN = "white space between chunks"
 LAYOUT = "layout written anew"
@@ -82,8 +82,11 @@ class CoverageReport:
     def __str__(self) -> str:
         """Summarize the report, one fact per line."""
         lost = sum((file.lost for file in self.files), Counter())
-        total = sum(file.bytes_in for file in self.files)
-        chunks = sum(file.chunks for file in self.files)
+        total = 0
+        chunks = 0
+        for file in self.files:
+            total += file.bytes_in
+            chunks += file.chunks
         kept = total - lost.total()
         lines = [
             f"{len(self.files):,} files, {total:,} bytes ="

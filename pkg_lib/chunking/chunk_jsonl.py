@@ -1,4 +1,4 @@
-"""Chunks of files and directories as JSON lines, and back. Bytes that are not UTF-8 are escaped (PEP 383)."""
+"""Chunks of files and directories as JSON lines, and back; bytes as PEP 383 escapes them."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -40,8 +40,8 @@ def walk(
         languages: The languages to read; by default every known language.
 
     Yields:
-        Each file's printable path below the root and its bytes. The files of a directory come before
-        its subdirectories.
+        Each file's printable path below the root and its bytes. The files of a directory come
+        before its subdirectories.
 
     Raises:
         UserError: `root` is no directory, or cannot be read.

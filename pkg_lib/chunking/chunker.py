@@ -1,10 +1,10 @@
 """The chunkers of cAST (Sections 2 and 4): the bytes of a file to chunks, and what they cover.
 
-Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text laid out anew from lines and
-columns, leaves over the limit dropped, TypeScript read as TSX. Only its indentation is limited, to 2,000
-columns. Mode "lossless" is the paper's fourth design goal: the chunks joined are the file. Sizes are
-in characters. What is over the limit is cut at line ends, and a line between characters. Sizes never
-count white space.
+Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text laid out anew from lines
+and columns, leaves over the limit dropped, TypeScript read as TSX. Only its indentation is limited,
+to 2,000 columns. Mode "lossless" is the paper's fourth design goal: the chunks joined are the file.
+Sizes are in characters. What is over the limit is cut at line ends, and a line between characters.
+Sizes never count white space.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ from pkg_lib.core.workers import paused_collector
 
 MODES = ("as-published", "lossless")
 MAX_SIZE = 2000  # Section 4
-# The median of cast chunks over the standard library is 63 lines; the paper matches the two this way.
+# The median of cast chunks over the standard library is 63 lines; the paper matches the two this
+# way.
 LINES = 60
 
 
@@ -71,7 +72,8 @@ class Chunker:
     Attributes:
         method: One of METHODS.
         mode: One of MODES; the method fixed-size is always lossless.
-        max_size: Largest size of a chunk without white space, in characters (as published: in bytes).
+        max_size: Largest size of a chunk without white space, in characters (as published: in
+            bytes).
         lines: Number of lines of a chunk; used by the method fixed-size only.
 
     Raises:

@@ -17,7 +17,7 @@ _COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in ran
 
 
 class Span(NamedTuple):
-    """The bytes `start` to `end` of a file, and the node that they belong to, if it can be split."""
+    """The bytes `start` to `end` of a file, with their node if it can be split."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ class Source:
         )
 
     def lines(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last line of a span, from 1. A newline belongs to the line it ends."""
+        """Return the first and last line of a span, from 1; a newline ends its line."""
         first = bisect_left(self.newlines, start) + 1
         return first, max(first, bisect_left(self.newlines, stop - 1) + 1)
 
@@ -91,7 +91,7 @@ def _prefix_sums(data: bytes, counted: bytes) -> Sequence[int]:
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes that a decoded text came from; other lone surrogates are kept as they are."""
+    """Return the bytes that a decoded text came from; other surrogates are kept."""
     try:
         return text.encode("utf8", "surrogateescape")
     except UnicodeEncodeError:

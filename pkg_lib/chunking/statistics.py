@@ -1,4 +1,4 @@
-"""Chunk statistics by language and chunker: how many, how large, how full, and which split a function."""
+"""Chunk statistics: how many, how large, how full, and which split a function."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -69,8 +69,8 @@ def chunk_statistics(
         chunkers: The chunkers to compare.
 
     Returns:
-        One row per language and chunker. Sizes are characters without white space; `fill` is the mean
-        size divided by the limit.
+        One row per language and chunker. Sizes are characters without white space; `fill` is the
+        mean size divided by the limit.
     """
     chunkers = list(chunkers)
     by_language: dict[str, list[tuple[str, bytes]]] = {}

@@ -1,8 +1,8 @@
 """Algorithm 1 of cAST: pack the nodes of a syntax tree into windows that fit a size limit.
 
-Read literally, the paper's listing drops a node that fits the limit but not the current window. Here
-such a node opens the next window, as in the paper's Figure 2 and in the authors' package `astchunk`.
-The stack is explicit, so deep trees cause no recursion.
+Read literally, the paper's listing drops a node that fits the limit but not the current window.
+Here such a node opens the next window, as in the paper's Figure 2 and in the authors' package
+`astchunk`. The stack is explicit, so deep trees cause no recursion.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from pkg_lib.chunking.source import Span
 
-# cast: as the authors run it. algorithm-1: without merging. split-only: one window for each node that
-# fits (Table 2). fixed-size: the baseline, which reads no tree.
+# cast: as the authors run it. algorithm-1: without merging. split-only: one window for each node
+# that fits (Table 2). fixed-size: the baseline, which reads no tree.
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 
 
@@ -63,8 +63,8 @@ def pack(
         parts_of: Splits a node that is over the limit into parts, in order.
         size_of: Measures a node.
         limit: Largest size of a window.
-        method: One of METHODS, without fixed-size. The method cast also joins the windows of a split
-            node with their neighbours inside that node.
+        method: One of METHODS, without fixed-size. The method cast also joins the windows of a
+            split node with their neighbours inside that node.
 
     Returns:
         The windows, in order.
@@ -103,7 +103,7 @@ def _join_at_seams(
     limit: int,
     first: int,
 ) -> None:
-    """Join neighbours from index `first` on that fit together. Away from seams no neighbours fit."""
+    """Join neighbours from `first` on that fit; away from seams none do."""
     removed = 0
     for seam in dict.fromkeys(seams):
         i = seam - removed

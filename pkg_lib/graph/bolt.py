@@ -1,13 +1,16 @@
-"""A graph in a graph database (the paper's Neo4j), over Bolt by the driver `neo4j` (the extra graphdb).
+"""A graph in a graph database (the paper's Neo4j), over Bolt by the driver `neo4j`.
 
-    (:PKG {name, digest, about, embedder, kind, tokenizer, documents})   the graph itself
-    (:PKGNode:TYPE {id, graph, number, type, document, parent, first, last, text, where, vector})   a node
-    (:PKGDocument {graph, number, kind, unit, text})   a document, for methods that search whole documents
+    (:PKG {name, digest, about, embedder, kind, tokenizer, documents})
+        the graph itself
+    (:PKGNode:TYPE {id, graph, number, type, document, parent, first, last, text, where, vector})
+        a node
+    (:PKGDocument {graph, number, kind, unit, text})
+        a document, for methods that search whole documents
 
-Edges are those of Equation 2. The first node of each type and text has a `vector` (Equation 4). Queries
-contain only the schema's names; everything else is a parameter. The digest of a graph is written last:
-without it the graph is incomplete. What a server sends is limited in size (core/limits.py) and compared
-with the digest.
+Edges are those of Equation 2. The first node of each type and text has a `vector` (Equation 4).
+Queries contain only the schema's names; everything else is a parameter. The digest of a graph is
+written last: without it the graph is incomplete. What a server sends is limited in size
+(core/limits.py) and compared with the digest.
 """
 
 from __future__ import annotations
@@ -32,7 +35,12 @@ from pkg_lib.core.types import (
     corpus_digest,
     digest,
 )
-from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATHVALUE
+from pkg_lib.graph.nodes import (
+    BLOCK,
+    IMPL,
+    NODE_TYPES,
+    PATHVALUE,
+)
 from pkg_lib.graph.schema import EDGE_TYPES, NODES, Graph
 
 log = logging.getLogger(__name__)
@@ -66,9 +74,9 @@ _DAMAGE = (
 )
 BATCH_CHARS = 2_000_000  # characters in one request to the server, about
 
-# A server's index is approximate, may hold its vectors rounded, and covers all graphs of the database. So
-# it is asked for more than k nodes, and their exact cosines decide. For more than MOST_CANDIDATES nodes it
-# is cheaper to read all vectors.
+# A server's index is approximate, may hold its vectors rounded, and covers all graphs of the
+# database. So it is asked for more than k nodes, and their exact cosines decide. For more than
+# MOST_CANDIDATES nodes it is cheaper to read all vectors.
 CANDIDATES_PER_HIT = 10
 LEAST_CANDIDATES = 200
 MOST_CANDIDATES = 4000
@@ -103,8 +111,8 @@ def opened(place: str) -> Iterator[Database]:
         The database.
 
     Raises:
-        UserError: The address is wrong, the driver is not installed, or the server cannot be reached or
-            refuses a query. The message never contains a password.
+        UserError: The address is wrong, the driver is not installed, or the server cannot be
+            reached or refuses a query. The message never contains a password.
     """
     address = PLACE.fullmatch(place)
     if not address:  # it is not shown, because it may contain a password
@@ -139,7 +147,8 @@ class StoredGraph:
         about: Documents, skipped documents and meta of the graph, as JSON.
         embedder: Name of the embedder that made the vectors.
         kind: Kind of the corpus, code or text; "" if only the graph was written.
-        tokenizer: Name of the tokenizer that BM25 splits the corpus with; "" if only the graph was written.
+        tokenizer: Name of the tokenizer that BM25 splits the corpus with; "" if only the graph was
+            written.
         documents: Digest of the documents; "" if only the graph was written.
     """
 
@@ -177,7 +186,9 @@ class Database:
         """Run a query with the graph's name as the parameter `graph`; return its records."""
         parameters = {"graph": self.name} | parameters
         records: list[Any] = self._driver.execute_query(
-            query, parameters, result_transformer_=self._limited
+            query,
+            parameters,
+            result_transformer_=self._limited,
         )
         return records
 
@@ -203,7 +214,8 @@ class Database:
         """Return what the database says of the graph.
 
         Raises:
-            UserError: There is no such graph, there are several and none is named, or it is incomplete.
+            UserError: There is no such graph, there are several and none is named, or it is
+                incomplete.
         """
         held = dict(self._run("MATCH (g:PKG) RETURN g.name, properties(g)"))
         if not self.name and len(held) == 1:
@@ -231,7 +243,13 @@ class Database:
             nodes = pa.table([*table.columns[1:-1], texts.indices], NODES)
             documents, skipped, meta = json.loads(stored.about)
             reasons = [(document, reason) for document, reason in skipped]
-            graph = Graph(nodes, texts.dictionary, documents, reasons, meta)
+            graph = Graph(
+                nodes,
+                texts.dictionary,
+                documents,
+                reasons,
+                meta,
+            )
             is_unchanged = _digest(_about(graph), graph) == stored.digest
         except _DAMAGE as e:
             raise self._changed() from e
@@ -249,8 +267,8 @@ class Database:
         """Read the documents that the graph was built from.
 
         Raises:
-            UserError: There is no such graph (`described`), it was written without its documents, or they are
-                not as they were written.
+            UserError: There is no such graph (`described`), it was written without its documents,
+                or they are not as they were written.
         """
         stored = self.described()
         if not stored.documents:
@@ -263,7 +281,12 @@ class Database:
             rows.sort(key=lambda row: row["number"])
             names, _, _ = json.loads(stored.about)
             for name, row in zip(names, rows, strict=True):
-                document = Document(name, row["text"], row["kind"], row["unit"])
+                document = Document(
+                    name,
+                    row["text"],
+                    row["kind"],
+                    row["unit"],
+                )
                 documents.append(document)
             is_unchanged = corpus_digest(documents) == stored.documents
         except _DAMAGE as e:
@@ -287,7 +310,8 @@ class Database:
             graph: The graph.
             name: Its name in the database, if the address has none.
             encoder: What makes the vectors.
-            documents: The documents of the corpus; without them the graph can be searched, but is no corpus.
+            documents: The documents of the corpus; without them the graph can be searched, but is
+                no corpus.
             kind: The kind of corpus, code or text.
             tokenizer: Name of the tokenizer that BM25 splits the corpus with.
 
@@ -350,8 +374,8 @@ class Database:
     def _create_indexes(self, dimensions: int) -> None:
         """Create Neo4j's vector indexes, one for each type of node that has vectors.
 
-        A server that has no such statement keeps the indexes that it has. ArcadeDB is one: its vector
-        indexes are created in SQL, over HTTP (docs/graph_databases.md).
+        A server that has no such statement keeps the indexes that it has. ArcadeDB is one: its
+        vector indexes are created in SQL, over HTTP (docs/graph_databases.md).
         """
         config = f"`vector.dimensions`: {dimensions}, `vector.similarity_function`: 'cosine'"
         with suppress(*self.refused):
@@ -385,18 +409,24 @@ class Database:
             rows[row["type"]].append({"source": source, "target": target})
         ends = "MATCH (a:PKGNode {id: row.source}), (b:PKGNode {id: row.target})"
         for label, rows_of_type in zip(EDGE_TYPES, rows, strict=True):
-            self._send(f"{ends} MERGE (a)-[:{label}]->(b)", rows_of_type)
+            self._send(
+                f"{ends} MERGE (a)-[:{label}]->(b)",
+                rows_of_type,
+            )
 
     def _write_documents(self, documents: Sequence[Document]) -> None:
         """Write the documents; their names are in the graph's `about`."""
         rows = []
         for number, document in enumerate(documents):
-            row = {
-                "graph": self.name,
-                "number": number,
-                "text": document.text,
-            }
-            rows.append(row | {"kind": document.kind, "unit": document.unit})
+            rows.append(
+                {
+                    "graph": self.name,
+                    "number": number,
+                    "kind": document.kind,
+                    "unit": document.unit,
+                    "text": document.text,
+                }
+            )
         self._send("CREATE (d:PKGDocument) SET d += row", rows)
 
     def _send(self, action: str, rows: list[dict[str, Any]]) -> None:
@@ -411,7 +441,10 @@ class Database:
             batch.append(row)
             size += 1000 + len(row.get("text", ""))
             if size >= BATCH_CHARS:
-                self._run(f"UNWIND $rows AS row {action}", rows=batch)
+                self._run(
+                    f"UNWIND $rows AS row {action}",
+                    rows=batch,
+                )
                 batch = []
                 size = 0
         if batch:
@@ -431,7 +464,8 @@ class Database:
             embedder: Name of the embedder that the queries are encoded with.
 
         Returns:
-            Unit vectors [n, d], one for each distinct text, in the order of `Graph.first_of_each_text`.
+            Unit vectors [n, d], one for each distinct text, in the order of
+            `Graph.first_of_each_text`.
 
         Raises:
             UserError: The vectors were made by another embedder, or are damaged.
@@ -446,11 +480,16 @@ class Database:
             raise self._changed() from e
 
     def nearest(
-        self, kind: int, queries: Vectors, k: int, embedder: str
+        self,
+        kind: int,
+        queries: Vectors,
+        k: int,
+        embedder: str,
     ) -> tuple[NDArray[np.int64], Vectors] | None:
         """Find the nodes nearest to each query (Equation 5) by the server's own vector index.
 
-        The index proposes candidates. They are ranked by their exact cosines, which are computed here.
+        The index proposes candidates. They are ranked by their exact cosines, which are computed
+        here.
 
         Args:
             kind: The type of the nodes, as a position in NODE_TYPES.
@@ -459,8 +498,8 @@ class Database:
             embedder: Name of the embedder that the queries are encoded with.
 
         Returns:
-            Nodes [q, k] and their cosines [q, k], best first, with fewer columns if there are fewer nodes.
-            None if the server has no index that can answer.
+            Nodes [q, k] and their cosines [q, k], best first, with fewer columns if there are fewer
+            nodes. None if the server has no index that can answer.
 
         Raises:
             UserError: The vectors were made by another embedder.
@@ -474,7 +513,8 @@ class Database:
         in_graph = dict(map(tuple, counts))
         available = in_graph.get(self.name, 0)
         try:
-            # The index covers all graphs of the database, so a graph's share of its results is expected.
+            # The index covers all graphs of the database, so a graph's share of its results is
+            # expected.
             least = k * CANDIDATES_PER_HIT
             per_graph = max(least, LEAST_CANDIDATES)
             count = per_graph * sum(in_graph.values()) // max(available, 1)
@@ -503,8 +543,14 @@ class Database:
                     return str(row.get("name"))
         return ""
 
-    def _candidates(self, index: str, queries: Vectors, least: int, count: int) -> list[list[int]]:
-        """Return at least `least` nodes of this graph for each query; nothing if the index finds fewer.
+    def _candidates(
+        self,
+        index: str,
+        queries: Vectors,
+        least: int,
+        count: int,
+    ) -> list[list[int]]:
+        """Return at least `least` nodes for each query; nothing if the index finds fewer.
 
         The index is asked for `count` nodes, and for more if too few of them are of this graph.
         """

@@ -1,13 +1,14 @@
 """Python source to functions and their blocks (Section 3.1.1, Equations 1 and 2).
 
-A function is every `def`, methods and nested ones included, from its first decorator to its last line.
-Its blocks are its body, as in the authors' code, and below that every compound statement. A statement
-belongs to the innermost function only:
+A function is every `def`, methods and nested ones included, from its first decorator to its last
+line. Its blocks are its body, as in the authors' code, and below that every compound statement. A
+statement belongs to the innermost function only:
 
-- The body reaches from the first statement after the docstring to the end. A function on one line has
-  no body.
+- The body reaches from the first statement after the docstring to the end. A function on one line
+  has no body.
 - `elif` is a block of its own and a child of the `if` before it, as in Python's grammar.
-- `else`, `except`, `finally` and `case` are part of their statement; statements in them are its children.
+- `else`, `except`, `finally` and `case` are part of their statement; statements in them are its
+  children.
 - A local `def` is a block of the function around it, and also a function with blocks of its own.
 - The blocks of a class body inside a function belong to that function.
 
@@ -72,7 +73,8 @@ def functions_of(source: str) -> list[Function]:
         source: The text of the module.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: The source does not parse (`UNPARSABLE`).
+        SyntaxError, ValueError, RecursionError, MemoryError: The source does not parse
+        (`UNPARSABLE`).
     """
     lines = split_lines(source)
     functions: list[Function] = []
@@ -138,13 +140,15 @@ def split_lines(source: str) -> list[str]:
 def sources_of(document: Document) -> list[tuple[int, str]]:
     """List the Python sources in a document.
 
-    A fence that is never closed runs to the end. An answer without a fence is code if it contains a ``def``.
+    A fence that is never closed runs to the end. An answer without a fence is code if it contains a
+    ``def``.
 
     Args:
         document: A module or an answer in Markdown.
 
     Returns:
-        (line offset, source): the module itself, or each fenced block of an answer that has a function.
+        (line offset, source): the module itself, or each fenced block of an answer that has a
+        function.
     """
     text = document.text
     if document.kind == "python":

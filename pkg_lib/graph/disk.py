@@ -1,7 +1,7 @@
 """A graph in a directory: one Arrow file, saved whole and opened by mapping it into memory.
 
-The file ends with the SHA-256 of what comes before, and gets its name when it is completely on the disk.
-Indexes for searching are stored beside it.
+The file ends with the SHA-256 of what comes before, and gets its name when it is completely on the
+disk. Indexes for searching are stored beside it.
 """
 
 import hashlib
@@ -80,7 +80,13 @@ def load(folder: Path) -> Graph:
         if nodes.schema.names != NODES.names:
             raise ValueError("its columns are others")
         reasons = [(document, reason) for document, reason in skipped]
-        return Graph(nodes, payloads.dictionary, documents, reasons, meta)
+        return Graph(
+            nodes,
+            payloads.dictionary,
+            documents,
+            reasons,
+            meta,
+        )
     except _DAMAGE as e:
         why = " ".join(str(e)[:200].split())
         raise UserError(f"{path} is damaged: it is not a saved graph ({why}). {again}") from e

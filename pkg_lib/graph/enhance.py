@@ -1,8 +1,9 @@
 """Docstrings by fill-in-the-middle (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature. In the paper's form ("closed") quotes surround
-the hole. A small model then often leaves it empty, so in the form "open" it writes the closing quotes itself.
-A docstring is accepted only if the rest of the syntax tree stays the same. The graph is not changed.
+The prompt is the function with a hole under its signature. In the paper's form ("closed") quotes
+surround the hole. A small model then often leaves it empty, so in the form "open" it writes the
+closing quotes itself. A docstring is accepted only if the rest of the syntax tree stays the same.
+The graph is not changed.
 """
 
 import ast
@@ -66,14 +67,15 @@ def fim_of(
 
     Args:
         model: The model's name: a registered one, or hf:, path: or endpoint: with a place.
-        known_tokens: Returns those of some texts that are single tokens of the model. It is called for
-            models of the hub or of a directory whose name does not tell the family.
+        known_tokens: Returns those of some texts that are single tokens of the model. It is called
+            for models of the hub or of a directory whose name does not tell the family.
 
     Returns:
         The tokens of the model's family.
 
     Raises:
-        UserError: The model was not trained to fill in the middle, or with tokens that are not known here.
+        UserError: The model was not trained to fill in the middle, or with tokens that are not
+            known here.
     """
     kind, _, place = model.rpartition(":")
     repository = re.split("[@#]", place)[0]
@@ -86,7 +88,10 @@ def fim_of(
         known = {family: known_tokens(fim) for family, fim in FAMILIES.items()}
         complete = [family for family, fim in FAMILIES.items() if {*fim[:3]} <= known[family]]
         if complete:
-            best = max(complete, key=lambda family: len(known[family]))
+            best = max(
+                complete,
+                key=lambda family: len(known[family]),
+            )
             return FAMILIES[best]
     names = ", ".join(FAMILIES)
     raise UserError(
@@ -95,7 +100,7 @@ def fim_of(
 
 
 class Unfit(Exception):
-    """A function that no docstring is prompted for, or a rejected docstring; the message is the reason."""
+    """A function without a place for a docstring, or a rejected docstring; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +185,13 @@ def hole(payload: str) -> Hole:
         margin = _indentation(lines[0])
         indent = margin + ("\t" if "\t" in margin else "    ")
         above = [*lines[:row], lead.rstrip()]
-        below = [indent + line[len(lead) :], *lines[row + 1 :]]
+        below = [
+            indent + line[len(lead) :],
+            *lines[row + 1 :],
+        ]
     else:  # above the comments and empty lines that lead to the first statement
         indent = _indentation(line)
-        while row > 1 and lines[row - 1].lstrip()[:1] in {"", "#"}:
+        while row > 1 and _is_blank_or_comment(lines[row - 1]):
             row -= 1
         above = lines[:row]
         below = lines[row:]
@@ -195,6 +203,10 @@ def hole(payload: str) -> Hole:
     except Unfit as e:
         raise Unfit("no place for a docstring") from e
     return place
+
+
+def _is_blank_or_comment(line: str) -> bool:
+    return line.lstrip()[:1] in ("", "#")
 
 
 def _indentation(line: str) -> str:
@@ -262,8 +274,9 @@ def candidates(
         graph: A graph of code.
 
     Returns:
-        The first IMPL node and the hole of each function by the digest of its payload, in the order of the
-        digests, so that the first n are a sample of the corpus; and the number of other functions by reason.
+        The first IMPL node and the hole of each function by the digest of its payload, in the order
+        of the digests, so that the first n are a sample of the corpus; and the number of other
+        functions by reason.
     """
     holes: dict[str, tuple[int, Hole]] = {}
     skipped: Counter[str] = Counter()

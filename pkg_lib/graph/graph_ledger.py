@@ -1,8 +1,8 @@
-"""Check that a graph lost nothing: every function of the corpus is an IMPL node, or is skipped for a reason.
+"""Check that every function of a corpus is an IMPL node or is skipped for a reason.
 
-Functions and blocks are counted a second time by other rules: a block is any statement of a function
-that contains statements, or a body that begins on a line of its own. In text that does not parse, the
-lines with `def` count as functions. The text of every node is compared with its lines.
+Functions and blocks are counted a second time by other rules: a block is any statement of a
+function that contains statements, or a body that begins on a line of its own. In text that does not
+parse, the lines with `def` count as functions. The text of every node is compared with its lines.
 """
 
 import ast
@@ -134,7 +134,7 @@ def _check_document(
     graph: Graph,
     nodes: list[int],
 ) -> Iterator[tuple[str, str]]:
-    """Add a document to the ledger; yield (document, reason) for each source that has to be skipped."""
+    """Add a document; yield (document, reason) for each source to be skipped."""
     expected: Counter[int] = Counter()
     sources = sources_of(document)
     if not sources:
@@ -184,7 +184,11 @@ def _count(source: str) -> Counter[int]:
     return +count
 
 
-def _other_texts(sources: list[tuple[int, str]], graph: Graph, nodes: list[int]) -> Iterator[str]:
+def _other_texts(
+    sources: list[tuple[int, str]],
+    graph: Graph,
+    nodes: list[int],
+) -> Iterator[str]:
     """Describe the nodes whose payload is not their lines of one of the document's sources."""
     texts = []
     for offset, source in sources:

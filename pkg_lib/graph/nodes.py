@@ -20,7 +20,8 @@ from pkg_lib.graph.code import (
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-# Characters of source in one batch of a worker: half a second, so that the last batches end together.
+# Characters of source in one batch of a worker: half a second, so that the last batches end
+# together.
 CHUNK_CHARS = 500_000
 
 
@@ -99,7 +100,7 @@ def _add_function(
 
 
 def scan(documents: list[Document], processes: int = 1) -> Iterator[DocumentNodes]:
-    """Find the nodes of each document, in order; the result is the same for any number of processes.
+    """Find the nodes of each document, in order, the same with any number of processes.
 
     Raises:
         UserError: `processes` is less than 1, or a worker process died.
@@ -118,6 +119,8 @@ def scan(documents: list[Document], processes: int = 1) -> Iterator[DocumentNode
         yield from found
 
 
-def _scan_batch(documents: list[Document]) -> list[DocumentNodes]:
+def _scan_batch(
+    documents: list[Document],
+) -> list[DocumentNodes]:
     with paused_collector():
         return [nodes_of(document) for document in documents]

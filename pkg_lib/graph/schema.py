@@ -1,10 +1,11 @@
 """The Programming Knowledge Graph in memory: nodes, edges and texts as columns; networkx views.
 
-The edges are those of Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the function,
-BLOCK -PARENT-> each direct child block. In text, they are PATH -JSON_CHILD-> PATH or PATHVALUE. Only node
-types and parents are stored, since they determine the edges.
+The edges are those of Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the
+function, BLOCK -PARENT-> each direct child block. In text, they are PATH -JSON_CHILD-> PATH or
+PATHVALUE. Only node types and parents are stored, since they determine the edges.
 
-Read next: code.py and nodes.py (code to nodes), text/documents.py (text to nodes), disk.py and bolt.py.
+Read next: code.py and nodes.py (code to nodes), text/documents.py (text to nodes), then disk.py and
+bolt.py (where graphs are saved).
 """
 
 from __future__ import annotations
@@ -113,7 +114,15 @@ class Graph:
             for row in found.rows:
                 parent = start + row.parent if row.parent >= 0 else -1
                 text = texts.setdefault(row.payload, len(texts))
-                rows.append((row.type, number, parent, row.first, row.last, text))
+                values = (
+                    row.type,
+                    number,
+                    parent,
+                    row.first,
+                    row.last,
+                    text,
+                )
+                rows.append(values)
             skipped += [(document.id, reason) for reason in found.skipped]
         columns = np.array(rows, np.int32).reshape(-1, len(NODES)).T
         table = pa.table(list(columns), NODES.names).cast(NODES)
@@ -152,7 +161,10 @@ class Graph:
             targets = nodes[mask]
             types = np.full(len(targets), kind, np.int8)
             tables.append(pa.table([source[mask], targets, types], EDGES))
-        order = [("source", "ascending"), ("target", "ascending")]
+        order = [
+            ("source", "ascending"),
+            ("target", "ascending"),
+        ]
         return pa.concat_tables(tables).combine_chunks().sort_by(order)
 
     def node_counts(self) -> dict[str, int]:
@@ -194,7 +206,7 @@ class Graph:
         return range(node + 1, stop)
 
     def children(self, node: int) -> Nodes:
-        """Return the IMPL of a NAME, the body of an IMPL, or the outermost blocks inside a block."""
+        """Return a NAME's IMPL, an IMPL's body, or the outermost blocks inside a block."""
         below = self.descendants(node)
         parents = self.parent[below.start : below.stop]
         return below.start + np.flatnonzero(parents == node)
@@ -202,8 +214,8 @@ class Graph:
     def branches(self, node: int) -> Nodes:
         """Return what pruning may remove (Equation 6).
 
-        These are the children of a node. If the only child is the body of a function, or has the same
-        text as the node, they are the children of that child.
+        These are the children of a node. If the only child is the body of a function, or has the
+        same text as the node, they are the children of that child.
         """
         children = self.children(node)
         if len(children) != 1:
@@ -223,8 +235,8 @@ class Graph:
     def view(self, nodes: Iterable[int]) -> nx.DiGraph:
         """Return nodes and the edges among them as a networkx graph.
 
-        Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time grows
-        with the edges of these nodes alone.
+        Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time
+        grows with the edges of these nodes alone.
         """
         graph = nx.DiGraph()
         for node in map(int, nodes):
@@ -246,7 +258,11 @@ class Graph:
             for i in range(start, stop):
                 target = int(targets[i])
                 if target in graph:
-                    graph.add_edge(node, target, type=EDGE_TYPES[kinds[i]])
+                    graph.add_edge(
+                        node,
+                        target,
+                        type=EDGE_TYPES[kinds[i]],
+                    )
         return graph
 
 

@@ -1,10 +1,11 @@
-"""A stream of headings, paragraphs and code to nested JSON, with each code example beside its explanation.
+"""A stream of headings, paragraphs and code to nested JSON, code beside its explanation.
 
     {"Title": {"explanation": "a paragraph" or ["several", "paragraphs"],
                "examples": [{"explanation": "the paragraph before the code", "code": "..."}],
                "Subsection": {...}}}
 
-Absent parts have no key. A title that its section has already gets a number. Each paragraph appears once.
+Absent parts have no key. A title that its section has already gets a number. Each paragraph appears
+once.
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,10 @@ def compose(events: Iterable[Event]) -> Section:
             paragraphs.append(f"{term}: {event.text}" if term else event.text)
             term = ""
         elif after_text and paragraphs:
-            example = {"explanation": paragraphs.pop(), "code": event.text}
+            example = {
+                "explanation": paragraphs.pop(),
+                "code": event.text,
+            }
             section["examples"].append(example)
         else:
             section["examples"].append({"code": event.text})

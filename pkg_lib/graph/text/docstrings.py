@@ -1,8 +1,9 @@
-"""Docstrings to JSON by their sections, in numpydoc, Google (`Args:`) and Sphinx (`:param x:`) style.
+"""Docstrings to JSON by their sections, in numpydoc, Google and Sphinx style.
 
     {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
-                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
-                           "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
+                           "parameters": [{"name": "x", "type": "array_like", "description":
+                           "..."}], "notes": {...}, "examples": [{"explanation": "...", "code": ">>>
+                           ..."}]}}
 
 A section with another title is prose in reStructuredText. Nothing is left out.
 """
@@ -30,12 +31,13 @@ class _Field:
 
 _UNDERLINE = re.compile(r"[ \t]*(-{3,}|={3,})[ \t]*")
 _GOOGLE = re.compile(
-    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods"
-    r"|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
+    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters"
+    r"|Attributes|Methods|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References"
+    r"|See Also|Todo):[ \t]*"
 )
 _FIELD = re.compile(
-    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b"
-    r"([^:\n]*):"
+    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?"
+    r"|ivar|var)\b([^:\n]*):"
 )
 # The section that a title in small letters, or a field of Sphinx style, stands for.
 _SECTION = {
@@ -71,7 +73,8 @@ _NAMED = {
 }
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(
-    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
+    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*"
+    r"(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
     re.S,
 )
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
@@ -135,7 +138,7 @@ def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _opening(text: str) -> Section:
-    """Read the summary (the first paragraph), the description (the others) and the Sphinx fields."""
+    """Read the summary (first paragraph), the description and the Sphinx fields."""
     prose: list[str] = []
     fields: list[_Field] = []
     for line in textwrap.dedent(text).split("\n"):

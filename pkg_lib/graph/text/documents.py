@@ -1,9 +1,9 @@
 """JSON to PATH and PATHVALUE nodes (Section 3.1.2, Equation 3), without loss.
 
-An object or array is a PATH node, whose payload is its path. A primitive, null or an empty container is a
-leaf, a PATHVALUE node: `path = Lists/examples[0]/code ; value = ...`. In a key, "~", "/", "[" and ";" are
-written ~0 to ~3 (as in RFC 6901), and the empty key is ~4. A string that would read as another value (`true`,
-`12`, `"a`) is written as a JSON string.
+An object or array is a PATH node, whose payload is its path. A primitive, null or an empty
+container is a leaf, a PATHVALUE node: `path = Lists/examples[0]/code ; value = ...`. In a key, "~",
+"/", "[" and ";" are written ~0 to ~3 (as in RFC 6901), and the empty key is ~4. A string that would
+read as another value (`true`, `12`, `"a`) is written as a JSON string.
 """
 
 import json
@@ -190,7 +190,9 @@ def _nodes_of(result: Structured | None) -> DocumentNodes:
         return DocumentNodes(skipped=[str(e)])
 
 
-def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:
+def reasons(
+    skipped: Iterable[tuple[str, str]],
+) -> dict[str, int]:
     """Count skipped documents by the name of the reason, the most frequent first."""
     return dict(Counter(reason.partition(":")[0] for _, reason in skipped).most_common())
 

@@ -1,8 +1,8 @@
 """reStructuredText to a stream of headings, paragraphs and code, by docutils.
 
-Of Sphinx' markup, a role becomes its text (`~a.b.c` is c, `!x` is x, `title <target>` is title). An object
-description (`method:: list.append(x)`) becomes a term with its text. What only controls the build (`index`)
-is left out. Parts that docutils cannot read are kept as plain text.
+Of Sphinx' markup, a role becomes its text (`~a.b.c` is c, `!x` is x, `title <target>` is title). An
+object description (`method:: list.append(x)`) becomes a term with its text. What only controls the
+build (`index`) is left out. Parts that docutils cannot read are kept as plain text.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class _UnknownDirective(Directive):  # type: ignore[misc]  # docutils has no typ
     has_content = True
     # Every option is accepted, since none matters. An empty mapping would mean that there are none.
     option_spec: ClassVar[dict[str, Any]] = defaultdict(
-        lambda: directives.unchanged, name=directives.unchanged
+        lambda: directives.unchanged,
+        name=directives.unchanged,
     )
 
     def run(self) -> list[nodes.Node]:

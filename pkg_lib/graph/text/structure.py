@@ -1,6 +1,6 @@
 """Documents to JSON objects by structurers (Section 3.1.2), and pages split into sections.
 
-headings    sections of reStructuredText, Markdown, HTML or plain text, without comments and navigation
+headings    sections of reStructuredText, Markdown, HTML or plain text, without navigation
 docstrings  sections of numpydoc, Google and Sphinx docstrings
 
 The paper's way, a model that writes the JSON, is in data/structuring.py.
@@ -31,12 +31,13 @@ from pkg_lib.graph.text.rst import Event, plain
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
 _LEFT_OUT = set("script style head nav footer form button svg img template noscript".split())
-_BLOCK = """address article aside blockquote body caption center dd details div dl dt fieldset figcaption
-figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summary table td th tr ul""".split()
+_BLOCK = """address article aside blockquote body caption center dd details div dl dt fieldset
+figcaption figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summary table td th tr
+ul""".split()
 PARSER_DEPTH = "nested too deep: more than the parser takes"
 _WITH_SECTIONS = ("rst", "markdown", "html")
-# Where text without subsections is split, the best place first: before a paragraph that is no code, before
-# any paragraph, before a line, before a word.
+# Where text without subsections is split, the best place first: before a paragraph that is no code,
+# before any paragraph, before a line, before a word.
 _PLACES = (
     re.compile(r"\n[ \t]*\n(?=\S)"),
     re.compile(r"\n[ \t]*\n"),
@@ -233,7 +234,8 @@ def title_of(text: str, kind: str) -> str:
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
     """Split a page into its sections.
 
-    A section over the limit is split into the text before its first subsection, and its subsections.
+    A section over the limit is split into the text before its first subsection, and its
+    subsections.
 
     Args:
         text: The page.
@@ -271,8 +273,8 @@ def _sections(
 def split_long(text: str, kind: str, limit: int) -> list[str]:
     """Split a page into pieces of a limited length, at its sections where that is possible.
 
-    Neighbouring sections stay together while they fit. A section that is too long by itself is split between
-    paragraphs, else between lines.
+    Neighbouring sections stay together while they fit. A section that is too long by itself is
+    split between paragraphs, else between lines.
 
     Args:
         text: The page.

@@ -1,6 +1,7 @@
-"""Build the type graph of a repository, and report what was built: what the command `typegraph` does.
+"""Build the type graph of a repository and report what was built.
 
-A `store` keeps the facts of each file with its SHA-256, so that only changed files are parsed again.
+A `store` keeps the facts of each file with its SHA-256, so that only changed files are parsed
+again.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to star
 
 
 class ParsedFile(NamedTuple):
-    """The SHA-256 of a file, "" if it cannot be read; its facts, None if they are stored already."""
+    """A file's SHA-256 ("" if it is unreadable) and facts (None if they are stored)."""
 
     sha256: str
     facts: Facts | None
@@ -118,7 +119,8 @@ def build(
         extra: Edges of resolve.EXTRA to add.
 
     Raises:
-        UserError: An argument is unknown or too small, or `root` contains no Java file that can be read.
+        UserError: An argument is unknown or too small, or `root` contains no Java file that can be
+            read.
     """
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
@@ -264,7 +266,10 @@ def _load(store: Path) -> Store:
             row = reading.parse(line.text)
             if line.number > 1:
                 path, sha256, facts = row
-                known[path] = sha256, FACTS.validate_python(facts)
+                known[path] = (
+                    sha256,
+                    FACTS.validate_python(facts),
+                )
             elif row.keys() != {"version"}:
                 raise ValueError(why)
             elif row["version"] != VERSION:
@@ -309,7 +314,10 @@ def lines(built: BuiltGraph) -> list[str]:
     for group in graph.cycles():
         note("cyclic inheritance", ", ".join(group))
     for path, name in resolution.redeclared:
-        note("declared in another file too", f"{name} in {path}")
+        note(
+            "declared in another file too",
+            f"{name} in {path}",
+        )
     for path, reason in built.skipped:
         note(f"skipped, {reason}", path)
     for path, remark in built.remarks:

@@ -1,6 +1,7 @@
-"""Pass one of the type graph: the types of a Java file and their references, by tree-sitter (Section 6.5.1).
+"""Pass one of the type graph: the types and references of a Java file (Section 6.5.1).
 
-No file needs another one. tree-sitter continues after a syntax error, so most broken files give their types.
+No file needs another one. The parser, tree-sitter, continues after a syntax error, so most broken
+files give their types.
 """
 
 import re
@@ -11,7 +12,13 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
-from tree_sitter import Language, Node, Parser, Query, QueryCursor
+from tree_sitter import (
+    Language,
+    Node,
+    Parser,
+    Query,
+    QueryCursor,
+)
 from tree_sitter_java import language
 
 from pkg_lib.core.source_tree import BINARY
@@ -19,9 +26,9 @@ from pkg_lib.graph.types.scan import text_of
 
 VERSION = 4  # of the stored facts of a file; raise it when they change
 PIECE = 2**12  # bytes that the parser is handed at a time
-# The parser's reports of progress after which a file is given up. Text that is no Java takes quadratic
-# time; source takes up to 41 reports a kilobyte. They are counted, not timed, so that every machine
-# gives the same graph.
+# The parser's reports of progress after which a file is given up. Text that is no Java takes
+# quadratic time; source takes up to 41 reports a kilobyte. They are counted, not timed, so that
+# every machine gives the same graph.
 STEPS = 100_000
 STEPS_A_KILOBYTE = 100
 
@@ -45,7 +52,8 @@ _QUERY = f"""
 (method_declaration (modifiers [(annotation) (marker_annotation)])) @annotated
 (field_declaration type: {_TYPE} @field)
 (constant_declaration type: {_TYPE} @constant)
-(constructor_declaration parameters: (formal_parameters (formal_parameter type: {_TYPE} @parameter)))
+(constructor_declaration
+  parameters: (formal_parameters (formal_parameter type: {_TYPE} @parameter)))
 (constructor_declaration parameters: (formal_parameters (spread_parameter {_TYPE} @rest)))
 (record_declaration parameters: (formal_parameters (formal_parameter type: {_TYPE} @component)))
 (record_declaration parameters: (formal_parameters (spread_parameter {_TYPE} @component)))
@@ -74,7 +82,8 @@ _NAME = re.compile(r"[^\W\d][\w$]*")
 _ROW = re.compile(
     rb"""(?<=\{)(?:\s*[-+]?(?:\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,){256,}+"""
 )
-# What matters to an annotation: comments, literals, names of annotations, parentheses, anything else.
+# What matters to an annotation: comments, literals, names of annotations, parentheses, anything
+# else.
 _TOKEN = re.compile(
     rb"//[^\n]*"
     rb"|/\*(?:.*?\*/|.*)"
@@ -130,7 +139,8 @@ class Reference(NamedTuple):
 
     Attributes:
         owner: Position of the referring type in `Facts.types`.
-        place: One of PLACES, or "bean" or "bean_parameter": what a method with @Bean returns and takes.
+        place: One of PLACES, or "bean" or "bean_parameter": what a method with @Bean returns and
+            takes.
         name: The name.
         bare: Whether the written type is one simple name.
         argument: Whether the name is between angle brackets.
@@ -236,11 +246,11 @@ def _parse(data: bytes) -> Node | None:
 
 
 def without_vararg_annotations(data: bytes) -> bytes:
-    """Blank the annotations of a variable-arity parameter's last dimension, which the grammar lacks.
+    """Blank annotations before the ellipsis of a parameter, which the grammar lacks.
 
-    In ``int @Mark [] @Mark ... values`` (JLS 8.4.1) tree-sitter-java 0.23.5 fails at the second annotation,
-    and takes the rest of the class for an error. The graph has no edges from annotations, and spaces in their
-    place keep every position.
+    In ``int @Mark [] @Mark ... values`` (JLS 8.4.1) tree-sitter-java 0.23.5 fails at the second
+    annotation, and takes the rest of the class for an error. The graph has no edges from
+    annotations, and spaces in their place keep every position.
 
     Args:
         data: Java source as UTF-8.
@@ -417,7 +427,7 @@ class _JavaFile:
 
 
 class _Enclosing:
-    """Finds the spans around a position; spans are sorted and nested, and positions only increase."""
+    """Finds the spans around positions that only increase; spans are sorted and nested."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         self.spans = spans
@@ -450,7 +460,7 @@ def _is_member(node: Node) -> bool:
 
 
 def _children_at_left_edge(node: Node) -> Iterator[Node]:
-    """Yield the children of a scoped name from right to left: those of `a.b.Outer<X>`, then of `a.b`."""
+    """Yield the children of a scoped name and of its left parts, from right to left."""
     current: Node | None = node
     while current is not None:
         children = current.named_children

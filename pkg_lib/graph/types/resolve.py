@@ -1,9 +1,9 @@
 """Pass two of the type graph: from facts to edges, by Java's scopes or as published.
 
-The scopes follow the Java Language Specification (6.3 to 6.5), from the inside out: type variables; members
-of the enclosing types, declared or inherited; single imports; the file's package; imports on demand and
-java.lang. A name that means no type of the project is external. A name that two imports on demand bring is
-ambiguous: it gets no edge and is reported.
+The scopes follow the Java Language Specification (6.3 to 6.5), from the inside out: type variables;
+members of the enclosing types, declared or inherited; single imports; the file's package; imports
+on demand and java.lang. A name that means no type of the project is external. A name that two
+imports on demand bring is ambiguous: it gets no edge and is reported.
 """
 
 from collections import Counter, defaultdict
@@ -35,13 +35,14 @@ EXTRA = (
     "arguments",
     "beans",
 )  # edges that the paper does not have: see `graph_of`
-# Names that java.lang brings into every file; they matter if an import on demand of a project has them too.
+# Names that java.lang brings into every file; they matter if an import on demand of a project has
+# them too.
 JAVA_LANG = set(
-    """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable Deprecated
-    Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math Module Number
-    Object Override Package Process Readable Record Runnable Runtime RuntimeException SafeVarargs Short
-    StackWalker StrictMath String StringBuffer StringBuilder SuppressWarnings System Thread ThreadGroup
-    ThreadLocal Throwable Void""".split()
+    """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable
+    Deprecated Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math
+    Module Number Object Override Package Process Readable Record Runnable Runtime
+    RuntimeException SafeVarargs Short StackWalker StrictMath String StringBuffer StringBuilder
+    SuppressWarnings System Thread ThreadGroup ThreadLocal Throwable Void""".split()
 )
 
 
@@ -79,7 +80,8 @@ class Project:
         self.facts = facts
         self.nodes: dict[str, TypeNode] = {}
         self.redeclared: list[tuple[str, str]] = []
-        # Simple name -> full name of the top-level types of each package and of the members of each type.
+        # Simple name -> full name of the top-level types of each package and of the members of each
+        # type.
         self._packages: dict[str, dict[str, str]] = defaultdict(dict)
         self._members: dict[str, dict[str, str]] = defaultdict(dict)
         self._inherited: dict[str, dict[str, str]] = {}
@@ -116,18 +118,27 @@ class Project:
             if not outer and not declared.public:
                 self._hidden.add(name)
         for reference in facts.references:
-            owner = full_name(facts.package, facts.types[reference.owner].name)
+            owner = full_name(
+                facts.package,
+                facts.types[reference.owner].name,
+            )
             is_supertype = reference.place in INHERITANCE and not reference.argument
             if is_supertype and self.nodes[owner].path == path:
                 self._supertypes[owner].append(reference)
 
-    def find(self, reference: Reference, path: str, inside: bool = True) -> str | None:
+    def find(
+        self,
+        reference: Reference,
+        path: str,
+        inside: bool = True,
+    ) -> str | None:
         """Find the type that a reference means.
 
         Args:
             reference: A reference.
             path: Its file.
-            inside: Whether members of the owner are in scope; in the owner's supertypes they are not.
+            inside: Whether members of the owner are in scope; in the owner's supertypes they are
+                not.
 
         Returns:
             The full name of the type, None for an external one.
@@ -229,8 +240,9 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
 
     Args:
         facts: The facts of each file; of a type that is declared twice, the first file counts.
-        extra: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`).
-            "beans" adds edges to what methods with Spring's @Bean return (`provides`) and take (`injects`).
+        extra: "arguments" adds edges to the type arguments of supertypes (`extends
+            Repository<Order>`). "beans" adds edges to what methods with Spring's @Bean return
+            (`provides`) and take (`injects`).
     """
     project = Project(facts)
     resolution = Resolution()
@@ -272,10 +284,11 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
 def published(facts: Mapping[str, Facts]) -> TypeGraph:
     """Build the type graph as the paper's Listing 1 does: types are keyed by simple names.
 
-    Of two types of one name the last file in the order of `os.walk` counts. Each type of a file gets all
-    its fields and constructors. Only a type that is written as one name is seen. Inheritance replaces
-    `injects`. The listing omits supertypes; that they count as one name too, and that an interface extends
-    nothing, was found by trying. With these rules Shopizer and OpenMRS Core have the published numbers.
+    Of two types of one name the last file in the order of `os.walk` counts. Each type of a file
+    gets all its fields and constructors. Only a type that is written as one name is seen.
+    Inheritance replaces `injects`. The listing omits supertypes; that they count as one name too,
+    and that an interface extends nothing, was found by trying. With these rules Shopizer and
+    OpenMRS Core have the published numbers.
 
     Args:
         facts: The facts of each file.

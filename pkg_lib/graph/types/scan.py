@@ -83,7 +83,8 @@ def texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
     """Read the files of a tree.
 
     Args:
-        tree: What `scan` returned; files that turn out to be unreadable or binary join its `skipped`.
+        tree: What `scan` returned; files that turn out to be unreadable or binary join its
+            `skipped`.
 
     Yields:
         Each file's printable path and its text.

@@ -1,4 +1,4 @@
-"""The type graph (Section C.1): Java types, and edges from each type to the types that it refers to."""
+"""The type graph (Section C.1): Java types and the references among them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TypeGraph:
         return types
 
     def within_lines(self, path: str, first: int, last: int) -> list[TypeNode]:
-        """Return the types of a file that overlap lines `first` to `last`, or whose end is unknown."""
+        """Return the types of a file that overlap lines, or whose end is unknown."""
         types = self.by_path.get(path, [])
         return [n for n in types if n.first <= last and first <= (n.last or first)]
 
@@ -146,6 +146,9 @@ class TypeGraph:
         for pair, labels in self.edges.items():
             if not _INHERITANCE.isdisjoint(labels):
                 inheritance.add_edge(*pair)
-        groups = map(sorted, nx.strongly_connected_components(inheritance))
+        groups = map(
+            sorted,
+            nx.strongly_connected_components(inheritance),
+        )
         loops = set(nx.nodes_with_selfloops(inheritance))
         return sorted(group for group in groups if len(group) > 1 or group[0] in loops)
