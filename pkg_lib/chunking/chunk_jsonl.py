@@ -14,8 +14,8 @@ from pkg_lib.core.limits import MAX_ROW_BYTES
 from pkg_lib.core.reading import absolute, parse, shown
 from pkg_lib.core.source_tree import (
     MAX_CHUNKED_BYTES,
-    SourceFile,
     Unreadable,
+    files_first,
     find,
     read_each,
     read_file,
@@ -54,17 +54,11 @@ def walk(
         return language is not None and (languages is None or language in languages)
 
     tree = find(root, wanted, IGNORED, MAX_CHUNKED_BYTES, max_tree=None)
-    tree.files.sort(key=_files_first)
+    tree.files.sort(key=lambda file: files_first(file.place))
     if report is not None:
         report.skipped = tree.skipped
     for file, data in read_each(tree, MAX_CHUNKED_BYTES):
         yield file.name, data
-
-
-def _files_first(file: SourceFile) -> list[tuple[bool, str]]:
-    """Sort key that puts the files of a directory before its subdirectories."""
-    *folders, name = file.place.split("/")
-    return [*((True, folder) for folder in folders), (False, name)]
 
 
 def chunk_files(

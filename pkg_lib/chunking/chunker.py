@@ -1,6 +1,6 @@
 """The chunkers of cAST (Sections 2 and 4): the bytes of a file to chunks, and what they cover.
 
-Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text laid out anew from lines
+Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text rewritten from lines
 and columns, leaves over the limit dropped, TypeScript read as TSX. Only its indentation is limited,
 to 2,000 columns. Mode "lossless" is the paper's fourth design goal: the chunks joined are the file.
 Sizes are in characters. What is over the limit is cut at line ends, and a line between characters.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from pkg_lib.core.source_tree import files_first
 from pkg_lib.graph.types.java import Facts, Import, Reference
 from pkg_lib.graph.types.typegraph import (
     TypeGraph,
@@ -295,9 +296,9 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
     """
     nodes: dict[str, TypeNode] = {}
     injected: dict[str, set[str]] = {}  # targets of all types of a file
-    # Of each (path, type) the label of each target.
+    # The label of each target, by the path and the name of the type that refers to it.
     inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for path in sorted(facts, key=_walk_order):
+    for path in sorted(facts, key=files_first):
         injected[path] = set()
         types = facts[path].types
         for declared in types:
@@ -327,12 +328,3 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
         for target in labels.keys() & nodes.keys():
             edges[name, target] = {labels[target]}
     return TypeGraph.of("as-published", nodes, edges)
-
-
-def _walk_order(path: str) -> list[tuple[bool, str]]:
-    """Sort key that puts the files of a directory before its subdirectories."""
-    *folders, name = path.split("/")
-    return [
-        *((True, folder) for folder in folders),
-        (False, name),
-    ]
