@@ -611,20 +611,19 @@ def chunk(
 
     A summary of what was kept, lost or skipped goes to standard error.
     """
-    from pkg_lib.chunking import stream
+    from pkg_lib.chunking import chunk_jsonl
     from pkg_lib.chunking.chunker import Chunker
 
     if join:
-        stream.join(sys.stdin.buffer, sys.stdout.buffer)
+        chunk_jsonl.join_chunks(sys.stdin.buffer, sys.stdout.buffer)
     elif path is None:
         raise UserError(
             "chunk needs a file or a directory; or --join, with chunks on standard input"
         )
     else:
         chunker = Chunker(method, mode, max_size, lines)
-        typer.echo(
-            stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True
-        )
+        arguments = path, chunker, language or None, sys.stdout.buffer, processes
+        typer.echo(str(chunk_jsonl.write_chunks(*arguments)), err=True)
 
 
 @app.command("repo-tasks")

@@ -1,168 +1,236 @@
-"""Windows of nodes -> texts, by mode; and what the ledger has to say of them."""
+"""A file to the pieces that become its chunks: lossless, as published or of a fixed size."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 from tree_sitter import Node
 
-from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
+from pkg_lib.chunking.chunk_coverage import (
+    BETWEEN,
+    LAYOUT,
+    LEAF,
+    OUTSIDE,
+    ChunkCoverage,
+)
 from pkg_lib.chunking.languages import children, parse, parse_errors
-from pkg_lib.chunking.source import Source
-from pkg_lib.chunking.windows import Item, Windows, pack
+from pkg_lib.chunking.source import Source, Span
+from pkg_lib.chunking.windows import Window, pack
 
 MAX_INDENT = 2000
 
 
-class Pieces(NamedTuple):
-    """Columns of the chunks to be, and fields of the file's account."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The bytes `start` to `stop` of a file as text; `size` leaves out white space."""
 
-    starts: list[int]
-    stops: list[int]
-    texts: list[str]
-    sizes: list[int]
-    account: dict[str, Any]
-
-
-def _pack(whole: Item, parts: Any, count: Sequence[int], limit: int, method: str) -> Windows:
-    """The windows of a whole tree, which Algorithm 1 gives as it is where it fits."""
-    fits = count[whole[1]] - count[whole[0]] <= limit
-    items = [whole] if fits else list(parts(whole))
-    return pack(items, parts, count, limit, merge=method == "cast", single=method == "split-only")
+    start: int
+    stop: int
+    text: str
+    size: int
 
 
-class _Whole:
-    """Parts that leave nothing out: children, the text between them, lines of a leaf, pieces of a line."""
+def lossless(
+    source: Source,
+    coverage: ChunkCoverage,
+    limit: int,
+    method: str,
+) -> list[Piece]:
+    """Cut a file into pieces that joined are the file.
 
-    def __init__(self, source: Source, limit: int) -> None:
-        self.data, self.newlines, self.limit = source.data, source.newlines, limit
-        self.count = source.characters_before
-        self.leaves_over = self.lines_cut = 0
+    White space between two windows belongs to the first one up to its last line end, so that a
+    piece begins with the indentation of its first line.
 
-    def parts(self, item: Item) -> Iterator[Item]:
-        whole = item[2] is None or not item[2].child_count
-        return self._pieces(*item[:2]) if whole else self._children(*item)
+    Args:
+        source: The file.
+        coverage: Record of the file, which is completed.
+        limit: Largest size of a piece, in characters without white space.
+        method: One of windows.METHODS, without fixed-size.
 
-    def _children(self, start: int, end: int, node: Node) -> Iterator[Item]:
-        count, at = self.count, start
+    Returns:
+        The pieces, in order.
+    """
+    end = len(source.data)
+    coverage.bytes_in_chunks = end
+    root = parse(source.data, coverage.language).root_node
+    coverage.parse_errors = parse_errors(root)
+    if not end:
+        return []
+    splitter = _Splitter(source, coverage, limit)
+    whole = Span(0, end, root)
+    windows = pack(whole, splitter.parts, source.size, limit, method)
+    cuts = [0]
+    for before, after in pairwise(windows):
+        line_end = source.data.rfind(b"\n", before.end, after.start)
+        cuts.append(line_end + 1 if line_end >= 0 else after.start)
+    return _between(source, [*cuts, end])
+
+
+def fixed_size(source: Source, coverage: ChunkCoverage, lines: int) -> list[Piece]:
+    """Cut a file after every `lines` lines."""
+    end = len(source.data)
+    coverage.bytes_in_chunks = end
+    line_starts = [0, *(newline + 1 for newline in source.newlines)]
+    cuts = [start for start in line_starts[::lines] if start < end]
+    return _between(source, [*cuts, end])
+
+
+def _between(source: Source, cuts: list[int]) -> list[Piece]:
+    """Make the pieces between neighbouring positions."""
+    pieces = []
+    for start, stop in pairwise(cuts):
+        text = source.text(start, stop)
+        size = source.size(Span(start, stop))
+        pieces.append(Piece(start, stop, text, size))
+    return pieces
+
+
+class _Splitter:
+    """Splits what is over the limit without leaving anything out.
+
+    A node is split into its children and the text between them, a leaf into lines, and a line into
+    runs of as many characters as fit.
+    """
+
+    def __init__(self, source: Source, coverage: ChunkCoverage, limit: int) -> None:
+        self.source = source
+        self.coverage = coverage
+        self.limit = limit
+
+    def parts(self, span: Span) -> Iterator[Span]:
+        """Return the parts of a span that contain more than white space."""
+        return filter(self.source.size, self._all_parts(span))
+
+    def _all_parts(self, span: Span) -> Iterator[Span]:
+        if span.node is not None and span.node.child_count:
+            return self._children(span, span.node)
+        newlines = self.source.newlines
+        first = bisect_left(newlines, span.start)
+        last = bisect_left(newlines, span.end - 1)
+        if first == last:
+            self.coverage.lines_cut += 1
+            return self._runs(span)
+        self.coverage.leaves_over += 1
+        starts = (newline + 1 for newline in newlines[first:last])
+        bounds = [span.start, *starts, span.end]
+        return map(Span, bounds, bounds[1:])
+
+    def _children(self, span: Span, node: Node) -> Iterator[Span]:
+        position = span.start
         for child in children(node):
-            first, last = child.start_byte, child.end_byte
-            if count[first] > count[at]:
-                yield at, first, None
-            if count[last] > count[first]:
-                yield first, last, child
-            at = max(at, last)
-        if count[end] > count[at]:
-            yield at, end, None
+            yield Span(position, child.start_byte)
+            yield Span(child.start_byte, child.end_byte, child)
+            position = max(position, child.end_byte)
+        yield Span(position, span.end)
 
-    def _pieces(self, start: int, end: int) -> Iterator[Item]:
-        """Lines of a leaf over the limit; of a line over it, runs of as many characters as fit."""
-        i, j = bisect_left(self.newlines, start), bisect_left(self.newlines, end - 1)
-        if i == j:
-            self.lines_cut += 1
-            return self._runs(start, end)
-        self.leaves_over += 1
-        bounds = [start, *(place + 1 for place in self.newlines[i:j]), end]
-        return ((a, b, None) for a, b in pairwise(bounds) if self.count[b] > self.count[a])
-
-    def _runs(self, start: int, end: int) -> Iterator[Item]:
-        while start < end:
-            stop = min(end, bisect_right(self.count, self.count[start] + self.limit) - 1)
-            yield start, stop, None
+    def _runs(self, span: Span) -> Iterator[Span]:
+        size_before = self.source.characters_before
+        start = span.start
+        while start < span.end:
+            most = size_before[start] + self.limit
+            stop = bisect_right(size_before, most) - 1
+            stop = min(stop, span.end)
+            yield Span(start, stop)
             start = stop
 
 
-def lossless(source: Source, language: str, limit: int, method: str) -> Pieces:
-    """Chunks that tile the file: white space between two goes to the first up to its last line end."""
-    size = len(source.data)
-    if not size:
-        return Pieces([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
-    root, whole = parse(source.data, language).root_node, _Whole(source, limit)
-    windows = _pack((0, size, root), whole.parts, whole.count, limit, method)
-    cuts = [0]
-    for head in windows.heads[1:]:  # a chunk begins with the indentation of its first node's line
-        line_end = source.data.rfind(b"\n", windows.ends[head - 1], windows.starts[head])
-        cuts.append(line_end + 1 if line_end >= 0 else windows.starts[head])
-    account = {"bytes_in_chunks": size, "parse_errors": parse_errors(root)}
-    account |= {"leaves_over": whole.leaves_over, "lines_cut": whole.lines_cut}
-    return _tiles(source, [*cuts, size], windows.sizes, account)
+def as_published(
+    source: Source,
+    coverage: ChunkCoverage,
+    limit: int,
+    method: str,
+) -> list[Piece]:
+    """Cut a file as `astchunk` does; the module `chunker` says what that means.
+
+    Args:
+        source: The file.
+        coverage: Record of the file, which is completed.
+        limit: Largest size of a piece, in bytes without white space.
+        method: One of windows.METHODS, without fixed-size.
+
+    Returns:
+        The pieces, in order.
+    """
+    language = "tsx" if coverage.language == "typescript" else coverage.language
+    root = parse(source.data, language).root_node
+    coverage.parse_errors = parse_errors(root)
+    dropped: list[Span] = []  # leaves over the limit
+
+    def parts(span: Span) -> Iterator[Span]:
+        assert span.node is not None
+        if not span.node.child_count:
+            dropped.append(span)
+        for child in children(span.node):
+            yield Span(child.start_byte, child.end_byte, child)
+
+    whole = Span(root.start_byte, root.end_byte, root)
+    windows = pack(whole, parts, source.size_in_bytes, limit, method)
+    pieces = []
+    gaps: list[Span] = []  # between nodes, where astchunk's layout is not the file's
+    for window in windows:
+        text, gaps_of_window = _published_text(source, window)
+        gaps += gaps_of_window
+        size = sum(map(source.size, window.spans))
+        pieces.append(Piece(window.start, window.end, text, size))
+    kept = sum(piece.stop - piece.start for piece in pieces)
+    coverage.bytes_in_chunks = kept - _length(gaps)
+    coverage.leaves_over = len(dropped)
+    coverage.lost = _lost(source, coverage, windows, dropped, gaps)
+    return pieces
 
 
-def _tiles(source: Source, cuts: list[int], sizes: list[int], account: dict[str, Any]) -> Pieces:
-    texts = [source.text(a, b) for a, b in pairwise(cuts)]
-    return Pieces(cuts[:-1], cuts[1:], texts, sizes, account)
+def _published_text(source: Source, window: Window) -> tuple[str, list[Span]]:
+    """Return a window's text with astchunk's layout, and the gaps whose layout that changes.
 
-
-def published(source: Source, language: str, limit: int, method: str) -> Pieces:
-    """What astchunk writes; see the module chunker for what that means."""
-    root = parse(source.data, "tsx" if language == "typescript" else language).root_node
-    over: list[tuple[int, int]] = []  # leaves over the limit, which are dropped
-    anew: list[tuple[int, int]] = []  # gaps between nodes that are written anew
-
-    def parts(item: Item) -> Iterator[Item]:
-        if not item[2].child_count:
-            over.append(item[:2])
-        return ((c.start_byte, c.end_byte, c) for c in children(item[2]))
-
-    windows = _pack(
-        (root.start_byte, root.end_byte, root), parts, source.bytes_before, limit, method
-    )
-    spans = [
-        list(zip(windows.starts[i:j], windows.ends[i:j], strict=True)) for i, j in windows.runs()
-    ]
-    texts = [_joined(source, nodes, anew) for nodes in spans]
-    firsts, lasts = [nodes[0][0] for nodes in spans], [nodes[-1][1] for nodes in spans]
-    count = source.characters_before
-    sizes = [sum(count[end] - count[start] for start, end in nodes) for nodes in spans]
-    kept = sum(lasts) - sum(firsts) - sum(end - start for start, end in anew)
-    lost = _lost(source, sum(windows.sizes), over, anew, kept)
-    account = {"bytes_in_chunks": kept, "lost": lost, "leaves_over": len(over)}
-    return Pieces(firsts, lasts, texts, sizes, account | {"parse_errors": parse_errors(root)})
-
-
-def _joined(source: Source, nodes: list[tuple[int, int]], anew: list[tuple[int, int]]) -> str:
-    """A window's nodes with astchunk's layout: line ends, then spaces. `anew` gets the gaps that differ."""
-    data, at = source.data, nodes[0][0]
-    column = source.column(at)
+    Between nodes astchunk writes the line ends, then as many spaces as the column of the next node.
+    """
+    data = source.data
+    position = window.start
+    column = source.column(position)
     # astchunk indents by the column: on an endless line, the whole file again in every chunk.
     parts = [b" " * column] if column <= MAX_INDENT else []
-    for (_, end), (start, _) in pairwise(nodes):
-        gap = data[end:start]
-        layout = b"\n" * gap.count(b"\n") + b" " * (len(gap) - gap.rfind(b"\n") - 1)
-        if gap != layout and end != start:
-            parts += [data[at:end], layout]
-            anew.append((end, start))
-            at = start
-    return b"".join([*parts, data[at : nodes[-1][1]]]).decode("utf8", "surrogateescape")
+    gaps = []
+    for before, after in pairwise(window.spans):
+        gap = data[before.end : after.start]
+        indent = len(gap) - gap.rfind(b"\n") - 1
+        layout = b"\n" * gap.count(b"\n") + b" " * indent
+        if gap and gap != layout:
+            parts += [data[position : before.end], layout]
+            gaps.append(Span(before.end, after.start))
+            position = after.start
+    parts.append(data[position : window.end])
+    return b"".join(parts).decode("utf8", "surrogateescape"), gaps
 
 
 def _lost(
-    source: Source, size: int, over: list[tuple[int, int]], anew: list[tuple[int, int]], kept: int
+    source: Source,
+    coverage: ChunkCoverage,
+    windows: list[Window],
+    dropped: list[Span],
+    gaps: list[Span],
 ) -> Counter[str]:
-    """Bytes lost by reason, where windows of `size` without white space hold the bytes `kept`."""
-    count = source.bytes_before
+    """Count the bytes that are in no chunk, by reason."""
+    lost: Counter[str] = Counter()
+    lost[LEAF] = _length(dropped)
+    in_windows = sum(window.size for window in windows)
+    in_dropped = sum(map(source.size_in_bytes, dropped))
+    lost[OUTSIDE] = source.bytes_before[-1] - in_windows - in_dropped
+    dropped_starts = [span.start for span in dropped]
+    for gap in gaps:
+        # A dropped leaf may be between two windows that were joined.
+        first = bisect_left(dropped_starts, gap.start)
+        last = bisect_left(dropped_starts, gap.end)
+        inside = dropped[first:last]
+        lost[LAYOUT] += _white_bytes(source, [gap]) - _white_bytes(source, inside)
+    lost[BETWEEN] = coverage.bytes_in - coverage.bytes_in_chunks - lost.total()
+    return Counter({reason: count for reason, count in lost.items() if count})
 
-    def white(start: int, stop: int) -> int:
-        return stop - start - (count[stop] - count[start])
 
-    leaf = sum(b - a for a, b in over)
-    words = count[len(source.data)] - size - sum(count[b] - count[a] for a, b in over)
-    layout, heads = 0, [a for a, _ in over]
-    for a, b in anew:  # a dropped leaf may lie between two windows that were merged
-        inside = over[bisect_left(heads, a) : bisect_left(heads, b)]
-        layout += white(a, b) - sum(white(c, d) for c, d in inside)
-    between = len(source.data) - kept - leaf - words - layout
-    lost = {LEAF: leaf, BETWEEN: between, LAYOUT: layout, UNSEEN: words}
-    return Counter({reason: size for reason, size in lost.items() if size})
+def _length(spans: list[Span]) -> int:
+    return sum(span.end - span.start for span in spans)
 
 
-def fixed(source: Source, lines: int) -> Pieces:
-    """So many lines a chunk."""
-    size, count = len(source.data), source.characters_before
-    bounds = [0, *(place + 1 for place in source.newlines)]
-    cuts = [*(bound for bound in bounds[::lines] if bound < size), size]
-    return _tiles(
-        source, cuts, [count[b] - count[a] for a, b in pairwise(cuts)], {"bytes_in_chunks": size}
-    )
+def _white_bytes(source: Source, spans: list[Span]) -> int:
+    return _length(spans) - sum(map(source.size_in_bytes, spans))

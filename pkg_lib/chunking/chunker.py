@@ -1,32 +1,47 @@
-"""Chunkers by name: a file's bytes -> Chunks and the file's Account (Sections 2 and 4 of cAST).
+"""The chunkers of cAST (Sections 2 and 4): the bytes of a file to chunks, and what they cover.
 
-Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text written anew from lines and columns,
-leaves over the limit dropped, TypeScript read as TSX (but no indent beyond column 2,000). Mode "lossless" is
-the fourth design goal: the chunks concatenated are the file; sizes in characters; what is over the limit is
-cut at line ends, a line between characters. Sizes never count white space.
+Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text rewritten from lines
+and columns, leaves over the limit dropped, TypeScript read as TSX. Only its indentation is limited,
+to 2,000 columns. Mode "lossless" is the paper's fourth design goal: the chunks joined are the file.
+Sizes are in characters. What is over the limit is cut at line ends, and a line between characters.
+Sizes never count white space.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from pkg_lib.chunking import assembly
-from pkg_lib.chunking.account import Account
+from pkg_lib.chunking.assembly import (
+    as_published,
+    fixed_size,
+    lossless,
+)
+from pkg_lib.chunking.chunk_coverage import ChunkCoverage
 from pkg_lib.chunking.languages import GRAMMARS, language_of
 from pkg_lib.chunking.source import Source
+from pkg_lib.chunking.windows import METHODS
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import paused_collector
 
-# As the authors run it; without its merging; one chunk for every node that fits (Table 2); the baseline.
-METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")
 MAX_SIZE = 2000  # Section 4
-LINES = 60  # the median of cast chunks over the standard library is 63, and the paper matches the two so
+# The median of cast chunks over the standard library is 63 lines; the paper matches the two this
+# way.
+LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes `start` to `stop`, lines `first` to `last` (from 1); as published `text` is laid out anew."""
+    """A piece of a source file.
+
+    Attributes:
+        document: Printable name of the file.
+        start: First byte in the file.
+        stop: Byte after the last one.
+        first: First line, counted from 1.
+        last: Last line, inclusive.
+        text: The text; as published, its layout may differ from the file's.
+        size: Number of characters without white space.
+    """
 
     document: str
     start: int
@@ -38,19 +53,32 @@ class Chunk:
 
     @property
     def source(self) -> str:
+        """The file and the lines, as "document:first-last"."""
         return f"{self.document}:{self.first}-{self.last}"
 
 
-class Chunked(NamedTuple):
-    """What a chunker makes of one file."""
+@dataclass(frozen=True, slots=True)
+class ChunkedFile:
+    """The chunks of a file in order, and what they cover of it."""
 
     chunks: list[Chunk]
-    account: Account
+    coverage: ChunkCoverage
 
 
 @dataclass(frozen=True, slots=True)
 class Chunker:
-    """A method, a mode and their limits (`lines`: of fixed-size alone); UserError for what cannot be."""
+    """Cuts source files into chunks.
+
+    Attributes:
+        method: One of METHODS.
+        mode: One of MODES; the method fixed-size is always lossless.
+        max_size: Largest size of a chunk without white space, in characters (as published: in
+            bytes).
+        lines: Number of lines of a chunk; used by the method fixed-size only.
+
+    Raises:
+        UserError: A setting is unknown or too small.
+    """
 
     method: str = "cast"
     mode: str = "lossless"
@@ -58,32 +86,62 @@ class Chunker:
     lines: int = LINES
 
     def __post_init__(self) -> None:
-        for what, value, names in (("method", self.method, METHODS), ("mode", self.mode, MODES)):
-            if value not in names:
-                raise unknown(what, value, names)
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
+        if self.mode not in MODES:
+            raise unknown("mode", self.mode, MODES)
         if self.max_size < 1 or self.lines < 1:
-            raise UserError("max_size and lines are at least 1")
+            raise UserError("max_size and lines must be at least 1")
 
-    def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
-        """The chunks of one file, in order; UserError where neither its suffix nor `language` is known."""
+    def chunk(
+        self,
+        data: bytes,
+        document: str,
+        language: str | None = None,
+    ) -> ChunkedFile:
+        """Cut one file into chunks.
+
+        Args:
+            data: The bytes of the file.
+            document: Its printable name.
+            language: Its language; by default the one that the suffix of its name stands for.
+
+        Returns:
+            The chunks and their coverage.
+
+        Raises:
+            UserError: The language is unknown.
+        """
         language = language or language_of(document)
         if language is None:
             known = ", ".join(GRAMMARS)
             raise UserError(
-                f"{document}: no language has this suffix; give --language, one of {known}"
+                f"{document}: no language has this suffix; choose --language from: {known}"
             )
         GRAMMARS.get_or_fail(language)
         source = Source(data)
+        coverage = ChunkCoverage(document, language, len(data))
+        coverage.utf8 = source.utf8
+        coverage.has_returns = b"\r" in data
         with paused_collector():
             if self.method == "fixed-size":
-                *columns, account = assembly.fixed(source, self.lines)
+                pieces = fixed_size(source, coverage, self.lines)
+            elif self.mode == "lossless":
+                pieces = lossless(source, coverage, self.max_size, self.method)
             else:
-                assemble = assembly.lossless if self.mode == "lossless" else assembly.published
-                *columns, account = assemble(source, language, self.max_size, self.method)
-        rows = zip(*columns, strict=True)
-        chunks = [
-            Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows
-        ]
-        account |= {"bytes_in": len(data), "chunks": len(chunks)}
-        account |= {"utf8": source.utf8, "returns": b"\r" in data}
-        return Chunked(chunks, Account(document, language, **account))
+                pieces = as_published(source, coverage, self.max_size, self.method)
+        chunks = []
+        for piece in pieces:
+            first, last = source.lines(piece.start, piece.stop)
+            chunk = Chunk(
+                document,
+                piece.start,
+                piece.stop,
+                first,
+                last,
+                piece.text,
+                piece.size,
+            )
+            chunks.append(chunk)
+        coverage.chunks = len(chunks)
+        return ChunkedFile(chunks, coverage)

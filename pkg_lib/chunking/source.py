@@ -1,4 +1,4 @@
-"""The bytes of one file with what chunking asks of them in constant time: sizes, lines, columns."""
+"""The bytes of one file, with the sizes, lines and columns that chunking needs in constant time."""
 
 import re
 from array import array
@@ -6,21 +6,33 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
+
+from tree_sitter import Node
 
 _WHITE = b" \t\n\r\x0b\x0c"
-_CONTINUES = range(0x80, 0xC0)  # the second to fourth byte of a UTF-8 character
+_CONTINUES = range(0x80, 0xC0)  # second to fourth byte of a UTF-8 character
 _COUNTED_BYTES = bytes(b not in _WHITE for b in range(256))
 _COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in range(256))
 
 
+class Span(NamedTuple):
+    """The bytes `start` to `end` of a file, with their node if it can be split."""
+
+    start: int
+    end: int
+    node: Node | None = None
+
+
 class Source:
-    """`data` and its prefix sums."""
+    """The bytes of a file and their prefix sums."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     @cached_property
     def utf8(self) -> bool:
+        """Whether the file is UTF-8."""
         try:
             self.data.decode("utf8")
         except UnicodeDecodeError:
@@ -29,40 +41,57 @@ class Source:
 
     @cached_property
     def bytes_before(self) -> Sequence[int]:
-        """[n + 1]: how many bytes that are no white space stand before each place."""
-        return self._before(_COUNTED_BYTES)
+        """Number of bytes other than white space before each position, [n + 1]."""
+        return _prefix_sums(self.data, _COUNTED_BYTES)
 
     @cached_property
     def characters_before(self) -> Sequence[int]:
-        """[n + 1]: the same of characters; of bytes where the file is not UTF-8."""
+        """Number of characters other than white space before each position, [n + 1].
+
+        A file that is not UTF-8 counts bytes.
+        """
         if self.data.isascii() or not self.utf8:
             return self.bytes_before
-        return self._before(_COUNTED_CHARACTERS)
+        return _prefix_sums(self.data, _COUNTED_CHARACTERS)
 
-    def _before(self, counted: bytes) -> Sequence[int]:
-        return array("i", accumulate(self.data.translate(counted), initial=0))
+    def size(self, span: Span) -> int:
+        """Count the characters of a span other than white space."""
+        return self.characters_before[span.end] - self.characters_before[span.start]
+
+    def size_in_bytes(self, span: Span) -> int:
+        """Count the bytes of a span other than white space."""
+        return self.bytes_before[span.end] - self.bytes_before[span.start]
 
     @cached_property
     def newlines(self) -> Sequence[int]:
-        return array("i", (match.start() for match in re.finditer(b"\n", self.data)))
+        """Positions of the newlines."""
+        return array(
+            "i",
+            (match.start() for match in re.finditer(b"\n", self.data)),
+        )
 
     def lines(self, start: int, stop: int) -> tuple[int, int]:
-        """First and last line, from 1, of a span of bytes; a line's newline belongs to it."""
+        """Return the first and last line of a span, from 1; a newline ends its line."""
         first = bisect_left(self.newlines, start) + 1
         return first, max(first, bisect_left(self.newlines, stop - 1) + 1)
 
-    def column(self, start: int) -> int:
-        """How many bytes stand before a place on its line."""
-        line = bisect_left(self.newlines, start)
-        return start - (self.newlines[line - 1] + 1 if line else 0)
+    def column(self, position: int) -> int:
+        """Count the bytes before a position on its line."""
+        line = bisect_left(self.newlines, position)
+        return position - (self.newlines[line - 1] + 1 if line else 0)
 
     def text(self, start: int, stop: int) -> str:
-        """Those bytes as text; what is not UTF-8 stays as surrogates (PEP 383), which `encode` turns back."""
+        """Decode a span. Bytes that are not UTF-8 become surrogates (PEP 383); see `encode`."""
         return self.data[start:stop].decode("utf8", "surrogateescape")
 
 
+def _prefix_sums(data: bytes, counted: bytes) -> Sequence[int]:
+    """Count, for each position, the bytes before it that `counted` maps to 1."""
+    return array("i", accumulate(data.translate(counted), initial=0))
+
+
 def encode(text: str) -> bytes:
-    """The bytes of a text that came from bytes; lone surrogates that did not are kept as they are."""
+    """Return the bytes that a decoded text came from; other surrogates are kept."""
     try:
         return text.encode("utf8", "surrogateescape")
     except UnicodeEncodeError:

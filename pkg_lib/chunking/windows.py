@@ -1,82 +1,117 @@
-"""Algorithm 1 of the paper: a syntax tree's nodes -> windows, each a run of nodes that fits the limit.
+"""Algorithm 1 of cAST: pack the nodes of a syntax tree into windows that fit a size limit.
 
-Read to the letter the listing drops a node that fits the limit and not the current window; it opens the next
-window instead, as in Figure 2 and in the authors' `astchunk`. That also merges the windows of a split node
-with their neighbours inside it where both fit (`merge`). The stack is explicit: depth costs no recursion.
+Read literally, the paper's listing drops a node that fits the limit but not the current window.
+Here such a node opens the next window, as in the paper's Figure 2 and in the authors' package
+`astchunk`. The stack is explicit, so deep trees cause no recursion.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
 
-Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` needs to split it
+from pkg_lib.chunking.source import Span
+
+# cast: as the authors run it. algorithm-1: without merging. split-only: one window for each node
+# that fits (Table 2). fixed-size: the baseline, which reads no tree.
+METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 
 
 @dataclass(slots=True)
-class Windows:
-    """Window i: nodes heads[i] to heads[i + 1] - 1; `starts`, `ends` are of nodes, `sizes` of windows."""
+class Window:
+    """Neighbouring nodes that fit the limit together."""
 
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    heads: list[int] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    size: int = 0
 
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """(first node, node after the last) of each window."""
-        return pairwise([*self.heads, len(self.starts)])
+    @property
+    def start(self) -> int:
+        """First byte of the first node."""
+        return self.spans[0].start
+
+    @property
+    def end(self) -> int:
+        """Byte after the last node."""
+        return self.spans[-1].end
+
+    def add(self, spans: Iterable[Span], size: int) -> None:
+        """Append nodes and the size that they have together."""
+        self.spans += spans
+        self.size += size
+
+
+@dataclass(slots=True)
+class _Level:
+    """A node that is being split: its remaining parts, and where its windows may be joined.
+
+    A seam is the index of a window before which a part of the node began or ended.
+    """
+
+    parts: Iterator[Span]
+    seams: list[int] = field(default_factory=list)
 
 
 def pack(
-    items: Iterable[Item],
-    expand: Callable[[Item], Iterable[Item]],
-    count: Sequence[int],
+    root: Span,
+    parts_of: Callable[[Span], Iterable[Span]],
+    size_of: Callable[[Span], int],
     limit: int,
-    *,
-    merge: bool = True,
-    single: bool = False,
-) -> Windows:
-    """CHUNKNODES. `count[i]`: size of the first i bytes; `single`: one node a window (Table 2)."""
-    windows = Windows()
-    starts, ends, heads, sizes = windows.starts, windows.ends, windows.heads, windows.sizes
-    # Of every node that is being split: its parts to come, the windows before which a part began or ended.
-    stack: list[tuple[Iterator[Item], list[int]]] = [(iter(items), [])]
-    size, is_open = 0, False
-    while stack:
-        parts, seams = stack[-1]
-        for item in parts:
-            start, end, _ = item
-            extra = count[end] - count[start]
-            if size + extra > limit or single:
-                size, is_open = 0, False
-                if extra > limit:
-                    seams.append(len(heads))
-                    stack.append((iter(expand(item)), []))
-                    break
-            if not is_open:
-                heads.append(len(starts))
-                sizes.append(0)
-                is_open = True
-            starts.append(start)
-            ends.append(end)
-            size += extra
-            sizes[-1] = size
+    method: str = "cast",
+) -> list[Window]:
+    """Pack the nodes of a syntax tree into windows (function CHUNKNODES of Algorithm 1).
+
+    Args:
+        root: The whole tree. A tree that fits the limit is one window.
+        parts_of: Splits a node that is over the limit into parts, in order.
+        size_of: Measures a node.
+        limit: Largest size of a window.
+        method: One of METHODS, without fixed-size. The method cast also joins the windows of a
+            split node with their neighbours inside that node.
+
+    Returns:
+        The windows, in order.
+    """
+    windows: list[Window] = []
+    spans = [root] if size_of(root) <= limit else parts_of(root)
+    levels = [_Level(iter(spans))]
+    window: Window | None = None
+    while levels:
+        level = levels[-1]
+        for span in level.parts:
+            size = size_of(span)
+            if size > limit:
+                window = None
+                level.seams.append(len(windows))
+                levels.append(_Level(iter(parts_of(span))))
+                break
+            if window is None or window.size + size > limit or method == "split-only":
+                window = Window()
+                windows.append(window)
+            window.add([span], size)
         else:
-            size, is_open = 0, False
-            stack.pop()
-            if stack:
-                if merge and not single:
-                    _merge(heads, sizes, seams, limit, first=stack[-1][1][-1])
-                stack[-1][1].append(len(heads))
+            window = None
+            levels.pop()
+            if levels:
+                seams = levels[-1].seams
+                if method == "cast":
+                    _join_at_seams(windows, level.seams, limit, first=seams[-1])
+                seams.append(len(windows))
     return windows
 
 
-def _merge(heads: list[int], sizes: list[int], seams: list[int], limit: int, first: int) -> None:
-    """Joins neighbours from `first` on where both fit: at seams, since other neighbours are too large."""
-    gone = 0
+def _join_at_seams(
+    windows: list[Window],
+    seams: list[int],
+    limit: int,
+    first: int,
+) -> None:
+    """Join neighbours from `first` on that fit; away from seams none do."""
+    removed = 0
     for seam in dict.fromkeys(seams):
-        i = seam - gone
-        if first < i < len(heads) and sizes[i - 1] + sizes[i] <= limit:
-            sizes[i - 1] += sizes[i]
-            del heads[i], sizes[i]
-            gone += 1
+        i = seam - removed
+        if not first < i < len(windows):
+            continue
+        before = windows[i - 1]
+        window = windows[i]
+        if before.size + window.size <= limit:
+            before.add(window.spans, window.size)
+            del windows[i]
+            removed += 1

@@ -175,6 +175,16 @@ class SourceTree:
     skipped: Skipped
 
 
+def files_first(path: str) -> list[tuple[bool, str]]:
+    """Return a sort key that puts the files of a directory before its subdirectories, as `os.walk` does.
+
+    Args:
+        path: A path with "/" between its parts.
+    """
+    *folders, name = path.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]
+
+
 def ends_with(*suffixes: str) -> Callable[[str], bool]:
     """Return a test for file names.
 

@@ -1,8 +1,9 @@
 """Docstrings by fill-in-the-middle (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature. In the paper's form ("closed") quotes stand around
-the hole; a small model then often leaves it empty, so in the "open" form it writes the closing ones itself.
-Without its docstring the syntax tree must be the old one. The graph is not touched.
+The prompt is the function with a hole under its signature. In the paper's form ("closed") quotes
+surround the hole. A small model then often leaves it empty, so in the form "open" it writes the
+closing quotes itself. A docstring is accepted only if the rest of the syntax tree stays the same.
+The graph is not changed.
 """
 
 import ast
@@ -13,21 +14,43 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import UserError, digest
-from pkg_lib.graph.code import UNPARSABLE, syntax_tree
-from pkg_lib.graph.schema import IMPL, PKG
+from pkg_lib.graph.nodes import IMPL
+from pkg_lib.graph.schema import Graph
 
 MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 tokens
 FORMS = ("closed", "open")
-# A model family's tokens that are no text: prefix, suffix, middle, then what ends the middle.
+# Special tokens of a model family: prefix, suffix, middle, then those that end the middle.
 FIM = tuple[str, ...]
-_QWEN = "fim_prefix fim_suffix fim_middle fim_pad endoftext im_end im_start file_sep repo_name cursor".split()
-_STARCODER = "<fim_prefix> <fim_suffix> <fim_middle> <|endoftext|> <file_sep> <repo_name>".split()
-_CODEGEMMA = "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|file_separator|>".split()
-FAMILIES = {
-    "qwen2.5-coder": tuple(f"<|{t}|>" for t in _QWEN),
-    "starcoder2": tuple(_STARCODER),
-    "codegemma": tuple(_CODEGEMMA),  # whose tokens are in the authors' published enhancer
+FAMILIES: dict[str, FIM] = {
+    "qwen2.5-coder": (
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        "<|fim_pad|>",
+        "<|endoftext|>",
+        "<|im_end|>",
+        "<|im_start|>",
+        "<|file_sep|>",
+        "<|repo_name|>",
+        "<|cursor|>",
+    ),
+    "starcoder2": (
+        "<fim_prefix>",
+        "<fim_suffix>",
+        "<fim_middle>",
+        "<|endoftext|>",
+        "<file_sep>",
+        "<repo_name>",
+    ),
+    # These tokens are in the authors' published enhancer.
+    "codegemma": (
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        "<|file_separator|>",
+    ),
 }
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
@@ -36,22 +59,27 @@ _CODE = re.compile(
 )
 
 
-def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None = None) -> FIM:
+def fim_of(
+    model: str,
+    known_tokens: Callable[[Iterable[str]], set[str]] | None = None,
+) -> FIM:
     """Return the tokens with which a model fills in the middle.
 
     Args:
         model: The model's name: a registered one, or hf:, path: or endpoint: with a place.
-        known_tokens: Tells which of some texts are single tokens of the model. It is asked about models of
-            the hub or of a directory whose name does not tell the family.
+        known_tokens: Returns those of some texts that are single tokens of the model. It is called
+            for models of the hub or of a directory whose name does not tell the family.
 
     Returns:
         The tokens of the model's family.
 
     Raises:
-        UserError: The model was not trained to fill in the middle, or with tokens that are not known here.
+        UserError: The model was not trained to fill in the middle, or with tokens that are not
+            known here.
     """
     kind, _, place = model.rpartition(":")
-    name = place.partition("@")[0].partition("#")[0].rpartition("/")[2].lower()
+    repository = re.split("[@#]", place)[0]
+    name = repository.rpartition("/")[2].lower()
     if kind in ("", "hf"):
         for family, fim in FAMILIES.items():
             if name.startswith(family):
@@ -60,7 +88,11 @@ def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None 
         known = {family: known_tokens(fim) for family, fim in FAMILIES.items()}
         complete = [family for family, fim in FAMILIES.items() if {*fim[:3]} <= known[family]]
         if complete:
-            return FAMILIES[max(complete, key=lambda family: len(known[family]))]
+            best = max(
+                complete,
+                key=lambda family: len(known[family]),
+            )
+            return FAMILIES[best]
     names = ", ".join(FAMILIES)
     raise UserError(
         f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}"
@@ -68,25 +100,37 @@ def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None 
 
 
 class Unfit(Exception):
-    """A function that is not asked for, or an answer that is not taken; the message is the reason."""
+    """A function without a place for a docstring, or a rejected docstring; says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A function's text around its docstring to be: `before` + docstring + `after`."""
+    """The text of a function around the place of its docstring.
+
+    Attributes:
+        payload: The function.
+        before: The text before the docstring, which ends with the opening quotes.
+        after: The text after the docstring, which begins with the closing quotes.
+    """
 
     payload: str
     before: str
     after: str
 
     def prompt(self, fim: FIM, form: str) -> str:
+        """Return the prompt in one of FORMS."""
         after = self.after if form == "closed" else self.after.removeprefix('"""')
         return f"{fim[0]}{self.before}{fim[1]}{after}{fim[2]}"
 
     def fill(self, docstring: str) -> str:
-        """The payload with the docstring. Raises Unfit unless all else stayed as it was."""
+        """Return the function with a docstring.
+
+        Raises:
+            Unfit: The text is no docstring, or would change the code.
+        """
         text = self.before + docstring + self.after
-        function, old = _function(text), _function(self.payload)
+        function = _function(text)
+        old = _function(self.payload)
         if ast.get_docstring(function, clean=False) is None:
             raise Unfit("quotes broken")
         del function.body[0]
@@ -95,14 +139,17 @@ class Hole:
         return text
 
 
-def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    """The syntax tree of an IMPL's payload, which may be indented. Raises Unfit."""
-    indented = payload[:1].isspace()
+def _function(
+    payload: str,
+) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    """Parse a function, which may be indented; raise Unfit for anything else."""
+    is_indented = payload[:1].isspace()
     try:
-        body = syntax_tree("if 1:\n" + payload if indented else payload).body
+        module = syntax_tree(f"if 1:\n{payload}" if is_indented else payload)
     except UNPARSABLE as e:
         raise Unfit("does not parse") from e
-    if indented:
+    body = module.body
+    if is_indented and isinstance(body[0], ast.If):
         body = ast.increment_lineno(body[0], -1).body
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
         raise Unfit("more than one statement")
@@ -110,32 +157,47 @@ def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 
 def hole(payload: str) -> Hole:
-    """Where a function's docstring goes. Raises Unfit for one that has one, is too long, or has no place."""
+    """Find the place of a function's docstring.
+
+    Args:
+        payload: The function.
+
+    Raises:
+        Unfit: The function has a docstring, is too long, or has no place for one.
+    """
     function = _function(payload)
     if ast.get_docstring(function, clean=False) is not None:
         raise Unfit("has a docstring")
     if len(payload) > MAX_CHARS:
         raise Unfit(f"longer than {MAX_CHARS} characters")
-    if any(token in payload for fim in FAMILIES.values() for token in fim):
-        raise Unfit("holds a token of the model")
-    lines, first = payload.split("\n"), function.body[0]
-    row = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))]) - 1
-    lead = ""  # what stands before the first statement on its line
+    for fim in FAMILIES.values():
+        if any(token in payload for token in fim):
+            raise Unfit("holds a token of the model")
+    first = function.body[0]
+    lines = payload.split("\n")
+    decorators = getattr(first, "decorator_list", ())
+    row = min(node.lineno for node in (first, *decorators)) - 1
+    line = lines[row]
+    lead = ""  # text before the first statement on its line
     if row == first.lineno - 1:
-        lead = lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
+        lead = line.encode("utf8", "surrogatepass")[: first.col_offset].decode()
     if lead.strip():  # `def f(): return 1` becomes three lines
-        margin = re.match(r"\s*", lines[0])[0]
+        margin = _indentation(lines[0])
         indent = margin + ("\t" if "\t" in margin else "    ")
-        above, below = (
-            [*lines[:row], lead.rstrip()],
-            [indent + lines[row][len(lead) :], *lines[row + 1 :]],
-        )
-    else:  # under the signature, above the comments and empty lines that lead to the first statement
-        indent = re.match(r"\s*", lines[row])[0]
-        while row > 1 and lines[row - 1].lstrip()[:1] in ("", "#"):
+        above = [*lines[:row], lead.rstrip()]
+        below = [
+            indent + line[len(lead) :],
+            *lines[row + 1 :],
+        ]
+    else:  # above the comments and empty lines that lead to the first statement
+        indent = _indentation(line)
+        while row > 1 and _is_blank_or_comment(lines[row - 1]):
             row -= 1
-        above, below = lines[:row], lines[row:]
-    place = Hole(payload, "\n".join([*above, f'{indent}"""']), "\n".join(['"""', *below]))
+        above = lines[:row]
+        below = lines[row:]
+    before = [*above, f'{indent}"""']
+    after = ['"""', *below]
+    place = Hole(payload, "\n".join(before), "\n".join(after))
     try:
         place.fill("x")
     except Unfit as e:
@@ -143,72 +205,110 @@ def hole(payload: str) -> Hole:
     return place
 
 
-def _text(raw: str, fim: FIM) -> str:
-    """A model's text up to its closing quotes, or a token that is no text."""
-    return re.split("|".join(map(re.escape, ('"""', *fim))), raw, maxsplit=1)[0]
+def _is_blank_or_comment(line: str) -> bool:
+    return line.lstrip()[:1] in ("", "#")
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _before_end(raw: str, fim: FIM) -> str:
+    """Return a model's text up to its closing quotes or a special token."""
+    ends = map(re.escape, ('"""', *fim))
+    return re.split("|".join(ends), raw, maxsplit=1)[0]
 
 
 def closed(raw: str, fim: FIM) -> bool:
-    """Whether the docstring in a model's text has ended, so that nothing after it counts."""
-    return _text(raw, fim) != raw
+    """Tell whether the docstring in a model's text has ended, so that nothing after it counts."""
+    return _before_end(raw, fim) != raw
 
 
-def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
-    """The docstring that a model's text gives a function, with its closing line. Raises Unfit.
+def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
+    """Return the docstring that a model's text gives a function, with its closing line.
 
-    A text whose `finish` is "length" is cut back to its last whole line or sentence.
+    Args:
+        hole: The function.
+        raw: The model's text.
+        fim: The special tokens of the model.
+        finish: Why the text ended. A text that ended by "length" is cut back to its last whole line
+            or sentence.
+
+    Raises:
+        Unfit: The text gives no acceptable docstring.
     """
-    whole = closed(raw, fim) or finish != "length"
-    text = _text(raw, fim)
-    if not whole:
-        text = text[: max(text.rfind("\n"), text.rfind(". ") + 1, 0)]
+    is_whole = closed(raw, fim) or finish != "length"
+    text = _before_end(raw, fim)
+    if not is_whole:
+        end = max(text.rfind("\n"), text.rfind(". ") + 1, 0)
+        text = text[:end]
     if not re.search(r"[^\W\d_]{2}", text):
-        raise Unfit("empty" if whole else "no end")
+        raise Unfit("empty" if is_whole else "no end")
     if _PLACEHOLDER.match(text.strip()):
         raise Unfit("a placeholder")
     if text.count('"') % 2:
         raise Unfit("quotes broken")
-    text = "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
-    if any(n > 2 for line, n in Counter(text.split("\n")).items() if line):
+    lines = [line.rstrip() for line in text.rstrip().split("\n")]
+    if any(line and times > 2 for line, times in Counter(lines).items()):
         raise Unfit("repeats itself")
     # A definition, an import, a print, another string, or a line of the function is no docstring.
     code = {line.strip() for line in hole.payload.split("\n")}
-    if any(_CODE.match(t) or (len(t) > 5 and t in code) for t in map(str.strip, text.split("\n"))):
-        raise Unfit("code leaked")
+    for line in map(str.strip, lines):
+        if _CODE.match(line) or (len(line) > 5 and line in code):
+            raise Unfit("code leaked")
+    text = "\n".join(lines)
     if text.endswith('"'):
         text += " "
-    if "\n" in text:  # the closing quotes get a line of their own, as PEP 257 has it
-        text += "\n" + hole.before[hole.before.rfind("\n") + 1 : -3]
+    if "\n" in text:  # the closing quotes get a line of their own, as in PEP 257
+        text += "\n" + _indentation(hole.before.split("\n")[-1])
     hole.fill(text)
     return text
 
 
-def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
-    """(payload digest -> (first IMPL node, hole) of functions without docstring, others by reason).
+def candidates(
+    graph: Graph,
+) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
+    """Find the functions without docstring.
 
-    In the order of the digests: the first n are a sample of the corpus.
+    Args:
+        graph: A graph of code.
+
+    Returns:
+        The first IMPL node and the hole of each function by the digest of its payload, in the order
+        of the digests, so that the first n are a sample of the corpus; and the number of other
+        functions by reason.
     """
     holes: dict[str, tuple[int, Hole]] = {}
     skipped: Counter[str] = Counter()
     nodes = graph.of_type(IMPL)
     for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
         key = digest(payload)
+        if key in holes:
+            skipped["same text as another"] += 1
+            continue
         try:
-            if key in holes:
-                raise Unfit("same text as another")
-            holes[key] = (node, hole(payload))
+            holes[key] = node, hole(payload)
         except Unfit as e:
             skipped[str(e)] += 1
     return dict(sorted(holes.items())), dict(skipped)
 
 
-def enhanced_payloads(graph: PKG, rows: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """IMPL node -> its text with its row's docstring; left out where that does not fit (a hand's edit)."""
-    docstrings = {r["payload_sha256"]: r["docstring"] for r in rows if r.get("docstring")}
+def enhanced_payloads(graph: Graph, rows: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """Return the text of each function that has a docstring among stored rows.
+
+    Args:
+        graph: A graph of code.
+        rows: Stored docstrings, with the fields `payload_sha256` and `docstring`.
+
+    Returns:
+        The text by IMPL node. A docstring that does not fit (edited by hand) is left out.
+    """
+    docstrings = {row["payload_sha256"]: row.get("docstring") for row in rows}
     enhanced: dict[int, str] = {}
     nodes = graph.of_type(IMPL)
     for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
-        with suppress(Unfit):
-            if docstring := docstrings.get(digest(payload)):
+        docstring = docstrings.get(digest(payload))
+        if docstring:
+            with suppress(Unfit):
                 enhanced[node] = hole(payload).fill(docstring)
     return enhanced

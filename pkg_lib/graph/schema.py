@@ -1,7 +1,11 @@
-"""The Programming Knowledge Graph as columns in memory: nodes, edges, distinct payloads, networkx views.
+"""The Programming Knowledge Graph in memory: nodes, edges and texts as columns; networkx views.
 
-Edges follow Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the function, BLOCK -PARENT->
-each direct child block; and for text, PATH -JSON_CHILD-> PATH or PATHVALUE. Types and parents say them all.
+The edges are those of Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the
+function, BLOCK -PARENT-> each direct child block. In text, they are PATH -JSON_CHILD-> PATH or
+PATHVALUE. Only node types and parents are stored, since they determine the edges.
+
+Read next: code.py and nodes.py (code to nodes), text/documents.py (text to nodes), then disk.py and
+bolt.py (where graphs are saved).
 """
 
 from __future__ import annotations
@@ -13,25 +17,60 @@ from functools import cached_property
 import networkx as nx
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pkg_lib.core.types import Document
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATH, PATHVALUE, Rows, scan
+from pkg_lib.graph.nodes import BLOCK as BLOCK
+from pkg_lib.graph.nodes import IMPL as IMPL
 from pkg_lib.graph.nodes import NAME as NAME
+from pkg_lib.graph.nodes import NODE_TYPES as NODE_TYPES
+from pkg_lib.graph.nodes import PATH as PATH
+from pkg_lib.graph.nodes import PATHVALUE as PATHVALUE
+from pkg_lib.graph.nodes import DocumentNodes, scan
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")
-_COLUMNS = ("type", "document", "parent", "first", "last", "text")
-NODES = pa.schema([(name, pa.int8() if name == "type" else pa.int32()) for name in _COLUMNS])
-EDGES = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("type", pa.int8())])
+NODES = pa.schema(
+    {
+        "type": pa.int8(),
+        "document": pa.int32(),
+        "parent": pa.int32(),
+        "first": pa.int32(),
+        "last": pa.int32(),
+        "text": pa.int32(),
+    }
+)
+EDGES = pa.schema(
+    {
+        "source": pa.int32(),
+        "target": pa.int32(),
+        "type": pa.int8(),
+    }
+)
+
+Column = NDArray[np.int32]
+Nodes = NDArray[np.intp]
 
 
-@dataclass(eq=False)
-class PKG:
-    """A graph; `texts` are the distinct payloads (Equation 4), `skipped` pairs a document with a reason.
+@dataclass(eq=False, repr=False)
+class Graph:
+    """A Programming Knowledge Graph of code or text.
 
-    Arrays, one entry a node, which stands right before all below it: `type`; `document`; `parent`, -1 for a
-    root; `first`, `last`, 1-based inclusive lines; `text`, the position of its payload in `texts`.
+    A node is a number from 0 to n - 1. Each node comes directly before all nodes below it.
+
+    Attributes:
+        nodes: Table with one row per node; its columns are the arrays below.
+        texts: The distinct payloads of the nodes (Equation 4), [t].
+        documents: Names of the documents.
+        skipped: (document, reason) for documents, or sources in them, that gave no nodes.
+        meta: What the graph was built from, such as the corpus and its digest.
+        type: Type of each node as a position in NODE_TYPES, int8 [n].
+        document: Position of each node's document in `documents`, int32 [n].
+        parent: The node that each node refines, -1 for none, int32 [n].
+        first: First line of each node in its document, counted from 1; 0 in a text, int32 [n].
+        last: Last line of each node, inclusive, int32 [n].
+        text: Position of each node's payload in `texts`, int32 [n].
     """
 
     nodes: pa.Table
@@ -39,117 +78,224 @@ class PKG:
     documents: list[str]
     skipped: list[tuple[str, str]]
     meta: dict[str, str] = field(default_factory=dict)
+    type: NDArray[np.int8] = field(init=False)
+    document: Column = field(init=False)
+    parent: Column = field(init=False)
+    first: Column = field(init=False)
+    last: Column = field(init=False)
+    text: Column = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in _COLUMNS:
+        for name in NODES.names:
             setattr(self, name, self.nodes[name].to_numpy())
 
     @classmethod
-    def of(
-        cls, documents: list[Document], parts: Iterable[Rows], meta: dict[str, str] | None = None
-    ) -> PKG:
-        """The graph of each document's rows; UnicodeEncodeError for a lone surrogate in a payload."""
-        nodes: list[tuple[int, ...]] = []
+    def from_nodes(
+        cls,
+        documents: list[Document],
+        nodes: Iterable[DocumentNodes],
+        meta: dict[str, str] | None = None,
+    ) -> Graph:
+        """Make the graph of several documents.
+
+        Args:
+            documents: The documents.
+            nodes: The nodes of each, in the same order.
+            meta: What the graph is built from.
+
+        Raises:
+            UnicodeEncodeError: A payload contains a lone surrogate.
+        """
+        rows: list[tuple[int, ...]] = []
         texts: dict[str, int] = {}
         skipped: list[tuple[str, str]] = []
-        for index, (document, (rows, reasons)) in enumerate(zip(documents, parts, strict=True)):
-            start = len(nodes)
-            for kind, parent, first, last, payload in rows:
-                above = start + parent if parent >= 0 else -1
-                nodes.append(
-                    (kind, index, above, first, last, texts.setdefault(payload, len(texts)))
+        for number, (document, found) in enumerate(zip(documents, nodes, strict=True)):
+            start = len(rows)
+            for row in found.rows:
+                parent = start + row.parent if row.parent >= 0 else -1
+                text = texts.setdefault(row.payload, len(texts))
+                values = (
+                    row.type,
+                    number,
+                    parent,
+                    row.first,
+                    row.last,
+                    text,
                 )
-            skipped += ((document.id, why) for why in reasons)
-        columns = np.array(nodes, np.int32).reshape(-1, len(NODES)).T
-        table = pa.table([pa.array(c, f.type) for c, f in zip(columns, NODES, strict=True)], NODES)
+                rows.append(values)
+            skipped += [(document.id, reason) for reason in found.skipped]
+        columns = np.array(rows, np.int32).reshape(-1, len(NODES)).T
+        table = pa.table(list(columns), NODES.names).cast(NODES)
         payloads = pa.array(list(texts), pa.large_string())
-        return cls(table, payloads, [d.id for d in documents], skipped, meta or {})
+        names = [document.id for document in documents]
+        return cls(table, payloads, names, skipped, meta or {})
 
     def __len__(self) -> int:
-        return self.nodes.num_rows
+        return int(self.nodes.num_rows)
 
     @cached_property
     def edges(self) -> pa.Table:
-        """All edges, sorted by source, then target; HAS_BLOCK links the IMPL to every block (Equation 2)."""
-        kind, parent, nodes = self.type, self.parent, np.arange(len(self), dtype=np.int32)
-        impl = np.maximum.accumulate(
-            np.where(kind == IMPL, nodes, -1)
-        )  # a function's blocks follow its IMPL
-        block, text = kind == BLOCK, (kind == PATHVALUE) | (kind == PATH)
-        parts = [
-            (HAS_IMPL, parent, kind == IMPL),
-            (HAS_BLOCK, impl, block),
-            (PARENT, parent, block & (kind[parent] == BLOCK)),
-            (JSON_CHILD, parent, text & (parent >= 0)),
+        """All edges as (source, target, type), sorted by source, then target (Equation 2).
+
+        The type is a position in EDGE_TYPES.
+        """
+        nodes = np.arange(len(self), dtype=np.int32)
+        is_impl = self.type == IMPL
+        is_block = self.type == BLOCK
+        is_text = (self.type == PATH) | (self.type == PATHVALUE)
+        # The blocks of a function follow its IMPL.
+        impl = np.maximum.accumulate(np.where(is_impl, nodes, -1))
+        is_nested_block = is_block & is_block[self.parent]
+        parts = (
+            (HAS_IMPL, self.parent, is_impl),
+            (HAS_BLOCK, impl, is_block),
+            (PARENT, self.parent, is_nested_block),
+            (
+                JSON_CHILD,
+                self.parent,
+                is_text & (self.parent >= 0),
+            ),
+        )
+        tables = []
+        for kind, source, mask in parts:
+            targets = nodes[mask]
+            types = np.full(len(targets), kind, np.int8)
+            tables.append(pa.table([source[mask], targets, types], EDGES))
+        order = [
+            ("source", "ascending"),
+            ("target", "ascending"),
         ]
-        edges = [
-            (s[mask], nodes[mask], np.full(mask.sum(), number, np.int8))
-            for number, s, mask in parts
-        ]
-        columns = [np.concatenate(column) for column in zip(*edges, strict=True)]
-        return pa.table(columns, EDGES).sort_by([("source", "ascending"), ("target", "ascending")])
+        return pa.concat_tables(tables).combine_chunks().sort_by(order)
+
+    def node_counts(self) -> dict[str, int]:
+        """Count the nodes of each type that occurs."""
+        return _counts(self.type, NODE_TYPES)
+
+    def edge_counts(self) -> dict[str, int]:
+        """Count the edges of each type that occurs."""
+        return _counts(self.edges["type"].to_numpy(), EDGE_TYPES)
 
     def payload(self, node: int) -> str:
-        return self.texts[int(self.text[node])].as_py()
+        """Return the text of a node."""
+        return str(self.texts[int(self.text[node])])
 
     def payloads(self, nodes: Iterable[int]) -> list[str]:
-        return self.texts.take(pa.array(self.text[np.fromiter(nodes, np.int64)])).to_pylist()
+        """Return the texts of nodes, in their order."""
+        positions = self.text[np.fromiter(nodes, np.int64)]
+        texts: list[str] = self.texts.take(positions).to_pylist()
+        return texts
 
-    def of_type(self, kind: int) -> np.ndarray:
-        """Node numbers of one type."""
+    def of_type(self, kind: int) -> Nodes:
+        """Return the nodes of one type, given as a position in NODE_TYPES."""
         return np.flatnonzero(self.type == kind)
 
-    def first_of_each_text(self, kind: int) -> np.ndarray:
-        """Node numbers of one type, one a text: HNSW links twins badly, and misses what lies beyond them."""
+    def first_of_each_text(self, kind: int) -> Nodes:
+        """Return the first node of each distinct text among the nodes of one type.
+
+        These are the nodes to index: HNSW links equal vectors badly and misses what is behind them.
+        """
         nodes = self.of_type(kind)
-        return nodes[np.sort(np.unique(self.text[nodes], return_index=True)[1])]
+        _, positions = np.unique(self.text[nodes], return_index=True)
+        return nodes[np.sort(positions)]
 
     def descendants(self, node: int) -> range:
-        """All nodes below, in source order: what follows, up to one whose parent stands before `node`."""
+        """Return all nodes below a node, in source order."""
         stop = node + 1
         while stop < len(self) and self.parent[stop] >= node:
             stop += 1
         return range(node + 1, stop)
 
-    def children(self, node: int) -> np.ndarray:
-        """Direct children: a NAME's IMPL, an IMPL's body, the outermost blocks inside a block."""
+    def children(self, node: int) -> Nodes:
+        """Return a NAME's IMPL, an IMPL's body, or the outermost blocks inside a block."""
         below = self.descendants(node)
-        return below.start + np.flatnonzero(self.parent[below.start : below.stop] == node)
+        parents = self.parent[below.start : below.stop]
+        return below.start + np.flatnonzero(parents == node)
 
-    def branches(self, node: int) -> np.ndarray:
-        """What pruning may remove (Equation 6): the children, or those of a body or lone statement."""
+    def branches(self, node: int) -> Nodes:
+        """Return what pruning may remove (Equation 6).
+
+        These are the children of a node. If the only child is the body of a function, or has the
+        same text as the node, they are the children of that child.
+        """
         children = self.children(node)
-        alone = len(children) == 1 and (
-            self.type[node] == IMPL or self.text[children[0]] == self.text[node]
-        )
-        return self.children(int(children[0])) if alone else children
+        if len(children) != 1:
+            return children
+        child = int(children[0])
+        is_whole = self.type[node] == IMPL or self.text[child] == self.text[node]
+        return self.children(child) if is_whole else children
 
     def where(self, node: int) -> str:
-        """document:first-last, as shown to a reader."""
+        """Return the place of a node as "document:first-last"."""
         return f"{self.documents[self.document[node]]}:{self.first[node]}-{self.last[node]}"
 
     def subgraph(self, node: int) -> nx.DiGraph:
-        """The node and all below it with their typed edges, for pruning and drawing (G_v* of Section 3.2)."""
+        """Return a node and all nodes below it with their edges (G_v* of Section 3.2)."""
         return self.view([node, *self.descendants(node)])
 
     def view(self, nodes: Iterable[int]) -> nx.DiGraph:
-        """Any nodes with the typed edges among them, in time that grows with these edges alone."""
+        """Return nodes and the edges among them as a networkx graph.
+
+        Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time
+        grows with the edges of these nodes alone.
+        """
         graph = nx.DiGraph()
-        for v in map(int, nodes):
+        for node in map(int, nodes):
+            first = int(self.first[node])
+            last = int(self.last[node])
             graph.add_node(
-                v, type=NODE_TYPES[self.type[v]], first=int(self.first[v]), last=int(self.last[v])
+                node,
+                type=NODE_TYPES[self.type[node]],
+                first=first,
+                last=last,
             )
-        source, target, kind = (self.edges[n].to_numpy() for n in EDGES.names)
-        inside = np.array(graph.nodes, source.dtype)
-        bounds = zip(
-            np.searchsorted(source, inside), np.searchsorted(source, inside, "right"), strict=True
-        )
-        for i in (i for start, stop in bounds for i in range(start, stop) if target[i] in graph):
-            graph.add_edge(int(source[i]), int(target[i]), type=EDGE_TYPES[kind[i]])
+        sources = self.edges["source"].to_numpy()
+        targets = self.edges["target"].to_numpy()
+        kinds = self.edges["type"].to_numpy()
+        inside = np.array(graph.nodes, sources.dtype)
+        starts = np.searchsorted(sources, inside)
+        stops = np.searchsorted(sources, inside, "right")
+        for node, start, stop in zip(list(graph), starts, stops, strict=True):
+            for i in range(start, stop):
+                target = int(targets[i])
+                if target in graph:
+                    graph.add_edge(
+                        node,
+                        target,
+                        type=EDGE_TYPES[kinds[i]],
+                    )
         return graph
 
 
-def build(documents: list[Document], meta: dict[str, str] | None = None, processes: int = 1) -> PKG:
-    """The code-centric PKG of a corpus, the same from any number of processes; UserError when one dies."""
+def _counts(
+    kinds: NDArray[np.int8],
+    names: tuple[str, ...],
+) -> dict[str, int]:
+    kinds, counts = np.unique(kinds, return_counts=True)
+    return {names[kind]: int(n) for kind, n in zip(kinds, counts, strict=True)}
+
+
+def build_code_graph(
+    documents: list[Document],
+    meta: dict[str, str] | None = None,
+    processes: int = 1,
+) -> Graph:
+    """Build the graph of NAME, IMPL and BLOCK nodes of a corpus of code (Section 3.1.1).
+
+    Args:
+        documents: Python modules, or answers that contain Python.
+        meta: What the graph is built from, such as the corpus and its digest.
+        processes: Number of processes; the graph is the same for any number.
+
+    Returns:
+        The graph. Sources that do not parse are in its `skipped`.
+
+    Raises:
+        UserError: `processes` is less than 1, or a worker process died.
+    """
     with paused_collector():
-        return PKG.of(documents, scan(documents, processes), meta)
+        return Graph.from_nodes(documents, scan(documents, processes), meta)
+
+
+# The names of these two in modules that are not rewritten yet.
+PKG = Graph
+build = build_code_graph

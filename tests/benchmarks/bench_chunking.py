@@ -25,11 +25,11 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 from benchmarks.clock import rounded, timed
-from pkg_lib.chunking.account import Accounts
+from pkg_lib.chunking.chunk_coverage import CoverageReport
+from pkg_lib.chunking.chunk_jsonl import chunk_files, walk
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
 from pkg_lib.chunking.source import Source, encode
-from pkg_lib.chunking.stream import chunk_files, walk
 from pkg_lib.core.store import results_dir, write_json
 
 NPM = "rxjs@7.8.1 react-native-paper@5.12.5 react-native@0.72.17 cordova-android@13.0.0"
@@ -52,14 +52,14 @@ def fetch(folder: Path) -> list[Path]:
     return [folder]
 
 
-def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Accounts]:
+def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], CoverageReport]:
     """Language -> (name, bytes) of every source file below the roots."""
-    files, accounts = {}, Accounts()
+    files, report = {}, CoverageReport()
     for root in roots:
-        for name, data in walk(root, accounts):
+        for name, data in walk(root, report):
             if not name.startswith("site-packages/"):  # the standard library's own files only
                 files.setdefault(language_of(name), []).append((name, data))
-    return files, accounts
+    return files, report
 
 
 def astchunks(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
@@ -106,8 +106,8 @@ def measure(
         "parse_share": parse_cpu / peer_cpu,
         "processes": processes,
         "ratio_processes": peer_wall / wall,
-        "bytes_lost_as_published": sum(m.account.bytes_lost for m in made),
-        "leaves_over_the_limit": sum(m.account.leaves_over for m in made),
+        "bytes_lost_as_published": sum(m.coverage.bytes_lost for m in made),
+        "leaves_over_the_limit": sum(m.coverage.leaves_over for m in made),
         "lossless_broken": sum(text != data for text, (_, data) in zip(joined, whole, strict=True)),
     }
     return rounded(figures, 3) | compared(made, peer)
@@ -123,7 +123,7 @@ def compared(made: list, peer: list[list[str] | None]) -> dict:
     """How many files have the same chunk texts, and each that has not with the reason."""
     differences = {}
     for ours, other in zip(made, peer, strict=True):
-        texts, name = [c.text for c in ours.chunks], ours.account.document
+        texts, name = [c.text for c in ours.chunks], ours.coverage.document
         if other is None:
             differences[name] = "astchunk ends in a RecursionError"
         elif texts != other:
@@ -146,13 +146,13 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         npm = fetch(Path(folder)) if options.npm else []
-        files, accounts = sources([Path(sysconfig.get_paths()["stdlib"]), *options.tree, *npm])
+        files, report = sources([Path(sysconfig.get_paths()["stdlib"]), *options.tree, *npm])
     report = {
         "load_before": round(os.getloadavg()[0], 2),
         "processors": os.cpu_count(),
         "npm": NPM if options.npm else [],
         "versions": {p: version(p) for p in ("astchunk", *PACKAGES)},
-        "skipped": {r: len(n) for r, n in accounts.skipped.items()},
+        "skipped": {r: len(n) for r, n in report.skipped.by_reason.items()},
         "languages": {
             k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())
         },

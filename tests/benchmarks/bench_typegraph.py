@@ -42,7 +42,7 @@ def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
     """All figures; raises UserError for a source that is none."""
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder, reader(source) as read:
-        data = ((path, read(path)) for path in scan(source).paths)
+        data = ((path, read(path)) for path in (file.name for file in scan(source).files))
         sources = dict(islice((row for row in data if isinstance(row[1], bytes)), files))
         root, store = write(sources, Path(folder, "tree")), Path(folder, "store.jsonl")
         one, two = build(root), build(root, processes=2)

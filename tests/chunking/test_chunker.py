@@ -11,11 +11,11 @@ from astchunk import ASTChunkBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
+from pkg_lib.chunking.chunk_coverage import BETWEEN, LAYOUT, LEAF, OUTSIDE
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
 from pkg_lib.chunking.source import encode
-from pkg_lib.chunking.statistics import functions_cut, statistics
+from pkg_lib.chunking.statistics import FunctionCuts, chunk_statistics, functions_cut
 from pkg_lib.core.types import UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
@@ -40,10 +40,10 @@ def check_lossless(
     assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][
         : len(made.chunks)
     ]
-    assert made.account.balanced and not made.account.bytes_lost
+    assert made.coverage.balanced and not made.coverage.bytes_lost
     if method != "fixed-size":
         assert all(0 < c.size <= limit for c in made.chunks) or not data.strip()
-    if made.account.utf8:
+    if made.coverage.utf8:
         assert all(c.size == sum(x not in WHITE for x in c.text) for c in made.chunks)
     for c in made.chunks:
         assert (
@@ -66,7 +66,7 @@ def test_as_published_is_what_astchunk_writes(name):
         assert [c.text for c in made.chunks] == theirs(
             SAMPLES[name].decode(), language_of(name), limit
         )
-        assert made.account.balanced
+        assert made.coverage.balanced
 
 
 PIECES = (
@@ -90,13 +90,13 @@ def test_lossless_for_text_of_any_kind(text, language, limit, method):
 @given(st.binary(max_size=200), st.sampled_from(list(GRAMMARS)), st.integers(1, 30))
 def test_lossless_for_bytes_of_any_kind(data, language, limit):
     check_lossless(data, "x", limit, "cast", language)
-    assert Chunker(mode="as-published", max_size=limit).chunk(data, "x", language).account.balanced
+    assert Chunker(mode="as-published", max_size=limit).chunk(data, "x", language).coverage.balanced
 
 
 @given(st.lists(pieces, max_size=40).map("".join), st.integers(3, 40))
 def test_as_published_for_text_of_any_kind(text, limit):
     made = Chunker(mode="as-published", max_size=limit).chunk(text.encode(), "x.py")
-    assert made.account.balanced
+    assert made.coverage.balanced
     assert [c.text for c in made.chunks] == theirs(text, "python", limit)
 
 
@@ -117,7 +117,9 @@ def test_lossless_for_2000_installed_files():
     for path in files:
         data = path.read_bytes()
         made = Chunker().chunk(data, path.name)
-        assert b"".join(encode(c.text) for c in made.chunks) == data and made.account.balanced, path
+        assert b"".join(encode(c.text) for c in made.chunks) == data and made.coverage.balanced, (
+            path
+        )
 
 
 @pytest.mark.slow
@@ -127,8 +129,8 @@ def test_as_published_is_what_astchunk_writes_for_installed_files():
     over = 0
     for path, data in (files | {Path("long.py"): b"s = '%s'\n" % (b"x" * 3000)}).items():
         made = Chunker(mode="as-published").chunk(data, path.name)
-        over += made.account.leaves_over
-        if made.account.utf8:
+        over += made.coverage.leaves_over
+        if made.coverage.utf8:
             assert [c.text for c in made.chunks] == theirs(data.decode(), "python", 2000), path
     assert over
 
@@ -136,28 +138,28 @@ def test_as_published_is_what_astchunk_writes_for_installed_files():
 def test_a_leaf_over_the_limit_is_cut_at_line_ends_or_lost_as_published():
     text = 'x = 1\ns = """\n' + "a line of text\n" * 10 + '"""\ny = 2\n'
     made = Chunker(max_size=40).chunk(text.encode(), "a.py")
-    assert made.account.leaves_over == 1 and not made.account.lines_cut
+    assert made.coverage.leaves_over == 1 and not made.coverage.lines_cut
     assert all(c.text.endswith("\n") for c in made.chunks[1:]) and all(
         c.size <= 40 for c in made.chunks
     )
     published = Chunker(mode="as-published", max_size=40).chunk(text.encode(), "a.py")
-    assert published.account.leaves_over == 1 and "a line" not in "".join(
+    assert published.coverage.leaves_over == 1 and "a line" not in "".join(
         c.text for c in published.chunks
     )
-    assert published.account.lost[LEAF] == len("\n" + "a line of text\n" * 10)
+    assert published.coverage.lost[LEAF] == len("\n" + "a line of text\n" * 10)
 
 
 def test_a_line_over_the_limit_is_cut_between_characters():
     made = Chunker(max_size=10).chunk(('s = "' + "é" * 25 + '"\n').encode(), "a.py")
-    assert made.account.lines_cut == 1 and "é" * 10 in [c.text for c in made.chunks]
+    assert made.coverage.lines_cut == 1 and "é" * 10 in [c.text for c in made.chunks]
 
 
 def test_reasons_of_loss_as_published():
     tabs = b"def f():\n\ta = 11111\n\tb = 22222\n\r\n\tc = 3\n\n\n"
     made = Chunker(mode="as-published", max_size=14).chunk(tabs, "a.py")
-    assert set(made.account.lost) == {BETWEEN, LAYOUT} and made.account.balanced
+    assert set(made.coverage.lost) == {BETWEEN, LAYOUT} and made.coverage.balanced
     mark = Chunker(mode="as-published").chunk(b"\xef\xbb\xbfx = 1\n", "a.py")
-    assert mark.account.lost == {UNSEEN: 3} and mark.chunks[0].text.startswith(" " * 3 + "x = 1")
+    assert mark.coverage.lost == {OUTSIDE: 3} and mark.chunks[0].text.startswith(" " * 3 + "x = 1")
 
 
 def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published():
@@ -176,8 +178,8 @@ def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published
 
 
 def test_files_that_do_not_parse_are_counted():
-    assert Chunker().chunk(b"def f(:\n  )\nx = = 2\n", "a.py").account.parse_errors > 0
-    assert Chunker("fixed-size").chunk(b"x\n", "a.py").account.parse_errors is None
+    assert Chunker().chunk(b"def f(:\n  )\nx = = 2\n", "a.py").coverage.parse_errors > 0
+    assert Chunker("fixed-size").chunk(b"x\n", "a.py").coverage.parse_errors is None
 
 
 def test_empty_files_have_no_chunks_without_loss_and_one_as_published():
@@ -190,14 +192,14 @@ def test_fixed_size_takes_lines():
     data = "".join(f"{i}\n" for i in range(7)).encode() + b"end"
     made = Chunker("fixed-size", lines=3).chunk(data, "a.py")
     assert [(c.first, c.last) for c in made.chunks] == [(1, 3), (4, 6), (7, 8)]
-    assert made.account.balanced
+    assert made.coverage.balanced
 
 
 def test_nothing_grows_with_the_square_of_a_long_line():
     data = b"x = [" + b"12345, " * 70_000 + b"]\n"
     for mode in ("as-published", "lossless"):
         made = Chunker(mode=mode).chunk(data, "a.py")
-        assert made.account.balanced and sum(len(c.text) for c in made.chunks) < 3 * len(data)
+        assert made.coverage.balanced and sum(len(c.text) for c in made.chunks) < 3 * len(data)
 
 
 def test_a_chain_of_20000_operators_is_no_recursion():
@@ -206,7 +208,7 @@ def test_a_chain_of_20000_operators_is_no_recursion():
 
 def test_the_language_is_the_suffixes_and_an_unknown_one_is_named():
     made = Chunker().chunk(b"const a = <b>{c}</b>;\nexport default (x) => x ?? 1;\n", "a.jsx")
-    assert (made.account.language, made.account.parse_errors) == ("javascript", 0)
+    assert (made.coverage.language, made.coverage.parse_errors) == ("javascript", 0)
     with pytest.raises(UserError, match="unknown language 'cobol'; choose from: python"):
         Chunker().chunk(b"", "a.py", "cobol")
     with pytest.raises(UserError, match=r"a\.txt: no language"):
@@ -237,17 +239,19 @@ def cut(data: bytes, limit: int, method: str = "cast", lines: int = 60):
 
 
 def test_a_function_over_the_limit_is_cut_and_one_that_fits_is_told_apart():
-    assert cut(SHORT, 14) == cut(SHORT, 100) == (2, 0, 0, set())
-    assert cut(LONG, 31) == (1, 1, 0, {0, 1})
-    assert cut(SHORT, 100, "fixed-size", lines=4) == (2, 0, 0, set())
-    assert cut(SHORT, 100, "fixed-size", lines=5) == (2, 1, 1, {0, 1})
+    assert cut(SHORT, 14) == cut(SHORT, 100) == FunctionCuts(2)
+    assert cut(LONG, 31) == FunctionCuts(1, 1, 0, {0, 1})
+    assert cut(SHORT, 100, "fixed-size", lines=4) == FunctionCuts(2)
+    assert cut(SHORT, 100, "fixed-size", lines=5) == FunctionCuts(2, 1, 1, {0, 1})
 
 
 def test_one_row_a_language_and_chunker():
     java = b"class B { int f() { return 1; } }"
     files = [("a.py", SHORT), ("b.py", LONG), ("B.java", java), ("notes.txt", b"no")]
     published = Chunker(mode="as-published", max_size=25)
-    table = statistics(files, [Chunker(max_size=25), published, Chunker("fixed-size", lines=5)])
+    table = chunk_statistics(
+        files, [Chunker(max_size=25), published, Chunker("fixed-size", lines=5)]
+    )
     assert list(table["language"]) == ["java"] * 3 + ["python"] * 3
     python = table[table["language"] == "python"].set_index(["method", "mode"])
     lossless = python.loc[("cast", "lossless")]

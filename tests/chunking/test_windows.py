@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.chunking.source import Span
 from pkg_lib.chunking.windows import pack
 
 LIMIT = 5
@@ -16,12 +17,16 @@ trees = st.recursive(
 def placed(tree, start: int = 0):
     """(start, end, children) with sizes as bytes: a number is a leaf of that size, a list a node."""
     if isinstance(tree, int):
-        return (start, start + tree, [])
+        return Span(start, start + tree, [])
     children, at = [], start
     for part in tree:
         children.append(placed(part, at))
         at = children[-1][1]
-    return (start, at, children)
+    return Span(start, at, children)
+
+
+def length(span: Span) -> int:
+    return span.end - span.start
 
 
 def size(nodes) -> int:
@@ -55,35 +60,39 @@ def merged(chunks):
     return found
 
 
-def packed(tree, **options) -> list[list[tuple[int, int]]]:
-    windows = pack(placed(tree)[2], lambda item: item[2], range(10_000), LIMIT, **options)
-    spans = list(zip(windows.starts, windows.ends, strict=True))
-    assert [size([(a, b, 0) for a, b in spans[i:j]]) for i, j in windows.runs()] == windows.sizes
-    return [spans[i:j] for i, j in windows.runs()]
+def packed(tree, method="cast") -> list[list[tuple[int, int]]]:
+    root = placed(tree)
+    root = root._replace(end=root.end + LIMIT + 1)  # over the limit, so that it is split
+    windows = pack(root, lambda span: span.node, length, LIMIT, method)
+    assert [size(window.spans) for window in windows] == [window.size for window in windows]
+    return [[span[:2] for span in window.spans] for window in windows]
 
 
 @given(st.lists(trees, min_size=1, max_size=6), st.booleans())
 def test_windows_are_those_of_the_recursive_listing(tree, merge):
     chunks = chunk_nodes(placed(tree)[2], merge)
-    assert packed(tree, merge=merge) == [[n[:2] for n in chunk] for chunk in chunks]
+    assert packed(tree, "cast" if merge else "algorithm-1") == [
+        [n[:2] for n in chunk] for chunk in chunks
+    ]
 
 
 @given(st.lists(trees, min_size=1, max_size=6))
 def test_split_only_gives_every_node_that_fits_its_own_window(tree):
-    found = packed(tree, single=True)
+    found = packed(tree, "split-only")
     assert all(len(window) == 1 for window in found)
     assert [w[0] for w in found] == [n for window in packed(tree) for n in window]
 
 
 def test_merging_joins_across_levels_but_not_at_the_top():
     tree = [1, [1, [4, 3]], 1]
-    assert packed(tree, merge=False) == [[(0, 1)], [(1, 2)], [(2, 6)], [(6, 9)], [(9, 10)]]
+    assert packed(tree, "algorithm-1") == [[(0, 1)], [(1, 2)], [(2, 6)], [(6, 9)], [(9, 10)]]
     assert packed(tree) == [[(0, 1)], [(1, 2), (2, 6)], [(6, 9)], [(9, 10)]]
 
 
 def test_depth_costs_no_recursion():
     tree = placed([3])
     for _ in range(20_000):
-        tree = (0, tree[1] + 1, [tree, (tree[1], tree[1] + 1, [])])
-    windows = pack([tree], lambda item: item[2], range(30_000), LIMIT)
-    assert sum(windows.sizes) == tree[1] and max(windows.sizes) == LIMIT
+        tree = Span(0, tree.end + 1, [tree, Span(tree.end, tree.end + 1, [])])
+    windows = pack(tree, lambda span: span.node, length, LIMIT)
+    sizes = [window.size for window in windows]
+    assert sum(sizes) == tree.end and max(sizes) == LIMIT

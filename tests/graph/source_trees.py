@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.schema import Graph
 
 SIMPLE = (
     ["x = 1"],
@@ -108,7 +108,7 @@ def _compound(item: tuple, out: Expected, depth: int, blocks: list, parent: int)
     return last
 
 
-def same_graph(a: PKG, b: PKG) -> bool:
+def same_graph(a: Graph, b: Graph) -> bool:
     """Whether two graphs are the same in every table, document and reason."""
     about = (a.documents, a.skipped, a.meta) == (b.documents, b.skipped, b.meta)
     return about and a.nodes.equals(b.nodes) and a.texts.equals(b.texts)

@@ -14,8 +14,8 @@ from pkg_lib import cli
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph import bolt, disk
-from pkg_lib.graph.schema import EDGE_TYPES, build
-from pkg_lib.graph.text.documents import build_text
+from pkg_lib.graph.schema import EDGE_TYPES, build_code_graph
+from pkg_lib.graph.text.documents import build_text_graph
 from pkg_lib.retrieval.explain import search
 
 from .source_trees import same_graph
@@ -67,7 +67,9 @@ def contents(place) -> tuple[list, list]:
 
 
 def test_round_trip_edges_and_constraint(place):
-    graph = build([A, Document("caf\udce9.py", B.text), Document("bad", "def (:")], {"corpus": "x"})
+    graph = build_code_graph(
+        [A, Document("caf\udce9.py", B.text), Document("bad", "def (:")], {"corpus": "x"}
+    )
     assert f"{len(graph)} nodes read back; it has no vector index" in save(place, graph)
     assert same_graph(load(place), graph) and load(f"{place}/x").edges.equals(graph.edges)
     edges = zip(*(graph.edges[n].to_pylist() for n in ("source", "target", "type")), strict=True)
@@ -85,33 +87,35 @@ def test_round_trip_edges_and_constraint(place):
 
 
 def test_a_graph_without_nodes_and_one_of_text(place):
-    text = build_text([A, B], [])
-    for graph in (build([]), text):
+    text = build_text_graph([A, B], [])
+    for graph in (build_code_graph([]), text):
         save(place, graph)
         assert same_graph(load(place), graph)
 
 
 def test_writing_twice_changes_nothing_and_another_graph_replaces_the_first(place):
-    first = build([A, B])
+    first = build_code_graph([A, B])
     save(place, first)
     before = contents(place)
     assert "already" in save(place, first) and contents(place) == before
-    save(place, build([B]))
-    assert same_graph(load(place), build([B])) and len(contents(place)[0]) == len(build([B]))
+    save(place, build_code_graph([B]))
+    assert same_graph(load(place), build_code_graph([B])) and len(contents(place)[0]) == len(
+        build_code_graph([B])
+    )
 
 
 def test_two_graphs_do_not_mix(place, tmp_path):
-    save(place, build([A]), "one")
-    save(place, build([B]), "two")
+    save(place, build_code_graph([A]), "one")
+    save(place, build_code_graph([B]), "two")
     for name, document in (("one", A), ("two", B)):
-        disk.save(build([document]), tmp_path / name)
-        assert same_graph(load(f"{place}/{name}"), build([document]))
+        disk.save(build_code_graph([document]), tmp_path / name)
+        assert same_graph(load(f"{place}/{name}"), build_code_graph([document]))
         ours = list(search(f"{place}/{name}", ["print y"], WordEmbedder()))
         assert ours == list(search(str(tmp_path / name), ["print y"], WordEmbedder()))
     with pytest.raises(UserError, match=r"is none of \['one', 'two'\]"):
         load(place)
-    save(place, build([]), "one")
-    assert same_graph(load(f"{place}/two"), build([B]))
+    save(place, build_code_graph([]), "one")
+    assert same_graph(load(f"{place}/two"), build_code_graph([B]))
 
 
 HOSTILE = [
@@ -126,15 +130,15 @@ HOSTILE = [
 
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_names_and_code_are_never_part_of_a_query(place, evil):
-    save(place, build([B]), "other")
+    save(place, build_code_graph([B]), "other")
     code = f"def f(x):\n    '''{evil if evil.isprintable() else evil[1:]}'''\n    return {evil[1:]!r}\n"
-    graph = build([Document(evil, code)], {"corpus": evil})
+    graph = build_code_graph([Document(evil, code)], {"corpus": evil})
     assert graph.of_type(1).size == 1
     save(place, graph, evil)
     assert same_graph(load(f"{place}/{evil}"), graph) and same_graph(
-        load(f"{place}/other"), build([B])
+        load(f"{place}/other"), build_code_graph([B])
     )
-    assert len(contents(place)[0]) == len(graph) + len(build([B]))
+    assert len(contents(place)[0]) == len(graph) + len(build_code_graph([B]))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6, 0.97])
@@ -142,7 +146,7 @@ def test_a_broken_connection_leaves_half_a_graph_that_the_next_run_completes(
     place, share, monkeypatch
 ):
     monkeypatch.setitem(bolt.LIMITS, "max_transaction_retry_time", 0.1)
-    graph = build([Document(str(n), f"{A.text}    return {n}\n") for n in range(150)])
+    graph = build_code_graph([Document(str(n), f"{A.text}    return {n}\n") for n in range(150)])
     with cut_after(place, 10**9) as (whole, left):
         save(whole, graph, "whole")
         sent = 10**9 - left[0]
@@ -165,7 +169,9 @@ def test_a_broken_connection_leaves_half_a_graph_that_the_next_run_completes(
     ],
 )
 def test_a_graph_that_was_changed_is_refused_and_repaired(place, change):
-    graph = build([Document("c", "def f(x):\n    if x:\n        while x:\n            x()\n")])
+    graph = build_code_graph(
+        [Document("c", "def f(x):\n    if x:\n        while x:\n            x()\n")]
+    )
     save(place, graph)
     asked(place, change)
     with pytest.raises(UserError, match="has changed; write it again"):
@@ -201,7 +207,7 @@ def test_the_queries_of_the_notebook_run(place, textbook):
 
 
 def test_vectors_of_another_embedder_are_refused(place):
-    save(place, build([A]))
+    save(place, build_code_graph([A]))
     other = WordEmbedder()
     other.name = "others"
     with pytest.raises(UserError, match="are words's, not others's"):

@@ -8,7 +8,7 @@ import pytest
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph import disk
-from pkg_lib.graph.schema import build
+from pkg_lib.graph.schema import build_code_graph
 
 from .source_trees import same_graph
 
@@ -27,13 +27,15 @@ def test_round_trip(tmp_path, textbook):
     again = disk.load(tmp_path / "g")
     assert same_graph(again, graph) and again.edges.equals(graph.edges)
     assert again.payloads([5, 1, 5]) == graph.payloads([5, 1, 5])
-    disk.save(build(textbook[0]), tmp_path / "twice")
+    disk.save(build_code_graph(textbook[0]), tmp_path / "twice")
     assert contents(tmp_path / "g") == contents(tmp_path / "twice")
 
 
 def test_round_trip_keeps_what_was_skipped_and_names_that_are_no_utf8(tmp_path):
-    graph = build([BAD, Document("caf\udce9.py", A.text), Document("empty", "")], {"corpus": "x"})
-    for kept in (build([]), graph):
+    graph = build_code_graph(
+        [BAD, Document("caf\udce9.py", A.text), Document("empty", "")], {"corpus": "x"}
+    )
+    for kept in (build_code_graph([]), graph):
         disk.save(kept, tmp_path)
         assert same_graph(disk.load(tmp_path), kept)
     assert graph.skipped[0][0] == "bad" and graph.meta == {"corpus": "x"}
@@ -46,33 +48,35 @@ def flip(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-40], flip, lambda data: b""])
 def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
-    disk.save(build([A, B]), tmp_path)
+    disk.save(build_code_graph([A, B]), tmp_path)
     path = tmp_path / disk.GRAPH
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match=r"graph-6\S+ is damaged.*pkg-lib graph"):
         disk.load(tmp_path)
-    disk.save(build([B]), tmp_path)
-    assert same_graph(disk.load(tmp_path), build([B]))
+    disk.save(build_code_graph([B]), tmp_path)
+    assert same_graph(disk.load(tmp_path), build_code_graph([B]))
 
 
 def test_no_graph_and_a_directory_that_cannot_be_written(tmp_path):
     with pytest.raises(UserError, match=r"nowhere does not exist; save a graph with"):
         disk.load(tmp_path / "nowhere")
-    disk.save(build([A]), tmp_path)
+    disk.save(build_code_graph([A]), tmp_path)
     with pytest.raises(UserError, match="cannot write the graph"):
-        disk.save(build([A]), tmp_path / disk.GRAPH / "g")
+        disk.save(build_code_graph([A]), tmp_path / disk.GRAPH / "g")
 
 
 def test_an_index_is_that_of_the_payloads(tmp_path):
     for documents, stays in (([A], False), ([A, BAD], True), ([A, B], False)):
-        disk.save(build(documents), tmp_path)
+        disk.save(build_code_graph(documents), tmp_path)
         assert bool(list(tmp_path.glob("index-*"))) == stays
-        (tmp_path / f"index-{disk.payloads_digest(build(documents).texts)}.words").touch()
+        (
+            tmp_path / f"index-{disk.payloads_digest(build_code_graph(documents).texts)}.words"
+        ).touch()
 
 
 @pytest.mark.parametrize(("owner", "call"), [(Path, "replace"), (disk.os, "fsync")])
 def test_a_crash_leaves_the_last_complete_version(tmp_path, monkeypatch, owner, call):
-    first, whole = build([A]), build([A, B])
+    first, whole = build_code_graph([A]), build_code_graph([A, B])
     disk.save(first, tmp_path)
 
     def stops(*arguments):
@@ -88,7 +92,7 @@ def test_a_crash_leaves_the_last_complete_version(tmp_path, monkeypatch, owner, 
 
 
 def test_an_open_graph_outlives_its_files(tmp_path):
-    disk.save(build([A]), tmp_path)
+    disk.save(build_code_graph([A]), tmp_path)
     graph = disk.load(tmp_path)
-    disk.save(build([BAD]), tmp_path)
-    assert graph.payloads(range(len(graph))) == build([A]).payloads(range(len(graph)))
+    disk.save(build_code_graph([BAD]), tmp_path)
+    assert graph.payloads(range(len(graph))) == build_code_graph([A]).payloads(range(len(graph)))

@@ -16,7 +16,7 @@ from pkg_lib.graph.text.documents import (
     MAX_DEPTH,
     Rejected,
     Structured,
-    build_text,
+    build_text_graph,
     deserialize,
     extend,
     parse_json,
@@ -168,7 +168,7 @@ STRUCTURED = [
 
 
 def test_the_graph_of_several_documents(tmp_path):
-    disk.save(build_text(DOCUMENTS, STRUCTURED), tmp_path)
+    disk.save(build_text_graph(DOCUMENTS, STRUCTURED), tmp_path)
     graph = disk.load(tmp_path)
     of_leaves = graph.document[graph.of_type(PATHVALUE)]
     assert [graph.documents[d] for d in of_leaves] == ["one", "one", "two", "two"]

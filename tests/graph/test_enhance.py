@@ -13,8 +13,8 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph import enhance
-from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, hole, judge
-from pkg_lib.graph.schema import IMPL, build
+from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, extract_docstring, hole
+from pkg_lib.graph.schema import IMPL, build_code_graph
 from pkg_lib.papers.pkg import enhancer
 from tests.fakes import FakeBackend
 
@@ -113,7 +113,7 @@ DOCTEST = "Gives the 'mean'\n\n    >>> f([1])\n    1.0"
 )
 def test_what_is_taken(raw, finish, expected):
     try:
-        taken = judge(hole(MEAN), raw, QWEN, finish)
+        taken = extract_docstring(hole(MEAN), raw, QWEN, finish)
     except Unfit as e:
         taken = f"rejected: {e}"
     assert taken == expected
@@ -259,7 +259,7 @@ def test_users_mistakes(corpus, tmp_path, tiny_model, model, message):
 
 def graph_and_rows(corpus, tmp_path):
     enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
-    graph = build([Document(name, text) for name, text in SOURCES.items()])
+    graph = build_code_graph([Document(name, text) for name, text in SOURCES.items()])
     return graph, rows_of(corpus, tmp_path)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.graph_ledger import ledger
-from pkg_lib.graph.schema import PKG, build
+from pkg_lib.graph.schema import Graph, build_code_graph
 
 from .source_trees import Expected, bodies, render
 
@@ -29,7 +29,7 @@ def test_generated_source(trees, end):
         render(body, out)
     documents = [Document(f"d{i}", end.join([*out.lines, ""])) for i, out in enumerate(outputs)]
     blocks = [b for out in outputs for b in out.functions.values()]
-    account = ledger(documents, build(documents))
+    account = ledger(documents, build_code_graph(documents))
     assert account.balanced, account
     assert (account.functions, account.blocks) == (len(blocks), sum(map(len, blocks)))
 
@@ -41,7 +41,7 @@ def test_the_standard_library():
     old = [p for p in paths if "lib2to3" in p.parts]
     paths = [*old, *[p for p in paths if not {"lib2to3", "test"} & {*p.parts}][::12]]
     documents = [Document(p.as_posix(), p.read_text("utf-8-sig", "surrogateescape")) for p in paths]
-    account = ledger(documents, build(documents))
+    account = ledger(documents, build_code_graph(documents))
     assert account.balanced, account
     assert account.lost.total() > 0 and account.implementations > 1_500 and account.blocks > 2_500
 
@@ -63,7 +63,7 @@ BAD = [
 
 def test_what_is_skipped_stands_by_reason():
     documents = [*BAD, Document("module", SOURCE)]
-    account = ledger(documents, build(documents))
+    account = ledger(documents, build_code_graph(documents))
     assert account.balanced, account
     assert (account.functions, account.implementations, account.blocks) == (10, 3, 4)
     assert (account.documents, account.skipped.total(), account.lost.total()) == (8, 6, 7)
@@ -93,14 +93,14 @@ def a_line_too_many(nodes: pa.Table) -> pa.Table:
 )
 def test_a_loss_does_not_pass(damage, why):
     documents = [Document("m", SOURCE), Document("n", SOURCE)]
-    graph = build(documents)
-    account = ledger(documents, PKG(damage(graph.nodes), graph.texts, graph.documents, []))
+    graph = build_code_graph(documents)
+    account = ledger(documents, Graph(damage(graph.nodes), graph.texts, graph.documents, []))
     assert ledger(documents, graph).balanced and not account.balanced and why in str(account)
 
 
 def test_a_document_skipped_in_silence_or_without_need_does_not_pass():
     documents = [Document("m", SOURCE), Document("bad", "def (")]
-    graph = build(documents)
+    graph = build_code_graph(documents)
     graph.skipped[:] = [("m", "does not parse: SyntaxError: x")]
     account = ledger(documents, graph)
     assert "bad: not named as skipped" in str(account) and "m: skipped without need" in str(account)
@@ -108,4 +108,4 @@ def test_a_document_skipped_in_silence_or_without_need_does_not_pass():
 
 def test_other_documents_are_refused():
     with pytest.raises(UserError, match="the documents that the graph was built from"):
-        ledger([Document("x", SOURCE)], build([Document("y", SOURCE)]))
+        ledger([Document("x", SOURCE)], build_code_graph([Document("y", SOURCE)]))

@@ -17,8 +17,8 @@ from pkg_lib.graph.schema import (
     IMPL,
     NAME,
     PARENT,
-    PKG,
-    build,
+    Graph,
+    build_code_graph,
 )
 
 from .source_trees import Expected, bodies, render, same_graph
@@ -39,11 +39,11 @@ class A:
 """
 
 
-def edges_of(graph: PKG) -> set[tuple[int, int, int]]:
+def edges_of(graph: Graph) -> set[tuple[int, int, int]]:
     return set(zip(*graph.edges.to_pydict().values(), strict=True))
 
 
-def check(graph: PKG, documents: list[Document]) -> None:
+def check(graph: Graph, documents: list[Document]) -> None:
     """Every property of Section 3.1.1 that can be read off the tables."""
     edges = edges_of(graph)
     lines = [split_lines(d.text) for d in documents]
@@ -82,7 +82,7 @@ def test_generated_graph(body):
     out = Expected()
     render(body, out)
     documents = [Document("d", "\n".join(out.lines) + "\n")]
-    graph = build(documents)
+    graph = build_code_graph(documents)
     assert len(graph) == sum(2 + len(blocks) for blocks in out.functions.values())
     check(graph, documents)
 
@@ -95,7 +95,7 @@ def test_textbook_graph(textbook):
 
 
 def test_nodes_of_a_known_function():
-    graph = build([Document("d", NESTED)])
+    graph = build_code_graph([Document("d", NESTED)])
     assert graph.payloads(graph.of_type(NAME)) == ["walk", "visit"]
     walk = graph.of_type(IMPL)[0]
     assert graph.where(walk) == "d:4-13"
@@ -142,7 +142,9 @@ TOO_DEEP = "def f():\n" + "".join(" " * i + "if x:\n" for i in range(1, 1001)) +
     ],
 )
 def test_what_does_not_parse_is_named(text, kind, why):
-    graph = build([Document("bad", text, kind=kind), Document("good", "def g(): pass\n")])
+    graph = build_code_graph(
+        [Document("bad", text, kind=kind), Document("good", "def g(): pass\n")]
+    )
     ((name, reason),) = graph.skipped
     assert name == "bad" and why in reason
     assert graph.payloads(graph.of_type(NAME)) == ["g"]
@@ -151,11 +153,11 @@ def test_what_does_not_parse_is_named(text, kind, why):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_end_as_pythons_do(end):
-    assert build([Document("d", NESTED.replace("\n", end))]).payload(1) == "\n".join(
+    assert build_code_graph([Document("d", NESTED.replace("\n", end))]).payload(1) == "\n".join(
         NESTED.split("\n")[3:13]
     )
     separators = "def f():\n    x = '\x0c\x1c\u2028'\n    if x:\n        pass\n"
-    assert build([Document("d", separators)]).payload(3) == "    if x:\n        pass"
+    assert build_code_graph([Document("d", separators)]).payload(3) == "    if x:\n        pass"
 
 
 @pytest.mark.parametrize("size", [1, 400, 10**9])
@@ -166,13 +168,16 @@ def test_the_same_graph_with_two_processes(monkeypatch, size):
         Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)
     ]
     documents.append(Document("b", NESTED))
-    assert same_graph(build(documents, {"a": "b"}, processes=2), build(documents, {"a": "b"}))
+    assert same_graph(
+        build_code_graph(documents, {"a": "b"}, processes=2),
+        build_code_graph(documents, {"a": "b"}),
+    )
     with pytest.raises(UserError, match="processes = 0: give 1 or more"):
-        build([], processes=0)
+        build_code_graph([], processes=0)
 
 
 def test_a_payload_is_kept_once():
-    graph = build([Document("a", NESTED), Document("b", "import os\n\n" + NESTED)])
+    graph = build_code_graph([Document("a", NESTED), Document("b", "import os\n\n" + NESTED)])
     half = len(graph) // 2
     assert np.array_equal(graph.text[:half], graph.text[half:])
     # Within a document too: a nested function is a block.
@@ -181,7 +186,7 @@ def test_a_payload_is_kept_once():
 
 def test_900_nested_blocks():
     """Deeper than Python's recursion limit: an `elif` is nested in the `if` before it."""
-    graph = build([Document("deep", elif_chain(900))])
+    graph = build_code_graph([Document("deep", elif_chain(900))])
     assert len(graph) == 903 and graph.skipped == []
     assert list(graph.descendants(0)) == list(range(1, 903))
     assert len(graph.subgraph(0)) == 903

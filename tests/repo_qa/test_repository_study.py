@@ -148,7 +148,7 @@ def test_retries_that_were_paid_for_make_the_graph(opened):
         ({"depth": -2}, "depth = -2"),
         ({"model": "nope"}, "unknown model 'nope'"),
         ({"questions": "nonesuch.yaml"}, "Nonesuch is no type of the repository"),
-        ({"repository": "folder"}, r"holds no .java file"),
+        ({"repository": "folder"}, r"contains no .java file"),
     ],
 )
 def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(

@@ -71,7 +71,7 @@ def test_links_are_named_and_not_followed(tree):
         assert dict(built.skipped) == dict.fromkeys(["A.java", "Dangling.java", "a/up/"], LINK)
         assert {n.path for n in built.graph.nodes.values()} == {
             "a/Good.java"
-        } and not built.resolution.again
+        } and not built.resolution.redeclared
 
 
 def test_what_may_not_be_read_is_named(tree, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
     [
         ("no", {}, "no such directory"),
         ("file.txt", {}, "no zip archive"),
-        ("", {}, r"holds no \.java file"),
+        ("", {}, r"contains no \.java file"),
         ("", {"mode": "x"}, "unknown mode 'x'; choose from: resolved, as-published"),
         ("", {"processes": 0}, "processes = 0"),
         ("", {"extra": ["x"]}, "unknown edges 'x'; choose from: arguments, beans"),

@@ -158,7 +158,7 @@ def test_cyclic_inheritance_ends_and_is_named():
 def test_a_type_declared_in_two_files_counts_once():
     main, test = (f"package a; class C {{ {x} x; }} class {x} {{}}" for x in "XY")
     resolution = resolved(main=main, test=test)
-    assert resolution.again == [("test.java", "a.C")]
+    assert resolution.redeclared == [("test.java", "a.C")]
     assert (
         edges(resolution) == {"a.C injects a.X"}
         and resolution.graph.nodes["a.C"].path == "main.java"

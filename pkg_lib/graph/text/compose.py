@@ -1,59 +1,80 @@
-"""A stream of headings, paragraphs and code -> nested JSON, with every code example beside what explains it.
+"""A stream of headings, paragraphs and code to nested JSON, code beside its explanation.
 
     {"Title": {"explanation": "a paragraph" or ["several", "paragraphs"],
                "examples": [{"explanation": "the paragraph before the code", "code": "..."}],
                "Subsection": {...}}}
 
-Absent parts have no key, and a key that is taken gets a number behind it. A paragraph stands once.
+Absent parts have no key. A title that its section has already gets a number. Each paragraph appears
+once.
 """
 
 from collections.abc import Iterable
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 from pkg_lib.graph.text.rst import Event
 
+Section = dict[str, Any]
 
-def compose(stream: Iterable[Event]) -> dict[str, Any]:
-    """A stream of headings, paragraphs and code as nested sections."""
-    root: dict[str, Any] = {"explanation": [], "examples": []}
-    stack, term, linked = [(0, root)], "", False
-    for event in stream:
+
+def compose(events: Iterable[Event]) -> Section:
+    """Nest headings, paragraphs and code as sections."""
+    root = _new_section()
+    stack = [(0, root)]  # the open sections with their levels
+    term = ""  # waits for the text that defines it
+    after_text = False
+    for event in events:
         section = stack[-1][1]
-        if term and event.kind != "text":  # a term that nothing defines is a paragraph of its own
-            section["explanation"].append(term)
-            term, linked = "", True
+        paragraphs = section["explanation"]
+        if term and event.kind != "text":  # nothing defines the term: it is a paragraph of its own
+            paragraphs.append(term)
+            term = ""
+            after_text = True
         if event.kind == "heading":
             while stack[-1][0] >= event.level:
                 stack.pop()
-            parent, title = stack[-1][1], event.text
-            key = next(
-                k for k in chain([title], (f"{title} ({n})" for n in count(2))) if k not in parent
-            )
-            parent[key] = {"explanation": [], "examples": []}
-            stack.append((event.level, parent[key]))
+            section = _subsection(stack[-1][1], event.text)
+            stack.append((event.level, section))
         elif event.kind == "term":
             term = event.text
         elif event.kind == "text":
-            section["explanation"].append(f"{term}: {event.text}" if term else event.text)
+            paragraphs.append(f"{term}: {event.text}" if term else event.text)
             term = ""
+        elif after_text and paragraphs:
+            example = {
+                "explanation": paragraphs.pop(),
+                "code": event.text,
+            }
+            section["examples"].append(example)
         else:
-            paragraphs = section["explanation"]
-            explained = {"explanation": paragraphs.pop()} if linked and paragraphs else {}
-            section["examples"].append(explained | {"code": event.text})
-        linked = event.kind == "text"
+            section["examples"].append({"code": event.text})
+        after_text = event.kind == "text"
     if term:
         stack[-1][1]["explanation"].append(term)
-    return _present(root)
+    return _without_absent_parts(root)
 
 
-def _present(section: dict[str, Any]) -> dict[str, Any]:
-    """The section with the parts that it has; a single paragraph is no list."""
-    match section["explanation"]:
-        case []:
-            del section["explanation"]
-        case [paragraph]:
-            section["explanation"] = paragraph
-    if not section["examples"]:
-        del section["examples"]
-    return {k: _present(v) if isinstance(v, dict) else v for k, v in section.items()}
+def _new_section() -> Section:
+    return {"explanation": [], "examples": []}
+
+
+def _subsection(parent: Section, title: str) -> Section:
+    """Add a subsection with a title that the parent does not have yet."""
+    key = title
+    numbers = count(2)
+    while key in parent:
+        key = f"{title} ({next(numbers)})"
+    section = parent[key] = _new_section()
+    return section
+
+
+def _without_absent_parts(section: Section) -> Section:
+    """Remove the parts that a section does not have, and the list around a single paragraph."""
+    cleaned: Section = {}
+    for key, value in section.items():
+        if isinstance(value, dict):
+            cleaned[key] = _without_absent_parts(value)
+        elif value:
+            is_single = key == "explanation" and len(value) == 1
+            cleaned[key] = value[0] if is_single else value
+    return cleaned

@@ -1,54 +1,91 @@
-"""Docstrings -> JSON by their sections: numpydoc, Google (`Args:`) and Sphinx (`:param x:`) style.
+"""Docstrings to JSON by their sections, in numpydoc, Google and Sphinx style.
 
     {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
-                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
-                           "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
+                           "parameters": [{"name": "x", "type": "array_like", "description":
+                           "..."}], "notes": {...}, "examples": [{"explanation": "...", "code": ">>>
+                           ..."}]}}
 
-A section whose title is not known is prose, that is reStructuredText; nothing is left out.
+A section with another title is prose in reStructuredText. Nothing is left out.
 """
 
 import re
 import textwrap
-from typing import Any
+from dataclasses import dataclass
 
 from pkg_lib.core.types import Document
 from pkg_lib.graph.text import rst
-from pkg_lib.graph.text.compose import compose
+from pkg_lib.graph.text.compose import Section, compose
 from pkg_lib.graph.text.documents import Rejected
+
+Entry = dict[str, str]  # name, type, description: those that are given
+
+
+@dataclass
+class _Field:
+    """A field of Sphinx style: `:name argument: lines`."""
+
+    name: str
+    argument: str
+    lines: list[str]
+
 
 _UNDERLINE = re.compile(r"[ \t]*(-{3,}|={3,})[ \t]*")
 _GOOGLE = re.compile(
-    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods"
-    r"|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
+    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters"
+    r"|Attributes|Methods|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References"
+    r"|See Also|Todo):[ \t]*"
 )
 _FIELD = re.compile(
-    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b"
-    r"([^:\n]*):"
+    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?"
+    r"|ivar|var)\b([^:\n]*):"
 )
-# The title of a section, in small letters, or a field of Sphinx style -> the section that it is.
-_SECTION = dict.fromkeys(
-    ("args", "arguments", "params", "param", "parameter", "arg", "key"), "parameters"
-)
-_SECTION |= {
+# The section that a title in small letters, or a field of Sphinx style, stands for.
+_SECTION = {
+    "args": "parameters",
+    "arguments": "parameters",
+    "params": "parameters",
+    "param": "parameters",
+    "parameter": "parameters",
+    "arg": "parameters",
+    "key": "parameters",
     "keyword": "parameters",
     "type": "parameters",
-    "rtype": "returns",
+    "keyword args": "other parameters",
+    "keyword arguments": "other parameters",
     "ivar": "attributes",
+    "var": "attributes",
+    "rtype": "returns",
+    "return": "returns",
+    "yield": "yields",
+    "except": "raises",
+    "exception": "raises",
+    "raise": "raises",
+    "example": "examples",
+    "note": "notes",
+    "warning": "warnings",
 }
-_SECTION |= {"var": "attributes", "except": "raises", "exception": "raises", "raise": "raises"}
-_SECTION |= {"keyword args": "other parameters", "keyword arguments": "other parameters"}
-_SECTION |= {word: f"{word}s" for word in ("return", "yield", "example", "note", "warning")}
-_NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
+_NAMED = {
+    "parameters",
+    "other parameters",
+    "attributes",
+    "methods",
+    "receives",
+}
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(
-    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
+    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*"
+    r"(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)",
     re.S,
 )
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
-def sections_of(document: Document) -> dict[str, Any]:
-    """The JSON of a document: signature, empty line, docstring. Raises Rejected."""
+def sections_of(document: Document) -> Section:
+    """Return the JSON of a document that consists of a signature, an empty line and a docstring.
+
+    Raises:
+        Rejected: The document is something else, or its docstring is empty.
+    """
     if document.kind != "docstring":
         raise Rejected(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")
@@ -58,114 +95,156 @@ def sections_of(document: Document) -> dict[str, Any]:
     return {name: {"signature": signature} | read(body)}
 
 
-def read(docstring: str) -> dict[str, Any]:
-    """The sections of one docstring without its signature."""
+def read(docstring: str) -> Section:
+    """Return the sections of one docstring, which has no signature."""
     (_, opening), *others = _split(docstring.expandtabs().split("\n"))
     sections = _opening("\n".join(opening))
     for title, lines in others:
         kind = key = _SECTION.get(title.lower(), title.lower())
-        text = textwrap.dedent("\n".join(lines)).strip("\n")
         while key in sections:
             key += "'"
+        text = textwrap.dedent("\n".join(lines)).strip("\n")
         if kind in _NAMED | _TYPED:
-            indented = next((x for x in lines if x.strip()), "x")[0].isspace()
-            sections[key] = _entries(text, kind, google=indented)
+            first_line = next(filter(str.strip, lines), "x")
+            sections[key] = _entries(text, kind, is_google=first_line[0].isspace())
+        elif kind == "examples":
+            sections[key] = _examples(text)
         else:
-            sections[key] = _examples(text) if kind == "examples" else _prose(text)
+            sections[key] = _prose(text)
     return sections
 
 
 def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """(title, lines) of each section; the first, without a title, is summary, description and fields."""
+    """Return (title, lines) of each section.
+
+    The first one, without a title, contains summary, description and fields.
+    """
     sections: list[tuple[str, list[str]]] = [("", [])]
-    underline = False
+    is_underline = False
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if underline:
-            underline = False
-        elif line.strip() and not line[0].isspace() and _UNDERLINE.fullmatch(following):
+        if is_underline:
+            is_underline = False
+            continue
+        is_underline = bool(line[:1].strip() and _UNDERLINE.fullmatch(following))
+        google = _GOOGLE.fullmatch(line)
+        if is_underline:
             sections.append((line.strip().rstrip(":"), []))
-            underline = True
         # A Google title has indented text below it, else the word is part of a sentence.
-        elif (m := _GOOGLE.fullmatch(line)) and following[:1].isspace() and following.strip():
-            sections.append((m[1], []))
+        elif google and following[:1].isspace() and following.strip():
+            sections.append((google[1], []))
         else:
             sections[-1][1].append(line)
     return sections
 
 
-def _opening(text: str) -> dict[str, Any]:
-    """Summary (the first paragraph), description (the other ones) and the fields of Sphinx style."""
+def _opening(text: str) -> Section:
+    """Read the summary (first paragraph), the description and the Sphinx fields."""
     prose: list[str] = []
-    fields: list[tuple[str, str, list[str]]] = []
+    fields: list[_Field] = []
     for line in textwrap.dedent(text).split("\n"):
-        if match := _FIELD.match(line):
-            fields.append((match[1], match[2].strip(), [line[match.end() :].strip()]))
-        elif fields and (line[:1].isspace() or not line.strip()):
-            fields[-1][2].append(line.strip())
+        match = _FIELD.match(line)
+        if match:
+            text = line[match.end() :].strip()
+            fields.append(_Field(match[1], match[2].strip(), [text]))
+        elif fields and not line[:1].strip():
+            fields[-1].lines.append(line.strip())
         else:
             prose.append(line)
     summary, _, description = "\n".join(prose).strip("\n").partition("\n\n")
-    sections: dict[str, Any] = {"summary": " ".join(summary.split())} if summary.strip() else {}
+    sections: Section = {}
+    if summary.strip():
+        sections["summary"] = rst.plain(summary)
     if description.strip():
         sections["description"] = _prose(description)
-    for field, argument, lines in fields:
-        kind, body = _SECTION.get(field, field), "\n".join(lines).strip()
-        entries, (type_, _, name) = sections.setdefault(kind, []), argument.rpartition(" ")
-        same = [e for e in entries if field == "rtype" or e.get("name") == argument]
-        if field not in ("type", "rtype"):
-            named = {"type": argument} if kind == "raises" else {"name": name, "type": type_}
-            entries.append(_given(**named, description=body))
-        elif same and "type" not in same[-1]:
-            same[-1]["type"] = body
-        else:
-            entries.append(_given(name=argument, type=body))
+    for field in fields:
+        kind = _SECTION.get(field.name, field.name)
+        _add_field(sections.setdefault(kind, []), kind, field)
     return sections
 
 
-def _prose(text: str) -> Any:
-    return compose(e for e in rst.events(text) if e.text)
+def _add_field(entries: list[Entry], kind: str, field: _Field) -> None:
+    """Add a Sphinx field to its section: an entry, or the type of an entry."""
+    body = "\n".join(field.lines).strip()
+    if field.name in ("type", "rtype"):
+        same = entries
+        if field.name == "type":
+            same = [entry for entry in entries if entry.get("name") == field.argument]
+        if same and "type" not in same[-1]:
+            same[-1]["type"] = body
+        else:
+            entries.append(_entry(name=field.argument, type=body))
+    elif kind == "raises":
+        entries.append(_entry(type=field.argument, description=body))
+    else:
+        type_, _, name = field.argument.rpartition(" ")
+        entries.append(_entry(name=name, type=type_, description=body))
 
 
-def _examples(text: str) -> list[dict[str, str]]:
-    """Each code block with the text since the one before; text at the end is an entry without code."""
-    examples: list[dict[str, str]] = []
+def _prose(text: str) -> Section:
+    return compose(event for event in rst.events(text) if event.text)
+
+
+def _examples(text: str) -> list[Entry]:
+    """Return each code block with the text before it; text at the end is an entry without code."""
+    examples: list[Entry] = []
     words: list[str] = []
     for event in [*rst.events(text), rst.Event("code", "")]:
         if event.kind != "code":
-            words += [event.text] if event.text else []
-        elif event.text or words:
-            explained = {"explanation": "\n\n".join(words)} if words else {}
-            examples.append(explained | ({"code": event.text} if event.text else {}))
+            words.append(event.text)
+            continue
+        example = {
+            "explanation": "\n\n".join(filter(None, words)),
+            "code": event.text,
+        }
+        example = {key: value for key, value in example.items() if value}
+        if example:
+            examples.append(example)
             words = []
     return examples
 
 
-def _entries(text: str, kind: str, google: bool) -> list[dict[str, str]]:
-    """The entries of a list section: a line at the outer indentation starts one."""
+def _entries(text: str, kind: str, is_google: bool) -> list[Entry]:
+    """Read the entries of a list; a line at the outer indentation starts one."""
     groups: list[list[str]] = []
     for line in text.split("\n"):
-        if groups and (not line.strip() or line[0].isspace()):
+        if line[:1].strip():
+            groups.append([line])
+        elif groups:
             groups[-1].append(line)
         elif line.strip():
             groups.append([line])
-    return [
-        _entry(head, textwrap.dedent("\n".join(rest)).strip(), kind, google)
-        for head, *rest in groups
-    ]
+    entries = []
+    for head, *rest in groups:
+        body = textwrap.dedent("\n".join(rest)).strip()
+        if is_google:
+            entries.append(_google_entry(f"{head}\n{body}".strip(), kind))
+        else:
+            entries.append(_numpy_entry(head, body, kind))
+    return entries
 
 
-def _entry(head: str, body: str, kind: str, google: bool) -> dict[str, str]:
-    if google:
-        whole = f"{head}\n{body}".strip()
-        if kind in _NAMED and (match := _GOOGLE_ENTRY.fullmatch(whole)):
-            return _given(name=match[1], type=match[2] or "", description=match[3])
-        if kind in _TYPED and (match := _GOOGLE_TYPED.fullmatch(whole)):
-            return _given(type=match[1], description=match[2])
-        return _given(description=whole)
+def _google_entry(text: str, kind: str) -> Entry:
+    match = _GOOGLE_ENTRY.fullmatch(text)
+    if kind in _NAMED and match:
+        return _entry(
+            name=match[1],
+            type=match[2] or "",
+            description=match[3],
+        )
+    match = _GOOGLE_TYPED.fullmatch(text)
+    if kind in _TYPED and match:
+        return _entry(type=match[1], description=match[2])
+    return _entry(description=text)
+
+
+def _numpy_entry(head: str, body: str, kind: str) -> Entry:
     name, colon, type_ = head.partition(" : " if " : " in head else ":")
-    named = {"name": name, "type": type_} if colon or kind in _NAMED else {"type": head}
-    return _given(**named, description=body)
+    if colon or kind in _NAMED:
+        return _entry(name=name, type=type_, description=body)
+    return _entry(type=head, description=body)
 
 
-def _given(**parts: str) -> dict[str, str]:
-    return {k: v.strip() for k, v in parts.items() if v.strip()}
+def _entry(**parts: str) -> Entry:
+    """Make an entry of the parts that are not empty."""
+    stripped = {name: part.strip() for name, part in parts.items()}
+    return {name: part for name, part in stripped.items() if part}

@@ -1,8 +1,9 @@
-"""JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
+"""JSON to PATH and PATHVALUE nodes (Section 3.1.2, Equation 3), without loss.
 
-An object or array is a PATH node, its payload its path; a primitive, null or empty one a PATHVALUE leaf,
-`path = Lists/examples[0]/code ; value = ...`. In a key "~", "/", "[" and ";" are written ~0 to ~3 (as in RFC
-6901), the empty key is ~4; a string that would read as another value (`true`, `12`, `"a`) is a JSON string.
+An object or array is a PATH node, whose payload is its path. A primitive, null or an empty
+container is a leaf, a PATHVALUE node: `path = Lists/examples[0]/code ; value = ...`. In a key, "~",
+"/", "[" and ";" are written ~0 to ~3 (as in RFC 6901), and the empty key is ~4. A string that would
+read as another value (`true`, `12`, `"a`) is written as a JSON string.
 """
 
 import json
@@ -14,20 +15,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.nodes import PATH, PATHVALUE, Row, Rows
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.nodes import (
+    PATH,
+    PATHVALUE,
+    DocumentNodes,
+    NodeRow,
+)
+from pkg_lib.graph.schema import Graph
 
 MAX_DEPTH = 200  # levels of objects and arrays
 TOO_DEEP = f"nested too deep: more than {MAX_DEPTH} levels"
 
-Step = str | int
+Step = str | int  # a key of an object, or a position in an array
 
 _PLAIN = ("~", "/", "[", ";", "")  # written ~0 to ~4
-_ESCAPED = str.maketrans({plain: f"~{i}" for i, plain in enumerate(_PLAIN[:-1])})
+_ESCAPED = str.maketrans({plain: f"~{i}" for i, plain in enumerate(_PLAIN) if plain})
 _ESCAPE = re.compile("~([0-4])")
 _STEP = re.compile(r"\[(\d+)\]|/?([^/\[]+)")
 _PAYLOAD = re.compile(r"path = (.*?) ; value = (.*)", re.S)
-_LITERAL = re.compile(r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?', re.S)
+_LITERAL = re.compile(
+    r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?',
+    re.S,
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -37,7 +46,14 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """A document's JSON object, or None and the reason; `attempts` counts what a model was asked."""
+    """A document as JSON.
+
+    Attributes:
+        document: Name of the document.
+        value: Its JSON object, or None.
+        reason: Why there is none.
+        attempts: How many times a model was prompted for it.
+    """
 
     document: str
     value: dict[str, Any] | None
@@ -46,7 +62,11 @@ class Structured:
 
 
 def parse_json(text: str) -> Any:
-    """A JSON text's value. Raises Rejected for what is no strict JSON: duplicate keys and NaN included."""
+    """Parse strict JSON, without duplicate keys and NaN.
+
+    Raises:
+        Rejected: The text is not strict JSON, or a graph cannot hold its value.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as e:
@@ -60,14 +80,16 @@ def parse_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
+    value: dict[str, Any] = {}
+    for key, member in pairs:
+        if key in value:
             raise Rejected(f"duplicate key: {key[:60]!a}")
-    return dict(pairs)
+        value[key] = member
+    return value
 
 
 def extend(path: str, step: Step) -> str:
-    """Join(p) of Equation 3 with one more step: a key, or a position in an array."""
+    """Join a path and one more step (Join(p) of Equation 3)."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     key = step.translate(_ESCAPED) or "~4"
@@ -75,63 +97,105 @@ def extend(path: str, step: Step) -> str:
 
 
 def steps(path: str) -> list[Step]:
-    """The keys (str) and positions (int) of a path, from the root."""
-    found = _STEP.finditer(path)
-    return [int(m[1]) if m[1] else _ESCAPE.sub(lambda e: _PLAIN[int(e[1])], m[2]) for m in found]
+    """Split a path into its steps, from the root."""
+    found: list[Step] = []
+    for match in _STEP.finditer(path):
+        position, key = match.groups()
+        if position:
+            found.append(int(position))
+        else:
+            found.append(_ESCAPE.sub(lambda escape: _PLAIN[int(escape[1])], key))
+    return found
 
 
 def serialize(path: str, value: Any) -> str:
-    """The payload of a leaf (Equation 3)."""
-    plain = isinstance(value, str) and not _LITERAL.fullmatch(value)
-    return f"path = {path} ; value = {value if plain else json.dumps(value, ensure_ascii=False)}"
+    """Write the payload of a leaf (Equation 3)."""
+    is_plain = isinstance(value, str) and not _LITERAL.fullmatch(value)
+    text = value if is_plain else json.dumps(value, ensure_ascii=False)
+    return f"path = {path} ; value = {text}"
 
 
 def deserialize(payload: str) -> tuple[str, Any]:
-    """(path, value) of a leaf's payload; ValueError for another text."""
+    """Read the path and the value of a leaf from its payload.
+
+    Raises:
+        ValueError: The text is not the payload of a leaf.
+    """
     match = _PAYLOAD.fullmatch(payload)
     if not match:
         raise ValueError(f"no PATHVALUE payload: {payload[:60]!r}")
-    return match[1], json.loads(match[2]) if _LITERAL.fullmatch(match[2]) else match[2]
+    path, value = match.groups()
+    return path, json.loads(value) if _LITERAL.fullmatch(value) else value
 
 
-def tree(value: Any) -> list[Row]:
-    """The nodes of a JSON value in the text's order, on line 0. Rejected for what a graph cannot hold."""
-    rows: list[Row] = []
+def tree(value: Any) -> list[NodeRow]:
+    """Return the nodes of a JSON value in the order of the text, on line 0.
+
+    Raises:
+        Rejected: A graph cannot hold the value.
+    """
+    rows: list[NodeRow] = []
+    # A value, its path, the row of its parent, and its depth.
     stack: list[tuple[Any, str, int, int]] = [(value, "", -1, 0)]
     while stack:
-        v, path, parent, depth = stack.pop()
-        if isinstance(v, dict | list) and depth >= MAX_DEPTH:
-            raise Rejected(TOO_DEEP)
-        if isinstance(v, float) and not math.isfinite(v):
-            raise Rejected(f"not a number: {json.dumps(v)}")
-        items = v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ()
-        children = [(child, extend(path, step), len(rows), depth + 1) for step, child in items]
-        kind, payload = (PATH, path) if children else (PATHVALUE, serialize(path, v))
+        part, path, parent, depth = stack.pop()
+        items: Iterable[tuple[Step, Any]] = ()
+        if isinstance(part, dict | list):
+            if depth >= MAX_DEPTH:
+                raise Rejected(TOO_DEEP)
+            items = part.items() if isinstance(part, dict) else enumerate(part)
+        elif isinstance(part, float) and not math.isfinite(part):
+            raise Rejected(f"not a number: {json.dumps(part)}")
+        children = [(v, extend(path, step), len(rows), depth + 1) for step, v in items]
+        kind = PATH
+        payload = path
+        if not children:
+            kind = PATHVALUE
+            payload = serialize(path, part)
         if _SURROGATE.search(payload):
             raise Rejected("half a surrogate pair in a text")
-        rows.append((kind, parent, 0, 0, payload))
+        rows.append(NodeRow(kind, parent, 0, 0, payload))
         stack += reversed(children)
     return rows
 
 
-def build_text(
-    documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None
-) -> PKG:
-    """The text-centric PKG, whatever the order of `structured`; documents without JSON are in `skipped`."""
-    by_document = {s.document: s for s in structured}
-    results = (by_document.get(d.id, Structured(d.id, None, "not structured")) for d in documents)
-    return PKG.of(documents, map(_rows_of, results), meta)
+def build_text_graph(
+    documents: list[Document],
+    structured: Iterable[Structured],
+    meta: dict[str, str] | None = None,
+) -> Graph:
+    """Build the graph of PATH and PATHVALUE nodes of a corpus of text (Section 3.1.2).
+
+    Args:
+        documents: The documents.
+        structured: Their JSON, in any order.
+        meta: What the graph is built from, such as the corpus and its digest.
+
+    Returns:
+        The graph. Documents without JSON are in its `skipped`.
+    """
+    by_document = {result.document: result for result in structured}
+    nodes = (_nodes_of(by_document.get(document.id)) for document in documents)
+    return Graph.from_nodes(documents, nodes, meta)
 
 
-def _rows_of(result: Structured) -> Rows:
+def _nodes_of(result: Structured | None) -> DocumentNodes:
+    if result is None:
+        return DocumentNodes(skipped=["not structured"])
     if not result.value:
-        return [], [result.reason or "nothing in it"]
+        return DocumentNodes(skipped=[result.reason or "nothing in it"])
     try:
-        return tree(result.value), []
+        return DocumentNodes(tree(result.value))
     except Rejected as e:
-        return [], [str(e)]
+        return DocumentNodes(skipped=[str(e)])
 
 
-def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """How many documents were skipped by the name of the reason, the most frequent first."""
+def reasons(
+    skipped: Iterable[tuple[str, str]],
+) -> dict[str, int]:
+    """Count skipped documents by the name of the reason, the most frequent first."""
     return dict(Counter(reason.partition(":")[0] for _, reason in skipped).most_common())
+
+
+# The name of this function in modules that are not rewritten yet.
+build_text = build_text_graph

@@ -1,6 +1,7 @@
-"""Builds the type graph of a repository and says what was built: what `typegraph` prints.
+"""Build the type graph of a repository and report what was built.
 
-With a `store`, each file's facts are kept with its SHA-256: only changed files are parsed again.
+A `store` keeps the facts of each file with its SHA-256, so that only changed files are parsed
+again.
 """
 
 import hashlib
@@ -10,57 +11,95 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import networkx as nx
 from pydantic import TypeAdapter
 
 from pkg_lib.core import reading, workers
+from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.source_tree import EMPTY, NAMED, Skipped, Unreadable, reader
-from pkg_lib.core.store import first_few, shown, write_text
+from pkg_lib.core.source_tree import (
+    EMPTY,
+    NAMED,
+    SourceTree,
+    Unreadable,
+    reader,
+)
+from pkg_lib.core.store import first_few, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
-from pkg_lib.graph.types.java import NO_TYPE, VERSION, Facts, facts_of
-from pkg_lib.graph.types.scan import SUFFIX, JavaTree, scan
+from pkg_lib.graph.types.java import (
+    NO_TYPE,
+    VERSION,
+    Facts,
+    facts_of,
+)
+from pkg_lib.graph.types.scan import SUFFIX, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 FACTS = TypeAdapter(Facts)
-PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
+PART = 64  # least files of a worker's part: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
-Known = dict[
-    str, tuple[str, Facts]
-]  # path -> SHA-256 of the file ("": it cannot be read), what it says
+
+
+class ParsedFile(NamedTuple):
+    """A file's SHA-256 ("" if it is unreadable) and facts (None if they are stored)."""
+
+    sha256: str
+    facts: Facts | None
+
+
+Store = dict[str, tuple[str, Facts]]  # path -> SHA-256 and facts of the file
 
 
 @dataclass
 class BuiltGraph:
-    """A graph and what went in."""
+    """A type graph and what it was built from.
 
-    tree: JavaTree
+    Attributes:
+        tree: The Java files.
+        facts: The facts of each file.
+        parsed: Number of files that the store did not know.
+        resolution: The graph, and what became of the references.
+        seconds: Seconds of each step, and their total.
+    """
+
+    tree: SourceTree
     facts: dict[str, Facts]
-    parsed: int  # files that the store did not know
+    parsed: int
     resolution: resolve.Resolution = field(default_factory=resolve.Resolution)
-    seconds: dict[str, float] = field(default_factory=dict)  # by step
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def graph(self) -> TypeGraph:
+        """The graph."""
         return self.resolution.graph
 
     @property
     def files(self) -> list[str]:
-        return sorted([*self.tree.paths, *(p for p, _ in self.tree.skipped if p.endswith(SUFFIX))])
+        """Paths of the Java files, those that were not read included."""
+        read = [file.name for file in self.tree.files]
+        skipped = [path for path, _ in self.tree.skipped.rows()]
+        return sorted(read + [path for path in skipped if path.endswith(SUFFIX)])
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """(path, reason) of what gave no type."""
-        return sorted(
-            [*self.tree.skipped, *((p, f.reason) for p, f in self.facts.items() if f.reason)]
-        )
+        skipped = self.tree.skipped.rows()
+        for path, file in self.facts.items():
+            if file.reason:
+                skipped.append((path, file.reason))
+        return sorted(skipped)
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
-        """(path, remark) of files that gave their types nevertheless."""
-        return sorted((p, r) for p, f in self.facts.items() for r in f.remarks if not f.reason)
+        """(path, remark) of files that gave their types."""
+        remarks = []
+        for path, file in self.facts.items():
+            if not file.reason:
+                remarks += [(path, remark) for remark in file.remarks]
+        return sorted(remarks)
 
 
 def build(
@@ -70,169 +109,228 @@ def build(
     store: Path | None = None,
     extra: Collection[str] = (),
 ) -> BuiltGraph:
-    """The graph of a directory or zip archive, with `extra` edges of resolve.EXTRA.
+    """Build the type graph of a repository.
 
-    UserError for an unknown mode or extra, no process, a root that is neither or holds no Java.
+    Args:
+        root: A directory or zip archive.
+        mode: How names are resolved, one of MODES.
+        processes: Number of processes; the graph is the same for any number.
+        store: File that keeps the facts of each file.
+        extra: Edges of resolve.EXTRA to add.
+
+    Raises:
+        UserError: An argument is unknown or too small, or `root` contains no Java file that can be
+            read.
     """
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
-    if others := sorted(set(extra) - set(resolve.EXTRA)):
-        raise unknown("edges", others[0], resolve.EXTRA)
+    for edges in sorted(set(extra) - set(resolve.EXTRA)):
+        raise unknown("edges", edges, resolve.EXTRA)
     if extra and mode != "resolved":
-        raise UserError(
-            f"mode {mode} has the paper's edges alone; give extra ones with mode resolved"
-        )
+        advice = "give extra ones with mode resolved"
+        raise UserError(f"mode {mode} has the paper's edges alone; {advice}")
     with workers.paused_collector():  # facts are many small tuples without a cycle
         start = time.perf_counter()
         tree = scan(root)
         scanned = time.perf_counter()
         known = _load(store) if store else {}
         entries = _read(tree, known, processes)
-        _require_readable(tree, entries)
+        facts = {path: file for path, (_, file) in entries.items()}
+        _require_readable(tree, facts)
         if store:
-            _save(store, entries)
-        parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
-        seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
-        facts = {path: facts for path, (_, facts) in entries.items()}
-        return in_mode(BuiltGraph(tree, facts, parsed, seconds=seconds), mode, extra)
+            _save_store(store, entries)
+        parsed = len(entries.keys() - known.keys())
+        for path in entries.keys() & known.keys():
+            parsed += entries[path][0] != known[path][0]
+        seconds = {
+            "scan": scanned - start,
+            "parse": time.perf_counter() - scanned,
+        }
+        return in_mode(
+            BuiltGraph(tree, facts, parsed, seconds=seconds),
+            mode,
+            extra,
+        )
 
 
-def _require_readable(tree: JavaTree, entries: Known) -> None:
-    """Refuse a tree of which no file could be read; UserError names what was skipped.
+def _require_readable(tree: SourceTree, facts: dict[str, Facts]) -> None:
+    """Refuse a tree of which no file could be read.
 
-    Args:
-        tree: What was found.
-        entries: What was read of it; a file that is skipped has a reason.
+    Raises:
+        UserError: No file was read; a file that declares no type was.
     """
-    reasons = {path: facts.reason for path, (_, facts) in entries.items()}
-    if any(reason in ("", NO_TYPE) for reason in reasons.values()):
-        return  # a file was read, even if it declares no type
-    skipped = Skipped()
-    for path, reason in [*tree.skipped, *reasons.items()]:
-        skipped.add(path, reason)
-    why = skipped.in_one_line()
-    raise UserError(f"{shown(str(tree.root))} holds no {SUFFIX} file that can be read: {why}")
+    if any(file.reason in ("", NO_TYPE) for file in facts.values()):
+        return
+    for path, file in facts.items():
+        tree.skipped.add(path, file.reason)
+    why = tree.skipped.in_one_line()
+    raise UserError(f"{shown(str(tree.root))} contains no {SUFFIX} file that can be read: {why}")
 
 
 def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltGraph:
-    """The same files' graph in a mode: pass two; the time of pass one is the same."""
+    """Build the graph of the same files in another mode (pass two).
+
+    Args:
+        built: A graph; the seconds of its scan and its parsing are kept.
+        mode: One of MODES.
+        extra: Edges of resolve.EXTRA to add.
+    """
     start = time.perf_counter()
     if mode == "resolved":
         resolution = resolve.graph_of(built.facts, extra)
     else:
         resolution = resolve.Resolution(resolve.published(built.facts))
-    steps = {s: built.seconds[s] for s in ("scan", "parse")} | {
-        "resolve": time.perf_counter() - start
-    }
-    return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
+    seconds = {step: built.seconds[step] for step in ("scan", "parse")}
+    seconds["resolve"] = time.perf_counter() - start
+    seconds["total"] = sum(seconds.values())
+    return replace(built, resolution=resolution, seconds=seconds)
 
 
-def _read(tree: JavaTree, known: Known, processes: int) -> Known:
-    files = [
-        (place, known[path][0] if path in known else "") for path, place in tree.places.items()
-    ]
+def _read(tree: SourceTree, known: Store, processes: int) -> Store:
+    """Read the facts of each file, in several processes if there are many files."""
+    files = []
+    for file in tree.files:
+        sha256, _ = known.get(file.name, ("", None))
+        files.append((file.place, sha256))
     size = max(PART, len(files) // (8 * processes))
-    parts = [files[i : i + size] for i in range(0, len(files), size)]
-    work = [(tree.root, part) for part in parts]
-    many = processes > 1 and len(files) - len(known) >= WORTH_A_PROCESS
-    count = min(processes, len(parts))
-    answers = workers.in_processes(parse_part, work, count) if many else map(parse_part, work)
-    rows = zip(tree.paths, chain.from_iterable(answers), strict=True)
-    return {path: (sha, facts or known[path][1]) for path, (sha, facts) in rows}
+    work = [(tree.root, files[i : i + size]) for i in range(0, len(files), size)]
+    if processes > 1 and len(files) - len(known) >= WORTH_A_PROCESS:
+        parts = workers.in_processes(_parse_part, work, min(processes, len(work)))
+    else:
+        parts = map(_parse_part, work)
+    entries = {}
+    for file, parsed in zip(tree.files, chain.from_iterable(parts), strict=True):
+        entries[file.name] = (
+            parsed.sha256,
+            parsed.facts or known[file.name][1],
+        )
+    return entries
 
 
-def parse_part(work: tuple[Path, list[tuple[str, str]]]) -> list[tuple[str, Facts | None]]:
+def _parse_part(
+    work: tuple[Path, list[tuple[str, str]]],
+) -> list[ParsedFile]:
     """Parse some files of a tree, in a worker.
 
     Args:
-        work: The root, and of each file its place and the SHA-256 of what is known of it, if any.
-
-    Returns:
-        Of each file its SHA-256 ("": it cannot be read), and its facts (None: they are known).
+        work: The root, and for each file its place and the SHA-256 that the store knows, if any.
     """
     root, files = work
-    parsed: list[tuple[str, Facts | None]] = []
     with reader(root) as read:
+        parsed = []
         for place, known in files:
             try:
                 data = read(place)
+                if not data:
+                    raise Unreadable(EMPTY)
             except Unreadable as e:
-                parsed.append(("", Facts(reason=str(e))))
+                parsed.append(ParsedFile("", Facts(reason=str(e))))
                 continue
-            if not data:
-                parsed.append(("", Facts(reason=EMPTY)))
-                continue
-            sha = hashlib.sha256(data).hexdigest()
-            parsed.append((sha, None if sha == known else facts_of(data)))
+            sha256 = hashlib.sha256(data).hexdigest()
+            facts = None if sha256 == known else facts_of(data)
+            parsed.append(ParsedFile(sha256, facts))
     return parsed
 
 
-def _save(store: Path, entries: Known) -> None:
+def _save_store(store: Path, entries: Store) -> None:
     rows: list[object] = [{"version": VERSION}]
-    for path, (sha, facts) in entries.items():
-        rows += (
-            [[path, sha, {name: getattr(facts, name) for name in Facts.__slots__}]] if sha else []
-        )
+    for path, (sha256, facts) in entries.items():
+        if sha256:
+            rows.append(
+                [
+                    path,
+                    sha256,
+                    {name: getattr(facts, name) for name in Facts.__slots__},
+                ]
+            )
     write_text(store, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _load(store: Path) -> Known:
-    """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
+def _load(store: Path) -> Store:
+    """Read a store; return nothing if there is none of this version.
+
+    Raises:
+        Damaged: The file is damaged, or no store.
+    """
+    known: Store = {}
     if not reading.is_there(store):
-        return {}
-    known: Known = {}
+        return known
+    why = "it is no store of parsed files"
     advice = "name another file for --store"
     for line in reading.lines(store, advice):
         try:
             if line.text is None:
                 raise ValueError("it is too long")
-            value = reading.parse(line.text)
-            if line.number == 1:
-                if value != {"version": VERSION}:
-                    if isinstance(value, dict) and value.keys() == {"version"}:
-                        return {}  # of another version of this program
-                    raise ValueError("it is no store of parsed files")
-                continue
-            path, sha, facts = value
-            known[path] = sha, FACTS.validate_python(facts)
-        except (ValueError, TypeError) as e:
-            why = "it is no store of parsed files"
+            row = reading.parse(line.text)
+            if line.number > 1:
+                path, sha256, facts = row
+                known[path] = (
+                    sha256,
+                    FACTS.validate_python(facts),
+                )
+            elif row.keys() != {"version"}:
+                raise ValueError(why)
+            elif row["version"] != VERSION:
+                return {}
+        except (ValueError, TypeError, AttributeError) as e:
             raise reading.Damaged.of(store, why, line.number, advice) from e
     return known
 
 
 def save(graph: TypeGraph, path: Path) -> None:
-    """Writes the graph as networkx' node-link JSON."""
-    write_text(path, json.dumps(nx.node_link_data(graph.digraph, edges="edges"), indent=1) + "\n")
+    """Write a graph as networkx' node-link JSON."""
+    write_text(
+        path,
+        json.dumps(
+            nx.node_link_data(graph.digraph, edges="edges"),
+            indent=1,
+        )
+        + "\n",
+    )
 
 
 def lines(built: BuiltGraph) -> list[str]:
-    """What was built, one figure a line; of what was skipped the first paths a reason."""
-    graph, about = built.graph, built.resolution
-    counts = {"nodes": graph.node_counts(), "edges": graph.edge_counts()}
-    counts |= {"type names": dict(about.references.most_common())} if about.references else {}
+    """Summarize what was built, one fact per line, with the first paths of everything unusual."""
+    graph = built.graph
+    resolution = built.resolution
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
-    for word, part in counts.items():
-        names = ", ".join(f"{name} {n:,}" for name, n in part.items()) or "none"
-        text.append(f"{sum(part.values()):,} {word}: {names}")
-    odd = {
-        "ambiguous": [
-            f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous
-        ],
-        "cyclic inheritance": [", ".join(group) for group in graph.cycles()],
-        "declared in another file too": [f"{name} in {path}" for path, name in about.again],
-    }
-    for word, rows in {"skipped": built.skipped, "notes": built.remarks}.items():
-        if word == "skipped" and not rows:
-            text.append("skipped: none")
-        for path, reason in rows:
-            odd.setdefault(f"{word}, {reason}", []).append(path)
-    text += [
-        f"{word}: {len(names):,} ({first_few(names, NAMED)})"
-        for word, names in odd.items()
-        if names
-    ]
-    times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
-    return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]
+    text.append(_counted("nodes", graph.node_counts()))
+    text.append(_counted("edges", graph.edge_counts()))
+    if resolution.references:
+        references = dict(resolution.references.most_common())
+        text.append(_counted("type names", references))
+    unusual: dict[str, list[str]] = {}
+
+    def note(what: str, name: str) -> None:
+        unusual.setdefault(what, []).append(name)
+
+    for path, name, candidates in resolution.ambiguous:
+        note(
+            "ambiguous",
+            f"{name} in {path} is {' or '.join(candidates)}",
+        )
+    for group in graph.cycles():
+        note("cyclic inheritance", ", ".join(group))
+    for path, name in resolution.redeclared:
+        note(
+            "declared in another file too",
+            f"{name} in {path}",
+        )
+    for path, reason in built.skipped:
+        note(f"skipped, {reason}", path)
+    for path, remark in built.remarks:
+        note(f"notes, {remark}", path)
+    if not built.skipped:
+        text.append("skipped: none")
+    for what, names in unusual.items():
+        text.append(f"{what}: {len(names):,} ({first_few(names, NAMED)})")
+    steps = [f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total"]
+    total = f"{built.seconds['total']:.2f} s ({', '.join(steps)})"
+    return [*text, f"{total}; {built.parsed:,} files parsed"]
+
+
+def _counted(what: str, counts: dict[str, int]) -> str:
+    names = ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+    return f"{sum(counts.values()):,} {what}: {names}"

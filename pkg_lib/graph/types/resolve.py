@@ -1,31 +1,49 @@
-"""Pass two, facts to graph: by Java's scopes (Java Language Specification, 6.3 to 6.5) or as published.
+"""Pass two of the type graph: from facts to edges, by Java's scopes or as published.
 
-Scopes from the inside out: type variables; members of the enclosing types, declared or inherited; single
-imports; the file's package; imports on demand with java.lang. A name of no type of the project is external;
-one that two imports on demand have is ambiguous: it gets no edge and is reported.
+The scopes follow the Java Language Specification (6.3 to 6.5), from the inside out: type variables;
+members of the enclosing types, declared or inherited; single imports; the file's package; imports
+on demand and java.lang. A name that means no type of the project is external. A name that two
+imports on demand bring is ambiguous: it gets no edge and is reported.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
 
+from pkg_lib.core.source_tree import files_first
 from pkg_lib.graph.types.java import Facts, Import, Reference
-from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered, simple_name
-
-LABEL = dict.fromkeys(
-    ("field", "constant", "parameter", "rest", "component", "bean_parameter"), "injects"
+from pkg_lib.graph.types.typegraph import (
+    TypeGraph,
+    TypeNode,
+    simple_name,
 )
-LABEL |= {"extends": "extends", "implements": "implements", "bean": "provides"}
-EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph_of`
-# Names that java.lang brings into every file; they matter where a project's import on demand has them too.
+
+# The label of an edge by the place of its reference.
+LABEL = {
+    "field": "injects",
+    "constant": "injects",
+    "parameter": "injects",
+    "rest": "injects",
+    "component": "injects",
+    "bean_parameter": "injects",
+    "extends": "extends",
+    "implements": "implements",
+    "bean": "provides",
+}
+INHERITANCE = ("extends", "implements")
+EXTRA = (
+    "arguments",
+    "beans",
+)  # edges that the paper does not have: see `graph_of`
+# Names that java.lang brings into every file; they matter if an import on demand of a project has
+# them too.
 JAVA_LANG = set(
-    """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable Deprecated
-    Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math Module Number
-    Object Override Package Process Readable Record Runnable Runtime RuntimeException SafeVarargs Short
-    StackWalker StrictMath String StringBuffer StringBuilder SuppressWarnings System Thread ThreadGroup
-    ThreadLocal Throwable Void""".split()
+    """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable
+    Deprecated Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math
+    Module Number Object Override Package Process Readable Record Runnable Runtime
+    RuntimeException SafeVarargs Short StackWalker StrictMath String StringBuffer StringBuilder
+    SuppressWarnings System Thread ThreadGroup ThreadLocal Throwable Void""".split()
 )
 
 
@@ -35,210 +53,278 @@ class Ambiguous(Exception):
 
 @dataclass
 class Resolution:
-    """The graph and what became of every written type name."""
+    """A type graph, and what became of the type names that it was made from.
+
+    Attributes:
+        graph: The graph.
+        references: Number of references by what they turned out to be.
+        ambiguous: (path, name, candidates) of each ambiguous name.
+        redeclared: (path, type) of each type that an earlier file has declared.
+    """
 
     graph: TypeGraph = field(default_factory=lambda: TypeGraph("resolved"))
     references: Counter[str] = field(default_factory=Counter)
-    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(
-        default_factory=list
-    )  # path, name, candidates
-    again: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # path, type that an earlier file has declared
+    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    redeclared: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Project:
-    """All types of a repository with what their files import."""
+    """All types of a repository, with the imports of their files.
+
+    Attributes:
+        facts: The facts of each file.
+        nodes: The types by full name.
+        redeclared: (path, type) of each type that an earlier file has declared.
+    """
 
     def __init__(self, facts: Mapping[str, Facts]) -> None:
         self.facts = facts
         self.nodes: dict[str, TypeNode] = {}
-        self.again: list[tuple[str, str]] = []
-        self.packages: dict[str, dict[str, str]] = defaultdict(dict)
-        self.hidden: set[str] = set()  # top-level types that other packages do not see
-        self.members: dict[str, dict[str, str]] = defaultdict(dict)
-        self.supertypes: dict[str, list[Reference]] = defaultdict(list)
-        self.singles: dict[tuple[str, str], list[Import]] = defaultdict(
-            list
-        )  # by path and simple name
+        self.redeclared: list[tuple[str, str]] = []
+        # Simple name -> full name of the top-level types of each package and of the members of each
+        # type.
+        self._packages: dict[str, dict[str, str]] = defaultdict(dict)
+        self._members: dict[str, dict[str, str]] = defaultdict(dict)
         self._inherited: dict[str, dict[str, str]] = {}
+        self._hidden: set[str] = set()  # top-level types that other packages do not see
+        self._supertypes: dict[str, list[Reference]] = defaultdict(list)
+        # Imports of one type, by path and simple name.
+        self._single_imports: dict[tuple[str, str], list[Import]] = defaultdict(list)
         for path, file in facts.items():
             self._declare(path, file)
 
     def _declare(self, path: str, facts: Facts) -> None:
-        for i in facts.imports:
-            if not i.on_demand:
-                self.singles[path, i.name.rpartition(".")[2]].append(i)
-        names = [full(facts.package, t.name) for t in facts.types]
-        declared = set()
-        for name, t in zip(names, facts.types, strict=True):
+        for imported in facts.imports:
+            if not imported.on_demand:
+                simple = imported.name.rpartition(".")[2]
+                self._single_imports[path, simple].append(imported)
+        for declared in facts.types:
+            name = full_name(facts.package, declared.name)
             if name in self.nodes:
-                self.again.append((path, name))
+                self.redeclared.append((path, name))
                 continue
-            declared.add(name)
-            self.nodes[name] = TypeNode(name, t.kind, path, t.first, t.last)
-            outer, _, simple = t.name.rpartition(".")
-            place = (
-                self.members[full(facts.package, outer)] if outer else self.packages[facts.package]
+            self.nodes[name] = TypeNode(
+                name,
+                declared.kind,
+                path,
+                declared.first,
+                declared.last,
             )
-            place.setdefault(simple.partition("#")[0], name)
-            if not outer and not t.public:
-                self.hidden.add(name)
-        for r in facts.references:
-            if (
-                r.place in ("extends", "implements")
-                and not r.argument
-                and names[r.owner] in declared
-            ):
-                self.supertypes[names[r.owner]].append(r)
+            outer = declared.name.rpartition(".")[0]
+            if outer:
+                siblings = self._members[full_name(facts.package, outer)]
+            else:
+                siblings = self._packages[facts.package]
+            siblings.setdefault(simple_name(name), name)
+            if not outer and not declared.public:
+                self._hidden.add(name)
+        for reference in facts.references:
+            owner = full_name(
+                facts.package,
+                facts.types[reference.owner].name,
+            )
+            is_supertype = reference.place in INHERITANCE and not reference.argument
+            if is_supertype and self.nodes[owner].path == path:
+                self._supertypes[owner].append(reference)
 
-    def find(self, reference: Reference, path: str, inside: bool = True) -> str | None:
-        """The full name of the type that a reference means, None for an external one; raises Ambiguous.
+    def find(
+        self,
+        reference: Reference,
+        path: str,
+        inside: bool = True,
+    ) -> str | None:
+        """Find the type that a reference means.
 
-        `inside`: members of the owner itself are in scope; in its supertypes they are not.
+        Args:
+            reference: A reference.
+            path: Its file.
+            inside: Whether members of the owner are in scope; in the owner's supertypes they are
+                not.
+
+        Returns:
+            The full name of the type, None for an external one.
+
+        Raises:
+            Ambiguous: Two imports on demand bring the name.
         """
         first, *rest = reference.name.split(".")
         outer = self._simple(first, reference.owner, path, inside)
-        return self._dotted(reference.name) if outer is None and rest else self._inner(outer, rest)
-
-    def _inner(self, outer: str | None, parts: list[str]) -> str | None:
-        return reduce(lambda name, part: name and self.member(name, part), parts, outer)
+        if outer is None and rest:
+            return self._dotted(reference.name)
+        return self._nested(outer, rest)
 
     def _simple(self, name: str, owner: int, path: str, inside: bool) -> str | None:
+        """Find the type that a simple name means in a type of a file."""
         facts = self.facts[path]
         enclosing = facts.types[owner].name
         while enclosing:
-            if inside and (member := self.member(full(facts.package, enclosing), name)):
+            member = inside and self._member(full_name(facts.package, enclosing), name)
+            if member:
                 return member
-            inside, enclosing = True, enclosing.rpartition(".")[0]
-        for i in self.singles.get((path, name), ()):
-            target = self._dotted(i.name)
-            if target or not i.static:
+            inside = True
+            enclosing = enclosing.rpartition(".")[0]
+        for imported in self._single_imports.get((path, name), ()):
+            target = self._dotted(imported.name)
+            if target or not imported.static:
                 return target
-        if neighbour := self.packages.get(facts.package, {}).get(name):
+        neighbour = self._packages.get(facts.package, {}).get(name)
+        if neighbour:
             return neighbour
-        types = {self._in(i.name, name, i.static) for i in facts.imports if i.on_demand}
-        types |= {
-            self._in("java.lang", name, False)
-            or (f"java.lang.{name}" if name in JAVA_LANG else None)
-        }
-        if len(types - {None}) > 1:
-            raise Ambiguous(*sorted(types - {None}))
-        return next(iter(types & self.nodes.keys()), None)
+        found = {self._on_demand("java.lang", name, static=False)}
+        if found == {None} and name in JAVA_LANG:
+            found = {f"java.lang.{name}"}
+        for imported in facts.imports:
+            if imported.on_demand:
+                found.add(self._on_demand(imported.name, name, imported.static))
+        candidates = sorted(target for target in found if target)
+        if len(candidates) > 1:
+            raise Ambiguous(*candidates)
+        return candidates[0] if candidates and candidates[0] in self.nodes else None
 
-    def _in(self, place: str, name: str, static: bool) -> str | None:
-        """The type that an import on demand brings: of a package or type, inherited ones if static."""
-        if place in self.packages:
-            target = self.packages[place].get(name)
-            return None if target in self.hidden else target
+    def _on_demand(self, place: str, name: str, static: bool) -> str | None:
+        """Find the type that an import on demand brings from a package or type."""
+        if place in self._packages:
+            target = self._packages[place].get(name)
+            return None if target in self._hidden else target
         outer = self._dotted(place) or ""
-        return self.member(outer, name) if static else self.members.get(outer, {}).get(name)
+        if static:
+            return self._member(outer, name)
+        return self._members.get(outer, {}).get(name)
 
     def _dotted(self, name: str) -> str | None:
-        """A full name with its package: the longest package that has such a type."""
+        """Find a type by its full name, with the longest package that has such a type."""
         parts = name.split(".")
         for cut in range(len(parts) - 1, 0, -1):
-            top = self.packages.get(".".join(parts[:cut]), {}).get(parts[cut])
-            if target := self._inner(top, parts[cut + 1 :]):
+            package = ".".join(parts[:cut])
+            top = self._packages.get(package, {}).get(parts[cut])
+            target = self._nested(top, parts[cut + 1 :])
+            if target:
                 return target
         return None
 
-    def member(self, outer: str, name: str) -> str | None:
-        """A type's member type, its own or an inherited one."""
-        return self.members.get(outer, {}).get(name) or self._inherits(outer).get(name)
+    def _nested(self, name: str | None, parts: list[str]) -> str | None:
+        """Find the member of a type that a path of simple names leads to."""
+        for part in parts:
+            name = self._member(name, part) if name else None
+        return name
+
+    def _member(self, outer: str, name: str) -> str | None:
+        """Find a member of a type, declared or inherited."""
+        member = self._members.get(outer, {}).get(name)
+        return member or self._inherits(outer).get(name)
 
     def _inherits(self, outer: str) -> dict[str, str]:
-        """Simple name -> type, of inherited members; nothing more is inherited around a cycle."""
+        """Return the inherited members of a type; around a cycle nothing more is inherited."""
         if outer not in self._inherited:
             self._inherited[outer] = {}
             members: dict[str, str] = {}
-            for r in self.supertypes.get(outer, ()):
+            for reference in self._supertypes.get(outer, ()):
                 with suppress(Ambiguous):
-                    if above := self.find(r, self.nodes[outer].path, inside=False):
-                        members = self._inherits(above) | self.members.get(above, {}) | members
+                    above = self.find(
+                        reference,
+                        self.nodes[outer].path,
+                        inside=False,
+                    )
+                    if above:
+                        members = self._inherits(above) | self._members.get(above, {}) | members
             self._inherited[outer] = members
         return self._inherited[outer]
 
 
-def full(package: str, name: str) -> str:
+def full_name(package: str, name: str) -> str:
+    """Join a package, which may be "", and the name of a type in it."""
     return f"{package}.{name}" if package else name
 
 
 def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolution:
-    """The graph of path -> facts, paths in the order in which a type that is declared twice counts.
+    """Build the type graph of a repository by Java's scopes.
 
-    `extra`: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`), "beans"
-    to what methods with Spring's @Bean return (`provides`) and take (`injects`).
+    Args:
+        facts: The facts of each file; of a type that is declared twice, the first file counts.
+        extra: "arguments" adds edges to the type arguments of supertypes (`extends
+            Repository<Order>`). "beans" adds edges to what methods with Spring's @Bean return
+            (`provides`) and take (`injects`).
     """
-    project, resolution = Project(facts), Resolution()
+    project = Project(facts)
+    resolution = Resolution()
     edges: dict[tuple[str, str], set[str]] = defaultdict(set)
     ambiguous: set[tuple[str, str, tuple[str, ...]]] = set()
     for path, file in facts.items():
-        for r in file.references:
-            owner = full(file.package, file.types[r.owner].name)
-            if project.nodes[owner].path != path or (
-                r.place.startswith("bean") and "beans" not in extra
-            ):
+        for reference in file.references:
+            owner = full_name(file.package, file.types[reference.owner].name)
+            is_bean = reference.place.startswith("bean")
+            if project.nodes[owner].path != path or (is_bean and "beans" not in extra):
                 continue
-            inherits, target = r.place in ("extends", "implements"), None
-            label = "arguments" if inherits and r.argument else LABEL[r.place]
-            if r.variable:
+            label = LABEL[reference.place]
+            inherits = label in INHERITANCE
+            if inherits and reference.argument:
+                label = "arguments"
+            target = None
+            if reference.variable:
                 outcome = "type variable"
             elif label == "arguments" and label not in extra:
                 outcome = "argument of a supertype"  # Repository<Order> is extended, Order is not
             else:
                 try:
-                    target = project.find(r, path, inside=not inherits)
+                    target = project.find(reference, path, inside=not inherits)
                     outcome = "edge" if target else "external"
                 except Ambiguous as e:
-                    ambiguous.add((path, r.name, e.args))
+                    ambiguous.add((path, reference.name, e.args))
                     outcome = "ambiguous"
-            # A type that holds itself, such as a list's node, depends on nothing else.
-            if target == owner and label not in ("extends", "implements"):
-                outcome = "the type itself"
+            if target == owner and label not in INHERITANCE:
+                outcome = "the type itself"  # as in a list's node: it depends on nothing else
             elif target:
                 edges[owner, target].add(label)
             resolution.references[outcome] += 1
-    resolution.ambiguous, resolution.again = sorted(ambiguous), sorted(project.again)
-    resolution.graph = ordered("resolved", project.nodes, edges)
+    resolution.ambiguous = sorted(ambiguous)
+    resolution.redeclared = sorted(project.redeclared)
+    resolution.graph = TypeGraph.of("resolved", project.nodes, edges)
     return resolution
 
 
 def published(facts: Mapping[str, Facts]) -> TypeGraph:
-    """The graph as Listing 1 builds it, from the same facts: types are keyed by simple names.
+    """Build the type graph as the paper's Listing 1 does: types are keyed by simple names.
 
-    Of two types of one name the last file in the order of `os.walk` counts. Each type of a file gets all its
-    fields and constructors. Only a type that is written as one name is seen. Inheritance replaces `injects`.
-    Supertypes, which the listing omits, count as one name too, and an interface extends nothing: found by
-    trying; so Shopizer and OpenMRS Core have exactly the published numbers.
+    Of two types of one name the last file in the order of `os.walk` counts. Each type of a file
+    gets all its fields and constructors. Only a type that is written as one name is seen.
+    Inheritance replaces `injects`. The listing omits supertypes; that they count as one name too,
+    and that an interface extends nothing, was found by trying. With these rules Shopizer and
+    OpenMRS Core have the published numbers.
+
+    Args:
+        facts: The facts of each file.
     """
     nodes: dict[str, TypeNode] = {}
-    injected: dict[str, dict[str, str]] = {}  # path -> target -> label
-    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(
-        dict
-    )  # path, simple name -> the same
-    for path in sorted(facts, key=_walked):
-        types, references = facts[path].types, [r for r in facts[path].references if r.bare]
-        for t in types:
-            nodes[simple_name(t.name)] = TypeNode(
-                simple_name(t.name), t.kind, path, t.first, t.last
+    injected: dict[str, set[str]] = {}  # targets of all types of a file
+    # The label of each target, by the path and the name of the type that refers to it.
+    inherited: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for path in sorted(facts, key=files_first):
+        injected[path] = set()
+        types = facts[path].types
+        for declared in types:
+            name = simple_name(declared.name)
+            nodes[name] = TypeNode(
+                name,
+                declared.kind,
+                path,
+                declared.first,
+                declared.last,
             )
-        for r in references:
-            owner = types[r.owner]
-            if r.place == "implements" or (r.place == "extends" and owner.kind == "class"):
-                inherited[path, simple_name(owner.name)][r.name] = r.place
-        names = [r.name for r in references if r.place in ("field", "parameter")]
-        injected[path] = dict.fromkeys(names, "injects")
-    edges = {
-        (name, target): {label}
-        for name, node in nodes.items()
-        for target, label in (injected[node.path] | inherited[node.path, name]).items()
-        if target in nodes
-    }
-    return ordered("as-published", nodes, edges)
-
-
-def _walked(path: str) -> list[tuple[bool, str]]:
-    """A directory's files stand before those of the directories in it."""
-    *folders, name = path.split("/")
-    return [*((True, folder) for folder in folders), (False, name)]
+        for reference in facts[path].references:
+            owner = types[reference.owner]
+            if not reference.bare:
+                continue
+            if reference.place in ("field", "parameter"):
+                injected[path].add(reference.name)
+            elif reference.place == "implements" or (
+                reference.place == "extends" and owner.kind == "class"
+            ):
+                labels = inherited[path, simple_name(owner.name)]
+                labels[reference.name] = reference.place
+    edges: dict[tuple[str, str], set[str]] = {}
+    for name, node in nodes.items():
+        labels = dict.fromkeys(injected[node.path], "injects")
+        labels |= inherited[node.path, name]
+        for target in labels.keys() & nodes.keys():
+            edges[name, target] = {labels[target]}
+    return TypeGraph.of("as-published", nodes, edges)

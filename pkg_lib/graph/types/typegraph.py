@@ -1,13 +1,17 @@
-"""The type graph (Section C.1): types, and edges from the type that refers to another one."""
+"""The type graph (Section C.1): Java types and the references among them."""
+
+from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from operator import attrgetter
 
 import networkx as nx
 
 MODES = ("resolved", "as-published")
+# The last label is used by LLM-KB only.
 LABELS = (
     "injects",
     "extends",
@@ -15,17 +19,26 @@ LABELS = (
     "arguments",
     "provides",
     "depends_on",
-)  # the last is LLM-KB's
+)
+_INHERITANCE = {"extends", "implements"}
 
 
 def simple_name(name: str) -> str:
-    """The last part of a type's name, without the number of a local class."""
+    """Return the last part of a type's name, without the number of a local class."""
     return name.rpartition(".")[2].partition("#")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeNode:
-    """A type. `name`: full in `resolved`, simple in `as-published`; lines count from 1 (0: unknown)."""
+    """A type.
+
+    Attributes:
+        name: Its full name; in the mode as-published its simple name.
+        kind: class, interface, enum, record or annotation.
+        path: Printable path of its file.
+        first: First line, counted from 1; 0 if unknown.
+        last: Last line, inclusive; 0 if unknown.
+    """
 
     name: str
     kind: str
@@ -35,74 +48,107 @@ class TypeNode:
 
     @property
     def simple(self) -> str:
+        """The simple name."""
         return simple_name(self.name)
 
 
 @dataclass
 class TypeGraph:
-    """Nodes by name; edges (source, target) -> labels; both in sorted order."""
+    """Types and the references among them.
+
+    Attributes:
+        mode: How names were resolved, one of MODES.
+        nodes: The types by name, in sorted order.
+        edges: The labels of each (source, target), in sorted order.
+    """
 
     mode: str
     nodes: dict[str, TypeNode] = field(default_factory=dict)
     edges: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        mode: str,
+        nodes: Mapping[str, TypeNode],
+        edges: Mapping[tuple[str, str], Set[str]],
+    ) -> TypeGraph:
+        """Make a graph with nodes, edges and labels in their order."""
+        graph = cls(mode, dict(sorted(nodes.items())))
+        for pair, labels in sorted(edges.items()):
+            graph.edges[pair] = tuple(label for label in LABELS if label in labels)
+        return graph
+
     def node_counts(self) -> dict[str, int]:
-        """Kind -> how many nodes, of the kinds that occur."""
-        return dict(sorted(Counter(n.kind for n in self.nodes.values()).items()))
+        """Count the nodes of each kind that occurs."""
+        counts = Counter(node.kind for node in self.nodes.values())
+        return dict(sorted(counts.items()))
 
     def edge_counts(self) -> dict[str, int]:
-        """Label -> how many edges; a pair with two labels is two edges."""
-        return dict(
-            sorted(Counter(label for labels in self.edges.values() for label in labels).items())
-        )
+        """Count the edges of each label that occurs; a pair with two labels is two edges."""
+        counts = Counter[str]()
+        for labels in self.edges.values():
+            counts.update(labels)
+        return dict(sorted(counts.items()))
 
     @cached_property
     def digraph(self) -> nx.DiGraph:
-        """For networkx, as in the paper: `type` and `path` of nodes, `relation` of edges."""
+        """The graph for networkx, as in the paper.
+
+        Nodes have the attributes `type` and `path`, edges the attribute `relation`.
+        """
         graph = nx.DiGraph()
-        graph.add_nodes_from(
-            (n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values()
-        )
-        graph.add_edges_from(
-            (*pair, {"relation": " and ".join(of)}) for pair, of in self.edges.items()
-        )
+        for node in self.nodes.values():
+            graph.add_node(node.name, type=node.kind, path=node.path)
+        for (source, target), labels in self.edges.items():
+            graph.add_edge(source, target, relation=" and ".join(labels))
         return graph
 
     @cached_property
     def by_path(self) -> dict[str, list[TypeNode]]:
-        """File -> its types, in the order of the file."""
-        nodes = sorted(self.nodes.values(), key=lambda n: (n.path, n.first, n.name))
-        return {path: list(group) for path, group in groupby(nodes, key=lambda n: n.path)}
+        """The types of each file, in the order of the file."""
+        types: dict[str, list[TypeNode]] = {}
+        in_order = attrgetter("path", "first", "name")
+        for node in sorted(self.nodes.values(), key=in_order):
+            types.setdefault(node.path, []).append(node)
+        return types
 
     def within_lines(self, path: str, first: int, last: int) -> list[TypeNode]:
-        """The types of a file that have lines from `first` to `last`, or lines that are not known."""
+        """Return the types of a file that overlap lines, or whose end is unknown."""
         types = self.by_path.get(path, [])
         return [n for n in types if n.first <= last and first <= (n.last or first)]
 
     @cached_property
     def by_simple(self) -> dict[str, list[str]]:
-        """Simple name -> the full names of its types."""
-        names = sorted(self.nodes, key=simple_name)
-        return {simple: list(group) for simple, group in groupby(names, simple_name)}
+        """The full names of each simple name."""
+        names: dict[str, list[str]] = {}
+        for name in sorted(self.nodes, key=simple_name):
+            names.setdefault(simple_name(name), []).append(name)
+        return names
 
     def within(self, start: str, depth: int, direction: str) -> list[str]:
-        """Succ ("successors") or Pred of Algorithm 1: types up to `depth` edges away, nearest first."""
+        """Return Succ or Pred of Algorithm 1.
+
+        Args:
+            start: Name of a type.
+            depth: Largest number of edges.
+            direction: "successors", or anything else for predecessors.
+
+        Returns:
+            Names of the types up to `depth` edges away, nearest first.
+        """
         graph = self.digraph if direction == "successors" else self.digraph.reverse(copy=False)
         return list(nx.single_source_shortest_path_length(graph, start, depth))[1:]
 
     def cycles(self) -> list[list[str]]:
-        """Groups of types that reach each other by inheritance, where Java allows none."""
-        inherits = {"extends", "implements"}
-        part = nx.DiGraph(pair for pair, labels in self.edges.items() if inherits & set(labels))
-        groups = nx.strongly_connected_components(part)
-        return sorted(sorted(g) for g in groups if len(g) > 1 or part.has_edge(*g, *g))
-
-
-def ordered(
-    mode: str, nodes: dict[str, TypeNode], edges: dict[tuple[str, str], set[str]]
-) -> TypeGraph:
-    """A graph in sorted order."""
-    labelled = {
-        pair: tuple(label for label in LABELS if label in edges[pair]) for pair in sorted(edges)
-    }
-    return TypeGraph(mode, dict(sorted(nodes.items())), labelled)
+        """Return groups of types that inherit from each other, which Java does not allow."""
+        inheritance = nx.DiGraph()
+        for pair, labels in self.edges.items():
+            if not _INHERITANCE.isdisjoint(labels):
+                inheritance.add_edge(*pair)
+        groups = map(
+            sorted,
+            nx.strongly_connected_components(inheritance),
+        )
+        loops = set(nx.nodes_with_selfloops(inheritance))
+        return sorted(group for group in groups if len(group) > 1 or group[0] in loops)

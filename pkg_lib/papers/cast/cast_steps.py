@@ -18,10 +18,9 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.tables import csv_text
-from pkg_lib.chunking.account import Accounts
+from pkg_lib.chunking.chunk_jsonl import walk
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
-from pkg_lib.chunking.statistics import statistics
-from pkg_lib.chunking.stream import walk
+from pkg_lib.chunking.statistics import chunk_statistics
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
 from pkg_lib.core.types import Outcome, UserError, digest
@@ -207,13 +206,13 @@ def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
     for language, label, files in _sources():
         say(f"{language}: {len(files)} files of {label}")
         corpora[language] = label
-        frames.append(statistics(files, chunkers))
+        frames.append(chunk_statistics(files, chunkers))
     return _write_table(folder / "chunk_statistics.csv", frames, "%.6g", corpora=corpora)
 
 
 def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
     """(language, what it is, its files) of the packages and of three npm archives, less declarations."""
-    trees = [(p.label, walk(p.tree, Accounts(), {"python"})) for p in PACKAGES.values()]
+    trees = [(p.label, walk(p.tree, languages={"python"})) for p in PACKAGES.values()]
     python = [
         (f"{label}/{n}", data) for label, files in trees for n, data in files if n.endswith(".py")
     ]
@@ -222,7 +221,7 @@ def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
         path, language = about["path"], about["language"]
         archive = f"npm-{path.replace('/-/', '/').replace('/', '-').removeprefix('@')}"
         root = unpacked(archive, about["sha256"], npm_path=path)
-        files = [f for f in walk(root, Accounts(), {language}) if not f[0].endswith(".d.ts")]
+        files = [f for f in walk(root, languages={language}) if not f[0].endswith(".d.ts")]
         yield language, about["label"], files
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pkg_lib.core.types import Generation
 from pkg_lib.data.structuring import json_part
 from pkg_lib.generation.generator import Generator
-from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
+from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode
 
 TRUNCATED_AT = 15_000  # characters of a file, Listing 3
 BATCH = 4  # files a prompt; the paper prints neither this nor retries
@@ -72,7 +72,7 @@ class Extraction:
         paths = [path for path in reversed(self.files) if path in self.records]
         nodes = {(name := self.records[p].class_name): TypeNode(name, "class", p) for p in paths}
         edges = {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
-        return ordered("llm-kb", nodes, edges)
+        return TypeGraph.of("llm-kb", nodes, edges)
 
     def read(self, batch: Sequence[str], raw: str, finish: str = "end") -> None:
         """Takes one answer's records, and counts what cannot be taken."""

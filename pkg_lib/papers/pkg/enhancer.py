@@ -129,7 +129,10 @@ def enhance(
 def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> dict[str, str]:
     """{"docstring", "reason"}: the docstring as it goes in, or why it is rejected."""
     try:
-        return {"docstring": docstrings.judge(hole, row["raw"], fim, row["finish"]), "reason": ""}
+        return {
+            "docstring": docstrings.extract_docstring(hole, row["raw"], fim, row["finish"]),
+            "reason": "",
+        }
     except docstrings.Unfit as e:
         return {"docstring": "", "reason": str(e)}
 

@@ -10,7 +10,7 @@ from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.structuring import json_of
 from pkg_lib.graph.graph_ledger import Ledger, ledger
-from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, IMPL, NODE_TYPES, PATHVALUE, PKG, build
+from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import build_text, reasons
 from pkg_lib.retrieval.embed import Embedder
 
@@ -32,12 +32,12 @@ class CorpusGraph:
     @property
     def nodes(self) -> dict[str, int]:
         """Node type -> how many, of the types that occur."""
-        return _named(self.graph.type, NODE_TYPES)
+        return self.graph.node_counts()
 
     @property
     def edges(self) -> dict[str, int]:
         """Edge type -> how many, of the types that occur."""
-        return _named(self.graph.edges["type"].to_numpy(), EDGE_TYPES)
+        return self.graph.edge_counts()
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -129,11 +129,6 @@ def unread_lines(graph: PKG) -> list[str]:
         if parts:
             text.append(f"cut by {name}: {', '.join(parts)}")
     return text
-
-
-def _named(kinds: np.ndarray, names: tuple[str, ...]) -> dict[str, int]:
-    counts = np.bincount(kinds, minlength=len(names)).tolist()
-    return {name: n for name, n in zip(names, counts, strict=True) if n}
 
 
 def lines(built: CorpusGraph) -> list[str]:

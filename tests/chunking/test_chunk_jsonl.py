@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pkg_lib import cli
-from pkg_lib.chunking import stream
-from pkg_lib.chunking.account import Accounts
+from pkg_lib.chunking import chunk_jsonl
+from pkg_lib.chunking.chunk_coverage import CoverageReport
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.source_tree import NOT_REGULAR
@@ -69,7 +69,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, word):
 @pytest.mark.parametrize("line", [b"{}\n", b"[1]\n", b"not json\n", b'{"text": 1}\n'])
 def test_what_is_no_chunk_is_not_joined(line):
     with pytest.raises(UserError, match="line 1 of standard input is no chunk"):
-        stream.join(io.BytesIO(line), io.BytesIO())
+        chunk_jsonl.join_chunks(io.BytesIO(line), io.BytesIO())
 
 
 @pytest.fixture
@@ -87,32 +87,34 @@ def tree(tmp_path):
 
 
 def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
-    accounts, chunks = Accounts(), []
-    for made in stream.chunk_files(stream.walk(root, accounts, languages), chunker, processes):
+    report, chunks = CoverageReport(), []
+    for made in chunk_jsonl.chunk_files(
+        chunk_jsonl.walk(root, report, languages), chunker, processes
+    ):
         chunks += made.chunks
-        accounts.files.append(made.account)
-    return chunks, accounts
+        report.files.append(made.coverage)
+    return chunks, report
 
 
 def test_a_tree_with_every_kind_of_bad_file(tree):
-    chunks, accounts = chunk_tree(tree, Chunker())
-    assert [a.document for a in accounts.files] == [
+    chunks, report = chunk_tree(tree, Chunker())
+    assert [a.document for a in report.files] == [
         "broken.py",
         "empty.py",
         "a/Two.java",
         "a/one.py",
     ]
-    assert accounts.skipped == {LINK: ["itself.py", "loop/"], NOT_REGULAR: ["pipe.py"]}
+    assert report.skipped.by_reason == {LINK: ["itself.py", "loop/"], NOT_REGULAR: ["pipe.py"]}
     one = b"".join(encode(c.text) for c in chunks if c.document == "a/one.py")
     assert one == (tree / "a/one.py").read_bytes()
     named = [
-        ("do not parse", "broken.py"),
+        ("syntax errors", "broken.py"),
         ("UTF-8", "a/one.py"),
         ("empty", "empty.py"),
         ("LF", "a/one.py"),
     ]
     for remark, name in named:
-        assert any(remark in line and name in line for line in str(accounts).splitlines())
+        assert any(remark in line and name in line for line in str(report).splitlines())
 
 
 def test_two_files_whose_printed_names_are_equal_are_both_chunked(tmp_path):
@@ -121,7 +123,7 @@ def test_two_files_whose_printed_names_are_equal_are_both_chunked(tmp_path):
         with open(os.fsencode(tmp_path) + b"/" + name, "w") as file:
             file.write("x = 1\n")
     out = io.BytesIO()
-    assert "2 files" in stream.split(tmp_path, Chunker(), None, out)
+    assert "2 files" in str(chunk_jsonl.write_chunks(tmp_path, Chunker(), None, out))
     names = [json.loads(line)["document"] for line in out.getvalue().splitlines()]
     assert len(set(names)) == 2 and all(name.endswith(".py") for name in names)
 
@@ -153,10 +155,10 @@ def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", closed)
     monkeypatch.setattr(os, "open", unreadable)
-    _, accounts = chunk_tree(tree, Chunker())
-    assert [a.document for a in accounts.files] == ["empty.py"]
-    assert accounts.skipped["cannot be read: Permission denied"] == ["broken.py"]
-    assert accounts.skipped["directory cannot be read: Permission denied"] == ["a"]
+    _, report = chunk_tree(tree, Chunker())
+    assert [a.document for a in report.files] == ["empty.py"]
+    assert report.skipped.by_reason["cannot be read: Permission denied"] == ["broken.py"]
+    assert report.skipped.by_reason["directory cannot be read: Permission denied"] == ["a"]
 
 
 def test_languages_are_chosen_and_workers_change_nothing(tree):
