@@ -51,7 +51,7 @@ def test_tasks_are_those_of_the_benchmark_below(rows):
         below.entry_point,
     )
     assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
-    assert below.test.strip() not in PLUS.mark(first, "")
+    assert below.hidden_tests.text.strip() not in PLUS.mark(first, "")
     assert PLUS.untested(first, SOLUTION) == BENCHMARKS["humaneval"].untested(below, SOLUTION)
     assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
     assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
@@ -141,7 +141,7 @@ def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch)
     base = BENCHMARKS["mbpp"]
     tasks = BENCHMARKS["mbpp+"].tasks()
     shown = [
-        replace(t, test=mbpp.SEPARATOR.join(["", t.prompt.rpartition("\nTest: ")[2]]))
+        replace(t, hidden_tests=mbpp.AssertionTests("", (t.prompt.rpartition("\nTest: ")[2],)))
         for t in tasks
     ]
     outcomes = run_jobs([base.job(t, t.solution) for t in shown])

@@ -72,9 +72,17 @@ class Benchmark(ABC):
     def program(self, task: Task, solution: str) -> str:
         """What stands before the tests."""
 
-    @abstractmethod
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        """The tests, one text a process."""
+        """Return the test programs of a task, one per process.
+
+        Args:
+            task: A task of this benchmark.
+            protocol: One of PROTOCOLS.
+
+        Returns:
+            Programs that are executed after the solution, each in a process of its own.
+        """
+        return (task.hidden_tests.text,)
 
     def first(self, tasks: list[Task], limit: int) -> list[Task]:
         return tasks[:limit]
@@ -137,7 +145,9 @@ class Benchmark(ABC):
 
 def tasks_digest(tasks: list[Task]) -> str:
     """Identifies the exact tasks that a result was measured on."""
-    return digest(*(part for t in tasks for part in (t.id, t.prompt, t.test, t.solution)))
+    return digest(
+        *(part for t in tasks for part in (t.id, t.prompt, t.hidden_tests.text, t.solution))
+    )
 
 
 def without_copies(program: str, tests: str) -> str:

@@ -24,8 +24,8 @@ def load_crosscodeeval(language: str) -> list[Task]:
     KEYWORDS.get_or_fail(language)
 
     def task(row: dict[str, Any]) -> Task:
-        texts = (str(row["prompt"]), "", "", str(row["groundtruth"]))
-        return Task(str(row["metadata"]["task_id"]), "crosscodeeval", *texts)
+        name, prompt = str(row["metadata"]["task_id"]), str(row["prompt"])
+        return Task(name, "crosscodeeval", prompt, "", solution=str(row["groundtruth"]))
 
     return DATA.records((f"{language}/line_completion.jsonl",), task)
 

@@ -5,17 +5,16 @@ Of MBPP+'s 378 tasks 224 lie in MBPP's test split; 28 of these were changed (ano
 answer), so that MBPP's own prompt asks for what MBPP+ refuses: they are left out. One process a task.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pkg_lib.core.reading import Kinds
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import HiddenTests, Outcome, ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 
 VARIABLE = "PKG_EVALPLUS_DIR"
-BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that decide, in a task's `test`
 # The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
 CHANGED = (
     "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
@@ -31,13 +30,36 @@ MENDED = {
 }
 # Where expected values would be too large to print, the test computes them beside the candidate's. Reference
 # solutions take up to 14 s of processor time there and up to 3 s elsewhere.
-COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
+LONGER, LARGE = 4, Limits(memory_mb=4096)
 ANSWERS_TOO_LONG = {
     "MBPP/255"
 }  # 128 million strings in one, which do not go to tests in another process
 
 
 FIELDS: Kinds = {"task_id": (str, int), "test": str}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedTests:
+    """Hidden tests of a task that EvalPlus has extended.
+
+    Attributes:
+        base: The tests of the benchmark that the task comes from. They do not decide here.
+        program: EvalPlus's own tests, which do.
+    """
+
+    base: HiddenTests
+    program: str
+
+    @property
+    def text(self) -> str:
+        """Both tests, which identify the task in stored digests."""
+        return f"{self.base.text}\n# +++\n{self.program}"
+
+    @property
+    def computes_answers(self) -> bool:
+        """Whether the tests run the reference solution, since its answers are too large to print."""
+        return "def ref_func(" in self.program
 
 
 class EvalPlus(Benchmark):
@@ -70,7 +92,7 @@ class EvalPlus(Benchmark):
             replace(
                 t,
                 benchmark=self.name,
-                test=t.test + BETWEEN + plus[t.id][0],
+                hidden_tests=ExtendedTests(t.hidden_tests, plus[t.id][0]),
                 solution=plus[t.id][1],
             )
             for t in self.base.tasks()
@@ -88,21 +110,26 @@ class EvalPlus(Benchmark):
 
     def _below(self, task: Task) -> Task:
         """The task as `base` has it."""
-        return replace(task, benchmark=self.base.name, test=task.test.partition(BETWEEN)[0])
+        hidden = task.hidden_tests
+        if isinstance(hidden, ExtendedTests):  # test-free signals come from a task without tests
+            hidden = hidden.base
+        return replace(task, benchmark=self.base.name, hidden_tests=hidden)
 
     def program(self, task: Task, solution: str) -> str:
         return self.base.program(self._below(task), solution)
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         # One text, whatever the protocol: it takes the place of the tests below, without setup code.
-        return self.base.tests(replace(task, test=task.test.partition(BETWEEN)[2]), "standard")
+        own = ProgramTests(task.tests_as(ExtendedTests).program)
+        return self.base.tests(replace(task, hidden_tests=own), "standard")
 
     def limits(self, task: Task) -> Limits:
-        return LARGE if COMPUTES in task.test else Limits()
+        return LARGE if task.tests_as(ExtendedTests).computes_answers else Limits()
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         job = super().job(task, solution, protocol)
-        return replace(job, seconds=LONGER * self.seconds) if COMPUTES in task.test else job
+        slow = task.tests_as(ExtendedTests).computes_answers
+        return replace(job, seconds=LONGER * self.seconds) if slow else job
 
     def solution(self, task: Task, raw: str) -> str:
         return self.base.solution(self._below(task), raw)

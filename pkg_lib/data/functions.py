@@ -25,11 +25,27 @@ FILE = "function_level_completion_2k_context_codex.test.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTests:
+    """Hidden tests of a package's function: names of the package's own tests.
+
+    Attributes:
+        names: Each as ``module:TestCase.method`` or ``module:function``. RepoEval names none.
+    """
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """One name per line."""
+        return "\n".join(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepoTask(Task):
     """One function to complete; line numbers count from 0, as RepoEval's do.
 
     `fpath_tuple`: (repository, *path); the prompt starts at `context_start_lineno`, the body at `lineno`, the
-    function with its decorators at `def_lineno` (-1: not known). `test` names a test a line; RepoEval none.
+    function with its decorators at `def_lineno` (-1: not known).
     """
 
     fpath_tuple: tuple[str, ...]
@@ -38,8 +54,8 @@ class RepoTask(Task):
     def_lineno: int = -1
 
     @property
-    def tests(self) -> tuple[str, ...]:
-        return tuple(self.test.splitlines())
+    def test_names(self) -> tuple[str, ...]:
+        return self.tests_as(NamedTests).names
 
     @property
     def repository(self) -> str:
@@ -79,7 +95,7 @@ class RepoTask(Task):
         places = ("fpath_tuple", "context_start_lineno", "lineno", "def_lineno")
         about = {name: getattr(self, name) for name in places} | {
             "task_id": self.id,
-            "tests": self.tests,
+            "tests": self.test_names,
         }
         about |= {"ground_truth": self.solution, "function_name": self.entry_point}
         return {"prompt": self.prompt, "metadata": about}
@@ -109,9 +125,17 @@ def _task(row: dict[str, Any]) -> RepoTask:
     )
     head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, start)
     place, line = tuple(map(str, about["fpath_tuple"])), int(about["lineno"])
-    body, tests = str(about["ground_truth"]), "\n".join(about.get("tests", ()))
     return RepoTask(
-        str(about["task_id"]), NAME, prompt, name, tests, body, place, start, line, int(head)
+        id=str(about["task_id"]),
+        benchmark=NAME,
+        prompt=prompt,
+        entry_point=name,
+        hidden_tests=NamedTests(tuple(map(str, about.get("tests", ())))),
+        solution=str(about["ground_truth"]),
+        fpath_tuple=place,
+        context_start_lineno=start,
+        lineno=line,
+        def_lineno=int(head),
     )
 
 
@@ -199,16 +223,17 @@ def as_task(
     start = min(function.first - 1, first - 1 - sum(size <= PROMPT_CHARACTERS for size in sizes))
     name = f"{package.name}/{function.path.removesuffix('.py')}:{function.qualified}"
     prompt = "".join(line + "\n" for line in lines[start : first - 1])
-    texts = (
-        name,
-        "packages",
-        prompt,
-        function.name,
-        "\n".join(tests),
-        "\n".join(lines[first - 1 : last]),
-    )
     return RepoTask(
-        *texts, (package.name, *function.path.split("/")), start, first - 1, function.first - 1
+        id=name,
+        benchmark="packages",
+        prompt=prompt,
+        entry_point=function.name,
+        hidden_tests=NamedTests(tests),
+        solution="\n".join(lines[first - 1 : last]),
+        fpath_tuple=(package.name, *function.path.split("/")),
+        context_start_lineno=start,
+        lineno=first - 1,
+        def_lineno=function.first - 1,
     )
 
 

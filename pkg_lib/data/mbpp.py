@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from pkg_lib.core.reading import Kinds
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import Outcome, ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark, without_copies
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job
@@ -25,12 +25,28 @@ FIELDS: Kinds = {
     **dict.fromkeys(("text", "code", "test_setup_code"), str),
 }
 TEST_SPLIT = range(11, 511)
-SEPARATOR = (
-    "\n# ---\n"  # between setup code and assertions in a task's `test`, which so runs as it stands
-)
+SEPARATOR = "\n# ---\n"  # a comment, so that the joined tests are a program
 
 # Their tests need the solution's own classes, or hand it a type, which is no plain data.
 OWN_CLASSES = ("MBPP/367", "MBPP/533", "MBPP/601", "MBPP/927")
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionTests:
+    """MBPP's hidden tests: code that prepares them, and assertions.
+
+    Attributes:
+        setup: Code that protocol "standard" runs before the assertions; mostly "".
+        assertions: One statement each.
+    """
+
+    setup: str
+    assertions: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Setup code and assertions as one program."""
+        return SEPARATOR.join([self.setup, *self.assertions])
 
 
 @dataclass(frozen=True)
@@ -71,7 +87,7 @@ class MBPP(Benchmark):
         texts = (
             f"{row['text']}\n{shown[self.hint]}",
             function,
-            SEPARATOR.join([setup, *tests]),
+            AssertionTests(setup, tuple(tests)),
             code,
         )
         return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
@@ -80,18 +96,21 @@ class MBPP(Benchmark):
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        setup, *assertions = task.test.split(SEPARATOR)
+        if isinstance(task.hidden_tests, ProgramTests):  # MBPP+'s, which are the same for both
+            return super().tests(task, protocol)
+        hidden = task.tests_as(AssertionTests)
         if protocol == "pkg-paper":
-            return tuple(assertions)
-        return ("\n".join([*([setup] if setup else []), *assertions]),)
+            return hidden.assertions
+        setup = [hidden.setup] if hidden.setup else []
+        return ("\n".join([*setup, *hidden.assertions]),)
 
     def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
         """With setup code where the tests need it: not even the reference could pass without."""
-        needs_setup = task.test.split(SEPARATOR)[0].strip()
+        needs_setup = task.tests_as(AssertionTests).setup.strip()
         return self.job(task, solution, "standard" if needs_setup else protocol)
 
     def untested(self, task: Task, solution: str) -> str:
-        return without_copies(solution, task.test)
+        return without_copies(solution, task.hidden_tests.text)
 
 
 def _tested_function(assertion: str, code: str) -> tuple[str, str]:

@@ -90,7 +90,7 @@ def looking_jobs(rules: Benchmark, prompt: str, name: str, solution: str) -> tup
 
 
 def _program(rules: Benchmark, prompt: str, name: str, solution: str) -> str:
-    return rules.program(Task("", rules.name, prompt, name, "", ""), solution)
+    return rules.program(Task("", rules.name, prompt, name), solution)
 
 
 def _mark(jobs: Sequence[Job]) -> str:

@@ -154,7 +154,7 @@ class Run:
                 raise
             self.tasks_absent = str(e)
         ids = by_task(self.file("evaluations", "None"), VERDICT)
-        return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
+        return [Task(i, self.benchmark, "", "") for i in ids][: self.limit]
 
     @cached_property
     def generator(self) -> Generator:

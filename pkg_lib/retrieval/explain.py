@@ -45,7 +45,7 @@ def explain(
     retriever = UNITS.get_or_fail(unit)(knowledge, pruning, calls)
     if not query.strip():
         raise UserError("the query is empty; write what the code should do")
-    (context,) = retriever.retrieve([Task("query", "", query, "", "", "")])
+    (context,) = retriever.retrieve([Task("query", "", query, "")])
     vector = knowledge.embedder.encode([query])
     (nodes,), (cosines,) = retriever.nearest(vector, HITS)
     best = knowledge.graph, nodes[0], vector[0], knowledge.embedder

@@ -34,7 +34,7 @@ def of(knowledge):
 
 
 def retrieved(knowledge, column, query="apple apples core"):
-    (context,) = COLUMNS[column].retriever(knowledge).retrieve([Task("t", "", query, "", "", "")])
+    (context,) = COLUMNS[column].retriever(knowledge).retrieve([Task("t", "", query, "")])
     return context
 
 
@@ -87,7 +87,7 @@ def test_leaves_of_text_are_found_by_document_and_path(embedder):
     knowledge = TextKnowledge(
         [Document("docs/fruit#apples", page, "rst"), Document("docs/fruit", page, "rst")], embedder
     )
-    (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "", "", "")])
+    (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "")])
     found = trace(context, of(knowledge))
     assert found.text == context.text and found.graph.payload(found.node) == context.text
 
