@@ -473,7 +473,7 @@ class Run:
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
         return digest(
-            self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages
+            self.rules.fingerprint(task, solution), self.protocol, self.rules.limits(task).packages
         )
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
