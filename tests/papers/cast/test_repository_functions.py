@@ -64,7 +64,13 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package,
 def test_replacing_a_body_touches_nothing_else(lines):
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
     body = "\n".join(f"    {line}" for line in lines)
-    place = {"fpath_tuple": ("p", "m.py"), "context_start_lineno": 0, "lineno": 1, "def_lineno": 0}
+    place = {
+        "repository": "p",
+        "path": "m.py",
+        "context_start_lineno": 0,
+        "lineno": 1,
+        "def_lineno": 0,
+    }
     task = RepoTask(
         id="i", benchmark="packages", prompt=before, entry_point="f", solution=body, **place
     )
