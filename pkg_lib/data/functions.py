@@ -214,7 +214,7 @@ def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunct
     Returns:
         Functions outside the tests, with a body of MIN_LINES to MAX_LINES lines.
     """
-    found = []
+    found: list[MaskableFunction] = []
     for path, text in files.items():
         if below(path, package.sources) and not below(path, (*package.tests, "tests")):
             found += functions(path, text)

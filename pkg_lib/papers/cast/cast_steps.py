@@ -240,7 +240,8 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
     "repoeval": lambda: _of_functions("repoeval", load_repoeval()),
     # Each problem's repository is of a commit of its own.
     "swebench-lite": lambda: (
-        (i.id, swebench.DATA.repository(i.id), [i]) for i in swebench.load_swebench()
+        (i.id, swebench.DATA.repository(i.id), [(i.id, i.query, i.gold)])
+        for i in swebench.load_swebench()
     ),
 }
 
