@@ -1,4 +1,4 @@
-"""The contract of a benchmark: its tasks, its prompts, how a solution is extracted, and what tests it.
+"""The contract of a benchmark: tasks, prompts, extraction of the solution, and hidden tests.
 
 A new benchmark is a subclass of `Benchmark` in a file of its own, registered in `BENCHMARKS`.
 """
@@ -19,7 +19,8 @@ from pkg_lib.generation.prompts import TEMPLATES
 
 # How a solution is tested: as the paper's authors published it, and the benchmark's own way.
 PROTOCOLS = ("pkg-paper", "standard")
-# Section 4: greedy decoding of 512 new tokens. "settled" stops where extraction cannot change any more.
+# Section 4: greedy decoding of 512 new tokens. "settled" stops where extraction cannot change any
+# more.
 DECODING: dict[str, Any] = {
     "max_new_tokens": 512,
     "do_sample": False,
@@ -33,15 +34,17 @@ RUNTIME_SECONDS = 5.0
 class Benchmark(ABC):
     """Tasks that ask for a program.
 
-    Where `program` appends the solution to the prompt, the prompt must be a Python program by itself:
-    a model may answer with the whole function.
+    Where `program` appends the solution to the prompt, the prompt must be a Python program by
+    itself: a model may answer with the whole function.
 
     Attributes:
         name: What the command line and stored results call it.
         title: What tables and figures call it.
         seconds: Time limit of one test process. Stored verdicts stay valid when it changes.
-        prompts: Benchmarks with the same value give each task the same prompt and share completions.
-        stored_with: The benchmark whose contexts and completions this one tests again; "" for its own.
+        prompts: Benchmarks with the same value give each task the same prompt and share
+            completions.
+        stored_with: The benchmark whose contexts and completions this one tests again; "" for its
+            own.
         copyable: Whether the licence allows tasks to be copied to ``results/``.
         home: Where the tasks come from, as ``doctor`` prints it.
         asks_hub: Whether `tasks` would download from a hub or a package registry.
@@ -53,8 +56,8 @@ class Benchmark(ABC):
         starts_program: Whether a tested program starts with the solution, so that the solution may
             import from ``__future__``.
         selects: Whether Reranked and Ideal Reranker select among its solutions.
-        controls: Control rows, with whether their solutions must pass every task or none. If they do
-            not, the tests are broken and no table is made.
+        controls: Control rows, with whether their solutions must pass every task or none. If they
+            do not, the tests are broken and no table is made.
     """
 
     name: str
@@ -286,8 +289,8 @@ def without_copies(program: str, tests: str) -> str:
         tests: A Python program with assertions.
 
     Returns:
-        The program with ``pass`` in place of each copy. It is unchanged if it has none, or if one of
-        the two programs cannot be parsed.
+        The program with ``pass`` in place of each copy. It is unchanged if it has none, or if one
+        of the two programs cannot be parsed.
     """
     if "assert" not in program:  # parsing takes longer than everything else here
         return program

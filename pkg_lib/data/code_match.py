@@ -1,7 +1,7 @@
 """Similarity of a completion and its reference, as CrossCodeEval measures it (Ding et al., 2023).
 
-Line comments are removed first. The authors' scorer cuts at every "#" and "//" of every language. Here a
-comment sign counts only in its own language and outside strings.
+Line comments are removed first. The authors' scorer cuts at every "#" and "//" of every language.
+Here a comment sign counts only in its own language and outside strings.
 """
 
 import re
@@ -18,7 +18,8 @@ _QUOTED = r"""
     \"{3}(?:[^\\]|\\.)*?\"{3} | '{3}(?:[^\\]|\\.)*?'{3} | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
 """
 _STRING = re.compile(_QUOTED, re.S | re.X)
-# Group 1 is kept: a literal or a block comment. Anything else is a comment up to the end of its line.
+# Group 1 is kept: a literal or a block comment. Anything else is a comment up to the end of its
+# line.
 _PYTHON_COMMENT = re.compile(rf"({_QUOTED}) | \#[^\n]*", re.S | re.X)
 _OTHER_COMMENT = re.compile(rf"({_QUOTED} | `(?:[^`\\]|\\.)*` | /\*.*?\*/) | //[^\n]*", re.S | re.X)
 _WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8"))
@@ -37,8 +38,8 @@ def match(completion: str, reference: str, language: str = "python") -> dict[str
 
     Returns:
         Values from 0 to 1: ``exact`` match of the lines; ``edit`` similarity with two decimals, as
-        fuzzywuzzy gives it; ``identifiers_exact``, whether the identifiers are the same in order; and
-        ``identifiers_f1`` of their sets.
+        fuzzywuzzy gives it; ``identifiers_exact``, whether the identifiers are the same in order;
+        and ``identifiers_f1`` of their sets.
 
     Raises:
         UserError: The language is unknown.

@@ -1,6 +1,7 @@
-"""CrossCodeEval's records (Ding et al., 2023): complete a statement whose meaning is defined in other files.
+"""CrossCodeEval's records (Ding et al., 2023): statements whose meaning is in other files.
 
-They are read from PKG_CCEVAL_DIR, laid out as in the authors' archive: DIR/<language>/line_completion.jsonl.
+They are read from PKG_CCEVAL_DIR, laid out as in the authors' archive:
+DIR/<language>/line_completion.jsonl.
 """
 
 import re
@@ -49,9 +50,9 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
         prompt: What it completes.
 
     Returns:
-        In Python, the text up to the first line end where prompt and completion parse together. In other
-        languages, the text up to the first semicolon or brace, unless that is its first character. The
-        whole text if there is no such place.
+        In Python, the text up to the first line end where prompt and completion parse together. In
+        other languages, the text up to the first semicolon or brace, unless that is its first
+        character. The whole text if there is no such place.
     """
     if language != "python":
         end = re.search("[;{}]", text)

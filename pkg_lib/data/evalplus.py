@@ -1,11 +1,11 @@
 """HumanEval+ and MBPP+ (Liu et al., 2023): tasks of HumanEval and MBPP with far more tests.
 
-Prompts, contexts and completions are those of the base benchmark, so nothing is generated for the new
-tests. Their files are never committed. One process runs all tests of a task.
+Prompts, contexts and completions are those of the base benchmark, so nothing is generated for the
+new tests. Their files are never committed. One process runs all tests of a task.
 
-MBPP+ has 378 tasks, of which 224 are in MBPP's test split. EvalPlus changed 28 of these: another name,
-other arguments or another answer. MBPP's own prompt then asks for what MBPP+ rejects, so these tasks are
-left out.
+MBPP+ has 378 tasks, of which 224 are in MBPP's test split. EvalPlus changed 28 of these: another
+name, other arguments or another answer. MBPP's own prompt then asks for what MBPP+ rejects, so
+these tasks are left out.
 """
 
 from dataclasses import dataclass, replace
@@ -23,20 +23,22 @@ FIELDS: Kinds = {"task_id": (str, int), "test": str}
 CHANGED = frozenset(
     f"MBPP/{number}"
     for number in (
-        "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433 "
-        "436 454 468 471"
+        "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 "
+        "433 436 454 468 471"
     ).split()
 )
-# The published tests differ from the official evaluator. The test of HumanEval/32 unpacks a float, so that
-# nothing passes. Floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks; the
-# evaluator compares type and length first. The whole shape is compared here, since an empty array is close
-# to every array.
+# The published tests differ from the official evaluator. The test of HumanEval/32 unpacks a float,
+# so that nothing passes. Floats are compared by `np.allclose` alone, so that `return []` passes 17
+# tasks; the evaluator compares type and length first. The whole shape is compared here, since an
+# empty array is close to every array.
 CORRECTIONS = {
     "_poly(*candidate(*inp), inp)": "abs(_poly(*inp, candidate(*inp)))",
-    "assert np.allclose(out, exp,": "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) "
-    "and np.allclose(out, exp,",
+    "assert np.allclose(out, exp,": (
+        "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) and np.allclose(out, exp,"
+    ),
 }
-# Where the tests run the reference solution, it takes up to 14 s of processor time, elsewhere up to 3 s.
+# Where the tests run the reference solution, it takes up to 14 s of processor time, elsewhere up to
+# 3 s.
 COMPUTING_FACTOR = 4
 COMPUTING_LIMITS = Limits(memory_mb=4096)
 # It returns 128 million strings in one list, which cannot be sent to tests in another process.
@@ -62,7 +64,7 @@ class ExtendedTests:
 
     @property
     def computes_answers(self) -> bool:
-        """Whether the tests run the reference solution, since its answers are too large to print."""
+        """Whether the tests run the reference solution, whose answers are too large to print."""
         return "def ref_func(" in self.program
 
 

@@ -1,4 +1,4 @@
-"""Visible examples: what a prompt shows of its function, as assertions, and inputs similar to theirs."""
+"""Visible examples: what a prompt shows of its function, and inputs similar to theirs."""
 
 import ast
 import random
@@ -11,7 +11,8 @@ from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 
 # What is between a call and its value: doctest's line break, and the signs and words of prose.
 BETWEEN = re.compile(
-    r"\s*(?:==+>?|=+>|-+>|➞|→|=|should (?:return|be)|must (?:return|be)|returns?|is|gives|outputs?"
+    r"\s*(?:==+>?|=+>|-+>|➞|→|=|should (?:return|be)|must (?:return|be)|returns?|is|gives"
+    r"|outputs?"
     r"|#[ \t]*(?:=>|returns?)?|\n[ \t]*(?:Output:)?)\s*:?[ \t]*"
 )
 CONSTANTS = {"true": "True", "false": "False", "none": "None", "null": "None"}
@@ -23,8 +24,9 @@ NO_LITERAL = (*UNPARSABLE, TypeError)  # what `ast.literal_eval` raises
 def shown_examples(prompt: str, name: str) -> tuple[str, ...]:
     """Read the examples that a prompt shows of a function.
 
-    An example is an assertion that calls the function, or a call with literal arguments that is followed
-    by a literal: on the same line, or on the next line after doctest's sign. Anything else is ignored.
+    An example is an assertion that calls the function, or a call with literal arguments that is
+    followed by a literal: on the same line, or on the next line after doctest's sign. Anything else
+    is ignored.
 
     Args:
         prompt: The prompt.
@@ -75,7 +77,7 @@ def _beginnings(text: str, last: str) -> Iterator[str]:
 
 
 def _calls(source: str, name: str) -> list[list[Any] | None]:
-    """Return the arguments of each call in a statement; None for arguments that are not literals."""
+    """Return the arguments of each call in a statement; None if they are not literals."""
     try:
         (statement,) = syntax_tree(source.strip()).body
     except NO_LITERAL:

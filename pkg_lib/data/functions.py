@@ -1,4 +1,4 @@
-"""Functions without their bodies: RepoEval's function level (Zhang et al., 2023), and any package's."""
+"""Functions to complete: RepoEval's function level (Zhang et al., 2023), and any package's."""
 
 import ast
 import re
@@ -108,8 +108,8 @@ class RepoTask(Task):
 def load_repoeval() -> list[RepoTask]:
     """Load RepoEval's function level, or tasks that ``make-tasks`` has written in its form.
 
-    RepoEval gives all tasks of a repository the id "owner--repository/idx". As in CodeRAG-Bench, "idx"
-    becomes the task's number within the repository.
+    RepoEval gives all tasks of a repository the id "owner--repository/idx". As in CodeRAG-Bench,
+    "idx" becomes the task's number within the repository.
 
     Returns:
         Tasks in the order of the file.
@@ -154,7 +154,7 @@ def _task_of_record(record: dict[str, Any]) -> RepoTask:
 
 
 def _line_of_function(prompt: str, name: str) -> int | None:
-    """Return the line, from 0, at which the last function of that name starts, decorators included."""
+    """Return the first line, from 0, of the last function of that name, with decorators."""
     lines = prompt.split("\n")
     head = re.compile(rf"(\s*)(async\s+)?def\s+{re.escape(name)}\b")
     for number in range(len(lines) - 1, -1, -1):
@@ -164,7 +164,7 @@ def _line_of_function(prompt: str, name: str) -> int | None:
 
 
 def _first_decorator(before: list[str], indent: str) -> int:
-    """Return the line, from 0, of the first decorator of a function whose head follows the lines."""
+    """Return the line, from 0, of the first decorator of a head that follows the lines."""
     first = len(before)
     for number in range(first - 1, -1, -1):
         rest = before[number].removeprefix(indent)
@@ -285,8 +285,8 @@ def as_task(
         tests: Names of the tests that call the function.
 
     Returns:
-        The task. Its prompt is the source before the body, cut to PROMPT_CHARACTERS at a line but never
-        within the function's head.
+        The task. Its prompt is the source before the body, cut to PROMPT_CHARACTERS at a line but
+        never within the function's head.
     """
     lines, (first, last) = text.split("\n"), function.body
     start, size = first - 1, 0

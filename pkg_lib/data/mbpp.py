@@ -1,7 +1,7 @@
 """MBPP (Austin et al., 2021), from the directory that PKG_MBPP_DIR names, else from the hub.
 
-Protocol "pkg-paper" runs each assertion in a fresh process, after the solution and without setup code.
-Protocol "standard" runs setup code and all assertions in one process. Each process has 20 s.
+Protocol "pkg-paper" runs each assertion in a fresh process, after the solution and without setup
+code. Protocol "standard" runs setup code and all assertions in one process. Each process has 20 s.
 """
 
 import ast
@@ -53,10 +53,10 @@ class AssertionTests:
 class MBPP(Benchmark):
     """MBPP: a completion is a whole program.
 
-    A task's text does not name its function, so the prompt adds a hint. The paper does not print its
-    MBPP prompt. The authors' runner for closed models shows all tests: a verdict then tests what was
-    shown, and no test remains that a selection must not see. By default the first test is shown and
-    the others are hidden.
+    A task's text does not name its function, so the prompt adds a hint. The paper does not print
+    its MBPP prompt. The authors' runner for closed models shows all tests: a verdict then tests
+    what was shown, and no test remains that a selection must not see. By default the first test is
+    shown and the others are hidden.
 
     Attributes:
         ids: Task numbers to include; None for all.
@@ -141,7 +141,7 @@ def _tested_function(assertion: str, code: str) -> str:
 
 
 def _head_of(function: str, code: str) -> str:
-    """Return the head of a function of the reference solution, without annotations of its result."""
+    """Return the head of a function of the reference solution, without its return type."""
     for node in _functions(code):
         if node.name == function:
             return f"def {function}({ast.unparse(node.args)})"

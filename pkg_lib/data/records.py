@@ -1,4 +1,4 @@
-"""Data sets of other authors, which are read in place and never committed: records and source files."""
+"""Data sets of other authors, read in place and never committed: records and source files."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ class DataSet:
         title: What messages call it.
         variable: Environment variable that names the directory.
         source: Where to download the files, for messages.
-        on_hub: Repository of the hub, and a configuration if it has several. All splits are read, but only
-            if `variable` is not set. Empty if the hub does not have the data set.
+        on_hub: Repository of the hub, and a configuration if it has several. All splits are read,
+            but only if `variable` is not set. Empty if the hub does not have the data set.
     """
 
     title: str
@@ -87,7 +87,8 @@ class DataSet:
         """Read the Python files of a repository that the data set names.
 
         Args:
-            name: Name of a directory below ``repositories``, or of a zip archive there without its suffix.
+            name: Name of a directory below ``repositories``, or of a zip archive there without its
+                suffix.
 
         Returns:
             Text by path, as `read_python` returns it.
@@ -121,7 +122,8 @@ def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Field
         What `make` returns, in the order of the lines.
 
     Raises:
-        Damaged: A line is not a record of this data set, there is no record, or the file cannot be read.
+        Damaged: A line is not a record of this data set, there is no record, or the file cannot be
+            read.
     """
     records = []
     for number, row in reading.rows(path, blank=True):

@@ -1,7 +1,8 @@
-"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that its patch changes.
+"""SWE-bench Lite's records (Jimenez et al., 2024): issues, and the lines that a patch changes.
 
-PKG_SWEBENCH_DIR holds test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each issue's
-repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is executed.
+PKG_SWEBENCH_DIR holds test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each
+issue's repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is
+executed.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ class Issue:
     Attributes:
         id: SWE-bench's instance id.
         query: Text of the issue.
-        gold: Path, first and last line of what the patch changes, before the patch; lines count from 1.
+        gold: Path, first and last line of what the patch changes, before the patch; lines count
+            from 1.
     """
 
     id: str
@@ -53,8 +55,8 @@ def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
         patch: A unified diff.
 
     Yields:
-        Path, first and last line of each changed run of lines, as they are before the patch. For a pure
-        insertion this is the line before it. New files have none.
+        Path, first and last line of each changed run of lines, as they are before the patch. For a
+        pure insertion this is the line before it. New files have none.
 
     Raises:
         UserError: The text is not a unified diff.

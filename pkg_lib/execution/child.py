@@ -1,16 +1,16 @@
-"""The fork server, started by sandbox.py as a script: it tests each sample in a process forked from it.
+"""The fork server, which sandbox.py starts as a script: it runs each sample in a fork of itself.
 
-It is warm (packages are imported once) and holds the reading end of the verdict's channel, the clock and the
-kill switch. A sample's process runs runner.py, or another language's interpreter that finds SOLUTION and TEST
-in its environment.
+It is warm (packages are imported once) and holds the reading end of the verdict's channel, the
+clock and the kill switch. A sample's process runs runner.py, or another language's interpreter that
+finds SOLUTION and TEST in its environment.
 
-A sample can read everything that was ever in this process's memory. So no text of a job or of a sample comes
-here: jobs are files that are read after the fork. What is reported with a verdict is a file, too. The tests'
-process has runner.SAID, which no sample has. Each sample has a file of its own, since a file can keep more
-than its text.
+A sample can read everything that was ever in this process's memory. So no text of a job or of a
+sample comes here: jobs are files that are read after the fork. What is reported with a verdict is a
+file, too. The tests' process has runner.SAID, which no sample has. Each sample has a file of its
+own, since a file can keep more than its text.
 """
 
-# ruff: noqa: PTH100, PTH120, PTH123 - descriptors, and a start without pathlib
+# ruff: noqa: PTH100, PTH109, PTH120, PTH123 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import gc
@@ -23,7 +23,7 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN_PATH = tuple(sys.path)
@@ -35,22 +35,20 @@ import processes  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
 import wire  # noqa: E402
+from wire import ENDED, FAILED, FAULT, LAYERS, PASSED, PRINTED, SUSPICIOUS, TIMEOUT  # noqa: E402
 
 sys.path.remove(HERE)
 
 OWN_MODULES = ("confine", "filesystem", "finder", "processes", "runner", "syscalls", "wire")
 WARM = (
-    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math "
-    "operator random re statistics string sys threading time traceback types typing"
+    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools "
+    "json math operator random re statistics string sys threading time traceback types typing"
 ).split()
 NONCE = 16
 MOST = (1 << 20) + 1  # bytes that are kept of what a sample reports or prints
 # What programs look up and few depend on; `confine.lock` adds HOME.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
 ENVIRONMENT |= dict.fromkeys(("USER", "LOGNAME"), filesystem.NAME)
-# How a test ended. The first four are letters on the verdict's channel.
-PASSED, FAILED, FAULT, LAYERS = "P", "F", "I", "L"
-SUSPICIOUS, TIMEOUT, ENDED, PRINTED = "S", "T", "E", "O"
 BUSY = "the machine was too busy, or the tests' process was ended"
 NOW = (
     os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -59,7 +57,10 @@ NOW = (
 
 @dataclass
 class Verdict:
-    """How a test ended, why, and after how many seconds: `text` is "" if the reason is in runner.SAID."""
+    """How a test ended, why, and after how many seconds.
+
+    If `text` is "", the reason is in runner.SAID.
+    """
 
     kind: str
     text: str = ""
@@ -73,7 +74,8 @@ class Observation:
     Attributes:
         letter: Its last letter on the verdict's channel; see `letter`.
         stopped: TIMEOUT or FAULT if the fork server has stopped waiting, else "".
-        tests: PASSED, FAILED or SUSPICIOUS: how the tests in their own process ended, or PASSED without one.
+        tests: PASSED, FAILED or SUSPICIOUS: how the tests in their own process ended, or PASSED
+            without one.
         ended: What os.waitid says of a process that ended by itself.
         status: Its wait status.
         used: Processor seconds that count.
@@ -139,7 +141,9 @@ def read_verdict(letter: str, stopped: str, status: int, limit: float) -> Verdic
 
 
 def letter(reader: int, nonce: bytes) -> str:
-    """Read the letter that follows the nonce on a channel. Nothing more of what was sent stays here.
+    """Read the letter that follows the nonce on a channel.
+
+    Nothing else of what was sent stays in this memory.
 
     Args:
         reader: Descriptor of the channel.
@@ -230,7 +234,8 @@ class Server:
             self.program = confine.loadable(program)
         for name in OWN_MODULES:
             del sys.modules[name]
-        # What a sample finds is made here once: after the fork each step copies the memory that it touches.
+        # What a sample finds is made here once: after the fork each step copies the memory that it
+        # touches.
         os.environ.clear()
         os.environ.update(ENVIRONMENT)
         sys.argv = [""]
@@ -266,7 +271,7 @@ class Server:
         return {"kind": verdict.kind, "text": verdict.text, "test": number, "seconds": seconds}
 
     def _run_test(self, request: dict[str, Any], files: list[int], number: int) -> Verdict:
-        """Fork the sample's process, wait for its verdict within the limit, and leave no process."""
+        """Fork the sample's process, wait for its verdict within the limit, and end it."""
         nonce, limit = os.urandom(NONCE), request["seconds"]
         self.processes.before = {}
         os.ftruncate(runner.SAID, 0)
@@ -322,7 +327,8 @@ class Server:
         """Run the tests in their own process, while the sample answers their calls.
 
         Returns:
-            PASSED, FAILED or SUSPICIOUS ("" if unknown), and TIMEOUT or FAULT if waiting was stopped.
+            PASSED, FAILED or SUSPICIOUS ("" if unknown), and TIMEOUT or FAULT if waiting was
+            stopped.
         """
         if self.tests and os.waitid(os.P_PID, self.tests.pid, NOW):
             self._stop_tests()  # it ended between two samples, which neither of them caused
@@ -343,7 +349,7 @@ class Server:
         if heard not in (PASSED, FAILED):  # small letters: it is to be replaced
             code = self._stop_tests(0 if heard else 0.1)
             if not heard and code and code != -signal.SIGKILL:
-                # Nothing runs there but the tests and what the sample answered. Only a kill comes from outside.
+                # Only the tests and the sample's answers run there. Only a kill is from outside.
                 heard = SUSPICIOUS
                 os.pwrite(runner.SAID, b"ended the tests' process", 0)
         return heard.upper(), stopped or ("" if heard else FAULT)
@@ -387,7 +393,7 @@ class Server:
             os.close(ended)
 
     def _sweep(self) -> int:
-        """Kill what the sample has started and left, and return how many processes would not end."""
+        """Kill what the sample has left running, and return how many processes would not end."""
         if self.plan.namespaces or self.plan.filtered:
             return 0  # the namespace ended with the sample's process, or it could start none
         self._stop_tests()
@@ -414,12 +420,15 @@ def _warm(paths: list[str], preload: list[str]) -> None:
     for add in (site.setquit, site.setcopyright, site.sethelper):
         add()
     finder.give_large_stacks()
-    for stream in (sys.stdout, sys.stderr):
+    streams: tuple[Any, Any] = sys.stdout, sys.stderr
+    for stream in streams:
         stream.reconfigure(errors="backslashreplace")
 
 
-def run_tests(orders: socket.socket, allowed: Any) -> NoReturn:
+def run_tests(orders: socket.socket, allowed: Any) -> None:
     """Become a process for the tests of many samples, in which no byte of a sample is executed.
+
+    It never returns.
 
     Args:
         orders: The socket to the fork server.
@@ -445,8 +454,10 @@ def run_sample(
     out: int,
     said: int,
     nonce: bytes,
-) -> NoReturn:
+) -> None:
     """Become a sample's process: close everything, confine it, then run the sample.
+
+    It never returns.
 
     Args:
         server: The fork server.

@@ -1,7 +1,7 @@
-"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux, x86-64).
+"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities.
 
-child.py calls `enter` and `limit` once in the fork server, `fork` for each sample, and `lock` last in the
-sample's process.
+It needs Linux; the system call filter is for x86-64. child.py calls `enter` and `limit` once in the
+fork server, `fork` for each sample, and `lock` last in the sample's process.
 """
 
 # ruff: noqa: PTH109, PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -26,9 +26,9 @@ PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 CLEAR_ALL, FILTER_MODE, CAPABILITY_VERSION = 4, 2, 0x20080522
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 PROCESSES, FILE_MB = 128, 16
-# Address space that a program may use beyond its job's limit once it chooses the size of stacks (finder.py).
-# A thread's stack is released a moment after `join` returns, so a program that starts one thread of 512 MB
-# after the other needs two such stacks at times.
+# Address space that a program may use beyond its job's limit once it chooses the size of stacks
+# (finder.py). A thread's stack is released a moment after `join` returns, so a program that starts
+# one thread of 512 MB after the other needs two such stacks at times.
 STACK_MB = 512
 FIRST_RUN, SECOND_RUN = "first", "second"
 SWITCHED_OFF = "switched off by PKG_SANDBOX_DENY"
@@ -135,7 +135,7 @@ def _attempt(step: Callable[[], None]) -> bool | str:
 
 
 def _unshare_all() -> None:
-    """Enter new network, mount, IPC and host-name namespaces; an ordinary user needs a user namespace."""
+    """Enter new network, mount, IPC and host-name namespaces, and as a user a user namespace."""
     wanted = NEWNS | NEWNET | NEWIPC | NEWUTS
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:  # in a user namespace no other user would be left for the sample to become
@@ -149,7 +149,7 @@ def _unshare_all() -> None:
 
 
 def _spare_user() -> int:
-    """Return a user id that nobody else has, since threads are counted by user; 0 if there is none."""
+    """Return a user id that nobody has, since threads are counted by user; 0 for none."""
     first = count = 0
     with open("/proc/self/uid_map", encoding="ascii") as file:
         for line in file:
@@ -161,7 +161,7 @@ def _spare_user() -> int:
 
 
 def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
-    """Return whether root may become this user and the user can read what is shown; else why not."""
+    """Return whether root may become a user who can read what is shown; else why not."""
     if not user:
         return "root has no other user here"
     pid = os.fork()
@@ -199,12 +199,13 @@ def _tasks_of(uid: int) -> int:
 def fork(plan: Confinement, inside: bool = True) -> int:
     """Fork as `os.fork` does.
 
-    The bare system call takes flags. It also leaves `random` as it is, so every sample starts in the same
-    state.
+    The bare system call takes flags. It also leaves `random` as it is, so every sample starts in
+    the same state.
 
     Args:
         plan: How samples are confined.
-        inside: Whether the child becomes process 1 of namespaces of its own, where the kernel allows it.
+        inside: Whether the child becomes process 1 of namespaces of its own, where the kernel
+            allows it.
 
     Returns:
         The child's process id, or 0 in the child.

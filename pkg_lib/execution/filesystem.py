@@ -1,11 +1,13 @@
-"""The files that a sample can reach: Python's own, the allowed packages, the time zones, a work directory.
+"""The files that a sample can reach: Python's own, allowed packages, and a work directory.
 
-There are two ways to limit them, and a machine may lack either. `own_root` moves the fork server into a root
-directory of mounts, so that a Python in root's own home also serves an ordinary user. `ruleset` makes each
-sample's Landlock rules. No directory is made on the machine, so a killed run leaves none.
+There are two ways to limit them, and a machine may lack either. `own_root` moves the fork server
+into a root directory of mounts, so that a Python in root's own home also serves an ordinary user.
+`ruleset` makes each sample's Landlock rules. No directory is made on the machine, so a killed run
+leaves none.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH104, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
+# ruff: noqa: PTH101, PTH102, PTH104, PTH103, PTH110, PTH112, PTH114, PTH115
+# ruff: noqa: PTH118, PTH119, PTH120, PTH123, PTH208, PTH211
 # this starts without pathlib
 from __future__ import annotations
 
@@ -126,9 +128,9 @@ def _below(path: str, folder: str) -> bool:
 def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
     """Move this process into a read-only root directory in memory.
 
-    It has the shown trees at their own paths. No device but DEVICES opens, and /proc is empty and cannot be
-    listed. `empty_work` fills SAMPLE. The paths in WRITABLE lead there, unless Python itself is installed
-    below one of them.
+    It has the shown trees at their own paths. No device but DEVICES opens, and /proc is empty and
+    cannot be listed. `empty_work` fills SAMPLE. The paths in WRITABLE lead there, unless Python
+    itself is installed below one of them.
 
     Args:
         shown: What samples may read.
@@ -204,7 +206,7 @@ def _set_attributes(path: str, attributes: int) -> None:
 
 
 def empty_work() -> None:
-    """Mount a sample's own directory in memory, of WORK_MB; `make_work` fills it as the sample's user."""
+    """Mount a sample's own memory, of WORK_MB; `make_work` fills it as the sample's user."""
     _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes={FILES},mode=1777")
 
 
@@ -245,7 +247,7 @@ def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int
     # The structure has grown with the versions. A kernel refuses fields that it does not know.
     size = 8 if version < 4 else 16 if version < 6 else 24
     attributes = struct.pack("QQQ", every, ALL_TCP, ALL_SCOPES)[:size]
-    rules = call("syscall", SYS_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    rules: int = call("syscall", SYS_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     for path, hidden in shown.items():
         for piece in _without(path, hidden):
             _allow(rules, piece, READ_FILE | READ_DIR)
@@ -268,7 +270,7 @@ def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int
 
 
 def _without(path: str, hidden: list[str]) -> Iterator[str]:
-    """Yield the largest paths at and below `path` with nothing hidden: a rule cannot take rights back."""
+    """Yield the largest paths at and below `path` with nothing hidden: rules only add rights."""
     if not any(_below(h, path) for h in hidden):
         yield path
         return

@@ -1,4 +1,4 @@
-"""Processes as the fork server sees them: their state, their children, and the time that they have spent."""
+"""Processes as the fork server sees them: their state, their children, the time they have spent."""
 
 # ruff: noqa: PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
@@ -7,8 +7,8 @@ import os
 import time
 
 DISK = 10  # times its limit that a sample may seem to wait for a disk
-# For each second of the tests' process, a sample may spend this many on packing values. The tests' process
-# itself may spend this many limits.
+# For each second of the tests' process, a sample may spend this many on packing values. The tests'
+# process itself may spend this many limits.
 APART = 3
 
 
@@ -16,7 +16,8 @@ class Processes:
     """The processes of this machine.
 
     Attributes:
-        before: What a process had spent before the present sample: processor seconds, seconds without one.
+        before: What a process had spent before the present sample: processor seconds, seconds
+            without one.
     """
 
     def __init__(self) -> None:
@@ -31,8 +32,8 @@ class Processes:
             path: Path below /proc.
 
         Returns:
-            Its text behind the process's name, which a sample chooses and which must not stay in this
-            memory. "" if the process has just ended.
+            Its text behind the process's name, which a sample chooses and which must not stay in
+            this memory. "" if the process has just ended.
         """
         buffer = bytearray(8192)
         try:
@@ -66,8 +67,8 @@ class Processes:
             pid: The process's id.
 
         Returns:
-            Processor seconds of all its threads, and seconds that its first thread was ready to run but had
-            no processor.
+            Processor seconds of all its threads, and seconds that its first thread was ready to run
+            but had no processor.
         """
         try:
             used = time.clock_gettime(~pid << 3 | 2)  # the clock that clock_getcpuclockid returns
@@ -80,9 +81,9 @@ class Processes:
     def remaining(self, pids: list[int], wall: float, limit: float) -> float:
         """Compute the time left, so that a busy machine changes no verdict.
 
-        Processor time decides for processes that run, or that wait for a page (for real or not, up to DISK
-        times the limit). If all sleep, wall time decides, without the time that they were ready to run but
-        had no processor. What a sample's calls cost, the tests' process pays, too.
+        Processor time decides for processes that run, or that wait for a page (for real or not, up
+        to DISK times the limit). If all sleep, wall time decides, without the time that they were
+        ready to run but had no processor. What a sample's calls cost, the tests' process pays, too.
 
         Args:
             pids: The sample's process and, if there is one, the tests' process.

@@ -1,14 +1,16 @@
-"""System calls: `call` makes one, and `program` is the filter (seccomp BPF, x86-64) of a sample's process.
+"""System calls: `call` makes one, and `program` is the filter of a sample's process.
 
-syscalls.toml lists what the filter refuses. A refused call fails with EPERM, a PermissionError. Refused are:
-new processes (threads are allowed) and program starts; sockets other than a connected pair of streams;
-signals to another process, now or later (F_SETOWN); any other priority than the present one; the processors
-of another process; tracing; shared IPC objects; nameless files in memory; mounts; and kernel facilities. With
-`read_only`, where no mount namespace protects the files, every change of a file is refused, too.
+The filter (seccomp BPF) is for x86-64. syscalls.toml lists what it refuses. A refused call fails
+with EPERM, a PermissionError. Refused are: new processes (threads are allowed) and program starts;
+sockets other than a connected pair of streams; signals to another process, now or later (F_SETOWN);
+any other priority than the present one; the processors of another process; tracing; shared IPC
+objects; nameless files in memory; mounts; and kernel facilities. With `read_only`, where no mount
+namespace protects the files, every change of a file is refused, too.
 
-Advisory locks (flock, lockf) are pretended: the call returns success and the kernel sets no lock. A sample is
-one process, alone with its files, so a lock of its own would always be granted. A real lock could be seen by
-other samples, because Python's files and the devices are the same for all of them.
+Advisory locks (flock, lockf) are pretended: the call returns success and the kernel sets no lock. A
+sample is one process, alone with its files, so a lock of its own would always be granted. A real
+lock could be seen by other samples, because Python's files and the devices are the same for all of
+them.
 """
 
 # ruff: noqa: PTH122, PTH123 - this starts without pathlib
@@ -27,7 +29,8 @@ for _name in ("capset", "mount", "prctl", "syscall", "umount2", "unshare"):
 with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
     CALLS: dict[str, Any] = tomllib.load(_file)
 REFUSED = ("processes", "signals", "shared", "shown", "kernel")  # groups of CALLS
-# What the filter answers. AGAIN (EAGAIN) and UNKNOWN (ENOSYS) are errors; PRETEND does nothing and returns 0.
+# What the filter answers. AGAIN (EAGAIN) and UNKNOWN (ENOSYS) are errors; PRETEND does nothing and
+# returns 0.
 ALLOW, KILL, DENY, UNKNOWN, AGAIN = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x5000B
 PRETEND = 0x50000
 ANSWERS = {"allow": ALLOW, "deny": DENY, "again": AGAIN, "pretend": PRETEND}
@@ -103,7 +106,7 @@ def refuse(number: int, answer: int = DENY) -> bytes:
 def _by_argument(
     number: int, argument: int, answers: dict[int, list[int]], otherwise: int, test: int = EQUAL
 ) -> bytes:
-    """Answer a call by the lower 32 bits of an argument: `answers` has the values of each answer."""
+    """Answer a call by the lower 32 bits of an argument; `answers` has each answer's values."""
     body = [_load_argument(argument)]
     for answer, values in answers.items():
         body += [_answer_if(test, value, answer) for value in values]
@@ -113,7 +116,8 @@ def _by_argument(
 def _own_limits() -> bytes:
     """Allow prlimit for the process itself (0), but let its processor time (also 0) only be read.
 
-    A sample could end itself by that limit. The call reads where its third argument, a pointer, is null.
+    A sample could end itself by that limit. The call reads where its third argument, a pointer, is
+    null.
     """
     return _for_call(
         PRLIMIT,
@@ -133,7 +137,8 @@ def _own_limits() -> bytes:
 def _present_priority() -> bytes:
     """Allow setpriority where it changes nothing (`os.nice(0)`).
 
-    A sample that could lower its priority would wait for a processor until it counts as not measured.
+    A sample that could lower its priority would wait for a processor until it counts as not
+    measured.
     """
     present = os.getpriority(os.PRIO_PROCESS, 0) & 0xFFFFFFFF
     body = []
@@ -148,8 +153,8 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     Args:
         own_pid: The process's id as it sees it.
         read_only: Whether every change of a file is refused.
-        starts: Whether the process may become another program, which keeps the filter. Landlock decides
-            which one.
+        starts: Whether the process may become another program, which keeps the filter. Landlock
+            decides which one.
 
     Returns:
         The program, 8 bytes per instruction.
@@ -165,7 +170,8 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
         for name, number in CALLS[group].items():
             if not (starts and name == "execve"):
                 parts.append(refuse(number))
-    # As if unknown: the C library then starts threads by the older call, whose flags a filter can read.
+    # As if unknown: the C library then starts threads by the older call, whose flags a filter can
+    # read.
     parts.append(refuse(CLONE3, UNKNOWN))
     own = {ALLOW: [0, own_pid]}
     parts += [_by_argument(number, 0, own, DENY) for number in CALLS["scheduling"].values()]

@@ -1,13 +1,14 @@
-"""Values as plain data between the tests' process and the sample's: rebuilt from scratch, never loaded.
+"""Values as plain data between the tests' process and the sample's: rebuilt, never loaded.
 
-A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. A container has a
-number that both ends share, so that one object stays one object, and a change that a call makes to its
-arguments is made to the tests' own objects. Of an instance of a subclass, the value of its base is sent; of a
-library's other values, only whether they are true. Other classes of the sample are refused.
+A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. A container
+has a number that both ends share, so that one object stays one object, and a change that a call
+makes to its arguments is made to the tests' own objects. Of an instance of a subclass, the value of
+its base is sent; of a library's other values, only whether they are true. Other classes of the
+sample are refused.
 
-Limits: some 300 levels of nesting. Lost are the identity of scalars and, between two calls, of all objects;
-the order of a set from which items were removed; and what a call does to a bytearray or an iterator. Each
-process has its own state of `random`. The solution is executed in both stages.
+Limits: some 300 levels of nesting. Lost are the identity of scalars and, between two calls, of all
+objects; the order of a set from which items were removed; and what a call does to a bytearray or an
+iterator. Each process has its own state of `random`. The solution is executed in both stages.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ from operator import index
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+# How a test ended, in the fork server's replies. The first four are also letters on the verdict's
+# channel. PRINTED: an interpreter has ended, and what it printed decides.
+PASSED, FAILED, FAULT, LAYERS = "P", "F", "I", "L"
+SUSPICIOUS, TIMEOUT, ENDED, PRINTED = "S", "T", "E", "O"
 LONGEST = 1 << 26  # bytes of a message
 DRAWN = 1 << 12  # items that are sent of a generator; the rest is lost
 FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
@@ -53,11 +58,12 @@ def _float_of(text: str) -> float:
 
 
 def _fraction_of(*parts: object) -> Fraction:
-    return Fraction(*map(index, parts))  # type: ignore[arg-type]  # it would compute what a text says
+    """Make a fraction of integers only: of a text it would compute."""
+    return Fraction(*map(index, parts))  # type: ignore[arg-type]  # `index` refuses the others
 
 
-def _arguments(x: date | time) -> Iterable[Any]:
-    return x.__reduce_ex__(3)[1]  # type: ignore[return-value]  # a tuple, for these classes
+def _arguments(x: date | time) -> Any:
+    return x.__reduce_ex__(3)[1]
 
 
 # Type -> (what a value is made of, how it is made of that).
@@ -78,7 +84,8 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable[Any]], Make]] = {
     type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
     type({}.items()): (list, lambda *items: dict(items).items()),
 }
-# Class -> makes a plain value that tests cannot tell from an instance of it, or of a class below it.
+# Class -> makes a plain value that tests cannot tell from an instance of it, or of a class below
+# it.
 PLAIN: dict[type, Make] = {
     str: str.__str__,
     int: int.__int__,
@@ -142,7 +149,11 @@ class Packer:
             items: list[Any] = []
             late = raised(lambda: items.extend(islice(x, DRAWN)))  # keeps the items before an error
             return ["iterator", *map(self.pack, [late, *items])]
-        for base in kind.__mro__:  # as a named tuple is equal to a tuple
+        return self._as_base(x, kind)
+
+    def _as_base(self, x: Any, kind: type) -> Any:
+        """Pack the value of a base class: a named tuple, for instance, is equal to a tuple."""
+        for base in kind.__mro__:
             if CONTAINERS.get(base.__name__) is base:
                 return self._container(x, base.__name__)
             if base in PLAIN:
@@ -192,8 +203,8 @@ def raised(call: Callable[[], Any]) -> list[Any] | None:
         call: The function.
 
     Returns:
-        The arguments with which `error` makes the exception again, with its text in place of arguments
-        that cannot be sent. None if the function returned.
+        The arguments with which `error` makes the exception again, with its text in place of
+        arguments that cannot be sent. None if the function returned.
     """
     try:
         call()
@@ -373,7 +384,8 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
         known = [opened.table[number] for number in range(len(opened.table))]
         before = json.dumps([*map(Packer(known).pack, known)])
         values: list[Any] = []
-        late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023  as tests look it up
+        # The name is looked up as the tests would look it up.
+        late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023
         try:
             packer = Packer(known)
             value = packer.pack(late or values[0])  # first: drawing may change the arguments, too
