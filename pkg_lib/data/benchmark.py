@@ -154,7 +154,11 @@ class Benchmark(ABC):
         return Decoding(DECODING | {"style": style})
 
     def prompt(
-        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+        self,
+        task: Task,
+        context: str,
+        style: str,
+        measure: Callable[[str], int] = len,
     ) -> str:
         """Return the prompt with its context, Format(q, C(q)) of Equation 10.
 
@@ -178,7 +182,12 @@ class Benchmark(ABC):
         """
         return extract(raw, task.entry_point, self.starts_program)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the sandbox job that tests a solution.
 
         Args:
@@ -225,7 +234,12 @@ class Benchmark(ABC):
         code = "    return None" if name == "return None" else task.solution.rstrip()
         return self.solution(task, f"```python\n{code}\n```")
 
-    def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
+    def control_job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str,
+    ) -> Job | Outcome:
         """Return the job of a control row, which may need another protocol than a model's solution.
 
         Args:
@@ -295,7 +309,8 @@ def without_copies(program: str, tests: str) -> str:
     if "assert" not in program:  # parsing takes longer than everything else here
         return program
     try:
-        tree, test_tree = syntax_tree(program), syntax_tree(tests)
+        tree = syntax_tree(program)
+        test_tree = syntax_tree(tests)
     except UNPARSABLE:
         return program
     remover = _AssertionRemover(

@@ -22,13 +22,19 @@ _STRING = re.compile(_QUOTED, re.S | re.X)
 # line.
 _PYTHON_COMMENT = re.compile(rf"({_QUOTED}) | \#[^\n]*", re.S | re.X)
 _OTHER_COMMENT = re.compile(rf"({_QUOTED} | `(?:[^`\\]|\\.)*` | /\*.*?\*/) | //[^\n]*", re.S | re.X)
-_WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8"))
+_WORDS_FILE = Path(__file__).with_name("keywords.toml")
+_WORDS: dict[str, str] = tomllib.loads(_WORDS_FILE.read_text("utf8"))
 KEYWORDS: Registry[frozenset[str]] = Registry(
-    "language", {language: frozenset(words.split()) for language, words in _WORDS.items()}
+    "language",
+    {language: frozenset(words.split()) for language, words in _WORDS.items()},
 )
 
 
-def match(completion: str, reference: str, language: str = "python") -> dict[str, float]:
+def match(
+    completion: str,
+    reference: str,
+    language: str = "python",
+) -> dict[str, float]:
     """Compare a completion with its reference (Table 8 of the cAST paper).
 
     Args:
@@ -47,7 +53,8 @@ def match(completion: str, reference: str, language: str = "python") -> dict[str
     KEYWORDS.get_or_fail(language)
     text = without_comments(completion, language)
     wanted = without_comments(reference, language)
-    names, wanted_names = identifiers(text, language), identifiers(wanted, language)
+    names = identifiers(text, language)
+    wanted_names = identifiers(wanted, language)
     common = len(set(names) & set(wanted_names))
     total = len(set(names)) + len(set(wanted_names))
     return {
@@ -58,7 +65,10 @@ def match(completion: str, reference: str, language: str = "python") -> dict[str
     }
 
 
-def without_comments(text: str, language: str = "python") -> str:
+def without_comments(
+    text: str,
+    language: str = "python",
+) -> str:
     """Remove line comments. Literals and block comments are kept.
 
     Args:
@@ -75,10 +85,14 @@ def code_lines(text: str) -> list[str]:
     Args:
         text: Source code.
     """
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line]
 
 
-def identifiers(text: str, language: str = "python") -> list[str]:
+def identifiers(
+    text: str,
+    language: str = "python",
+) -> list[str]:
     """Return the identifiers outside string literals in order, without keywords.
 
     Args:
@@ -86,4 +100,5 @@ def identifiers(text: str, language: str = "python") -> list[str]:
         language: A key of KEYWORDS.
     """
     words = _WORD.findall(_STRING.sub("", text))
-    return [w for w in words if _IDENTIFIER.fullmatch(w) and w not in KEYWORDS[language]]
+    names = filter(_IDENTIFIER.fullmatch, words)
+    return [name for name in names if name not in KEYWORDS[language]]

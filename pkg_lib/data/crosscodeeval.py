@@ -37,11 +37,21 @@ def load_crosscodeeval(language: str) -> list[Task]:
 
 
 def _task(row: dict[str, Any]) -> Task:
-    name, prompt = str(row["metadata"]["task_id"]), str(row["prompt"])
+    name = str(row["metadata"]["task_id"])
+    prompt = str(row["prompt"])
     return Task(name, "crosscodeeval", prompt, "", solution=str(row["groundtruth"]))
 
 
-def first_statement(text: str, language: str, prompt: str = "") -> str:
+def _completion(row: dict[str, Any]) -> tuple[str, str]:
+    """Return a task's id and its completion."""
+    return str(row["task_id"]), str(row["completion"])
+
+
+def first_statement(
+    text: str,
+    language: str,
+    prompt: str = "",
+) -> str:
     """Cut a completion after its first statement, as the authors' scorer does.
 
     Args:
@@ -65,7 +75,10 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
     return text
 
 
-def report(path: Path, language: str) -> Iterator[str]:
+def report(
+    path: Path,
+    language: str,
+) -> Iterator[str]:
     """Measure the completions of a file.
 
     Args:
@@ -80,9 +93,7 @@ def report(path: Path, language: str) -> Iterator[str]:
     """
     tasks = load_crosscodeeval(language)
     title = "completions: task_id and completion a line"
-    completions = dict(
-        read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"])))
-    )
+    completions = dict(read_records(path, title, _completion))
     measured = [task for task in tasks if task.id in completions]
     if not measured:
         raise UserError(f"{path} holds no completion of a task of {DATA.title}'s {language}")

@@ -73,7 +73,13 @@ class EvalPlus(Benchmark):
 
     seconds = 15.0
 
-    def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
+    def __init__(
+        self,
+        base: Benchmark,
+        title: str,
+        file: str,
+        repository: str,
+    ) -> None:
         """Describe the benchmark without reading its tasks.
 
         Args:
@@ -99,7 +105,8 @@ class EvalPlus(Benchmark):
 
     def tasks(self) -> list[Task]:
         """Return the base benchmark's tasks with EvalPlus's tests and reference solutions."""
-        extensions = {e.task_id: e for e in self.data.records((self.file,), _extension, FIELDS)}
+        records = self.data.records((self.file,), _extension, FIELDS)
+        extensions = {extension.task_id: extension for extension in records}
         tasks = []
         for task in self.base.tasks():
             if task.id in extensions and task.id not in CHANGED:
@@ -141,7 +148,12 @@ class EvalPlus(Benchmark):
         computes = task.tests_as(ExtendedTests).computes_answers
         return COMPUTING_LIMITS if computes else Limits()
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the job, with more time where the tests run the reference solution."""
         job = super().job(task, solution, protocol)
         if isinstance(job, Job) and task.tests_as(ExtendedTests).computes_answers:
@@ -167,7 +179,8 @@ class _Extension:
 
 
 def _extension(row: dict[str, Any]) -> _Extension:
-    name, tests = row["task_id"], row["test"]
+    name = row["task_id"]
+    tests = row["test"]
     if isinstance(name, int):  # as MBPP+ has it
         name = f"MBPP/{name}"
     for published, correction in CORRECTIONS.items():

@@ -21,7 +21,10 @@ NO_LITERAL = (*UNPARSABLE, TypeError)  # what `ast.literal_eval` raises
 
 
 @cache
-def shown_examples(prompt: str, name: str) -> tuple[str, ...]:
+def shown_examples(
+    prompt: str,
+    name: str,
+) -> tuple[str, ...]:
     """Read the examples that a prompt shows of a function.
 
     An example is an assertion that calls the function, or a call with literal arguments that is
@@ -38,20 +41,26 @@ def shown_examples(prompt: str, name: str) -> tuple[str, ...]:
     text = prompt[max(prompt.rfind(f"def {name}("), 0) :]
     assertions: dict[str, str] = {}
     for match in re.finditer(r"\bassert\b", text):
-        if found := _assertion(text[match.start() :][:LONGEST], name):
+        rest = text[match.start() :][:LONGEST]
+        if found := _assertion(rest, name):
             assertions[found] = found.strip()
             text = text.replace(found, " " * len(found))
     text = text.replace("\\\\", "\\")  # a docstring's escapes
     for match in re.finditer(rf"(>>>[ \t]*)?(\b{re.escape(name)}\()", text):
         rest = text[match.start(2) :][:LONGEST]
         call = _literal_call(rest, name)
-        value = _value(rest[len(call) :], is_doctest=bool(match[1])) if call else ""
+        if not call:
+            continue
+        value = _value(rest[len(call) :], is_doctest=bool(match[1]))
         if value:
             assertions.setdefault(call, f"assert {call} == {value}")
     return tuple(assertions.values())
 
 
-def _assertion(text: str, name: str) -> str:
+def _assertion(
+    text: str,
+    name: str,
+) -> str:
     """Return the assertion at the start of a text that calls the function; "" for none."""
     lines = text.split("\n")
     for count in range(1, len(lines) + 1):
@@ -61,7 +70,10 @@ def _assertion(text: str, name: str) -> str:
     return ""
 
 
-def _literal_call(text: str, name: str) -> str:
+def _literal_call(
+    text: str,
+    name: str,
+) -> str:
     """Return the call at the start of a text, if its arguments are literals; else ""."""
     for call in _beginnings(text, ")"):
         if any(arguments is not None for arguments in _calls(call, name)):
@@ -69,22 +81,31 @@ def _literal_call(text: str, name: str) -> str:
     return ""
 
 
-def _beginnings(text: str, last: str) -> Iterator[str]:
+def _beginnings(
+    text: str,
+    last: str,
+) -> Iterator[str]:
     """Yield the beginnings of a text that end in one of the characters `last`, shortest first."""
     for i, character in enumerate(text):
         if character in last:
             yield text[: i + 1]
 
 
-def _calls(source: str, name: str) -> list[list[Any] | None]:
+def _calls(
+    source: str,
+    name: str,
+) -> list[list[Any] | None]:
     """Return the arguments of each call in a statement; None if they are not literals."""
     try:
         (statement,) = syntax_tree(source.strip()).body
     except NO_LITERAL:
         return []
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    own = [call for call in calls if ast.unparse(call.func) == name]
-    return [None if call.keywords else _literals(call.args) for call in own]
+    found: list[list[Any] | None] = []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+            arguments = None if node.keywords else _literals(node.args)
+            found.append(arguments)
+    return found
 
 
 def _literals(nodes: Sequence[ast.expr | str]) -> list[Any] | None:
@@ -95,7 +116,10 @@ def _literals(nodes: Sequence[ast.expr | str]) -> list[Any] | None:
         return None
 
 
-def _value(rest: str, is_doctest: bool) -> str:
+def _value(
+    rest: str,
+    is_doctest: bool,
+) -> str:
     """Return the literal that the text after a call names; "" for none."""
     between = BETWEEN.match(rest)
     if not between:
@@ -117,7 +141,12 @@ def _value(rest: str, is_doctest: bool) -> str:
     return ""
 
 
-def like_inputs(examples: Iterable[str], name: str, seed: str, count: int = 10) -> list[list[Any]]:
+def like_inputs(
+    examples: Iterable[str],
+    name: str,
+    seed: str,
+    count: int = 10,
+) -> list[list[Any]]:
     """Generate inputs by small changes of the examples' inputs (CodeT lets a model write them).
 
     Args:
@@ -133,10 +162,17 @@ def like_inputs(examples: Iterable[str], name: str, seed: str, count: int = 10) 
     if not known:
         return []
     rng = random.Random(seed)
-    return [[_changed(value, rng) for value in rng.choice(known)] for _ in range(count)]
+    inputs = []
+    for _ in range(count):
+        arguments = rng.choice(known)
+        inputs.append([_changed(value, rng) for value in arguments])
+    return inputs
 
 
-def _changed(value: Any, rng: random.Random) -> Any:
+def _changed(
+    value: Any,
+    rng: random.Random,
+) -> Any:
     """Return a value of the same type; a value of another type than these is returned as it is."""
     if isinstance(value, bool):
         return rng.random() < 0.5
@@ -144,10 +180,23 @@ def _changed(value: Any, rng: random.Random) -> Any:
         other = type(value)(rng.randint(0, 20))
         return rng.choice([value, value + 1, value - 1, value * 2, other])
     if isinstance(value, dict):
-        return {k: _changed(v, rng) for k, v in value.items() if rng.random() < 0.9}
-    if not isinstance(value, str | list | tuple) or not value:
-        return value
-    items = list(value) if isinstance(value, str) else [_changed(v, rng) for v in value]
+        kept = {}
+        for key, inner in value.items():
+            if rng.random() < 0.9:
+                kept[key] = _changed(inner, rng)
+        return kept
+    if isinstance(value, str) and value:
+        return "".join(_rearranged(list(value), rng))
+    if isinstance(value, list | tuple) and value:
+        items = [_changed(inner, rng) for inner in value]
+        return type(value)(_rearranged(items, rng))
+    return value
+
+
+def _rearranged(
+    items: list[Any],
+    rng: random.Random,
+) -> list[Any]:
+    """Return the items as they are, reversed, without the first, twice, or shuffled."""
     shuffled = rng.sample(items, len(items))
-    items = rng.choice([items, items[::-1], items[1:], items * 2, shuffled])
-    return "".join(items) if isinstance(value, str) else type(value)(items)
+    return rng.choice([items, items[::-1], items[1:], items * 2, shuffled])

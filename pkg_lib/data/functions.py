@@ -14,7 +14,9 @@ from pkg_lib.data.packages import Package
 from pkg_lib.data.records import DataSet
 
 WINDOW_LINES = 20  # RepoCoder's window: the query is the lines before the body
-MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
+# RepoCoder takes functions of 3 to 30 lines
+MIN_LINES = 3
+MAX_LINES = 30
 PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
 NAME = "repoeval"
 DATA = DataSet(
@@ -76,13 +78,16 @@ class RepoTask(Task):
 
         Where the function's start is unknown, it is the body and the line before.
         """
-        first = self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1)
-        return self.path, first, self.gold[1]
+        _, last = self.gold
+        if self.def_lineno < 0:
+            return self.path, max(self.lineno, 1), last
+        return self.path, self.def_lineno + 1, last
 
     @property
     def query(self) -> str:
         """The last WINDOW_LINES lines of the prompt (RepoCoder, Section 3)."""
-        return "\n".join(self.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:])
+        lines = self.prompt.rstrip("\n").split("\n")
+        return "\n".join(lines[-WINDOW_LINES:])
 
     @property
     def indent(self) -> str:
@@ -130,8 +135,11 @@ def load_repoeval() -> list[RepoTask]:
 
 
 def _task_of_record(record: dict[str, Any]) -> RepoTask:
-    about, prompt = record["metadata"], str(record["prompt"])
-    name, start = str(about["function_name"]), int(about["context_start_lineno"])
+    about = record["metadata"]
+    prompt = str(record["prompt"])
+    name = str(about["function_name"])
+    start = int(about["context_start_lineno"])
+    tests = about.get("tests", ())
     if "def_lineno" in about:
         head = int(about["def_lineno"])
     else:
@@ -143,7 +151,7 @@ def _task_of_record(record: dict[str, Any]) -> RepoTask:
         benchmark=NAME,
         prompt=prompt,
         entry_point=name,
-        hidden_tests=NamedTests(tuple(map(str, about.get("tests", ())))),
+        hidden_tests=NamedTests(tuple(map(str, tests))),
         solution=str(about["ground_truth"]),
         repository=repository,
         path="/".join(folders),
@@ -193,6 +201,11 @@ class MaskableFunction:
     first: int
     body: tuple[int, int]
 
+    @property
+    def body_lines(self) -> int:
+        """Number of lines of the body."""
+        return self.body[1] - self.body[0] + 1
+
 
 def below(path: str, places: tuple[str, ...]) -> bool:
     """Return whether a path is one of the places, or inside one.
@@ -214,11 +227,12 @@ def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunct
     Returns:
         Functions outside the tests, with a body of MIN_LINES to MAX_LINES lines.
     """
+    tests = (*package.tests, "tests")
     found: list[MaskableFunction] = []
     for path, text in files.items():
-        if below(path, package.sources) and not below(path, (*package.tests, "tests")):
+        if below(path, package.sources) and not below(path, tests):
             found += functions(path, text)
-    return [f for f in found if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
+    return [f for f in found if MIN_LINES <= f.body_lines <= MAX_LINES]
 
 
 def functions(path: str, text: str) -> Iterator[MaskableFunction]:
@@ -236,12 +250,16 @@ def functions(path: str, text: str) -> Iterator[MaskableFunction]:
 
 
 def _functions_in(
-    path: str, node: ast.AST, outer: str, lines: list[str]
+    path: str,
+    node: ast.AST,
+    outer: str,
+    lines: list[str],
 ) -> Iterator[MaskableFunction]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if body := _own_lines_of_body(child, lines):
-                qualified, first = outer + child.name, first_line(child)
+                qualified = outer + child.name
+                first = first_line(child)
                 yield MaskableFunction(path, child.name, qualified, first, body)
         else:
             inner = f"{outer}{child.name}." if isinstance(child, ast.ClassDef) else outer
@@ -274,7 +292,10 @@ def first_line(node: ast.stmt) -> int:
 
 
 def as_task(
-    package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]
+    package: Package,
+    function: MaskableFunction,
+    text: str,
+    tests: tuple[str, ...],
 ) -> RepoTask:
     """Make a task of a function.
 
@@ -289,8 +310,12 @@ def as_task(
         never within the function's head.
     """
     lines, (first, last) = text.split("\n"), function.body
-    start, size = first - 1, 0
-    while start > 0 and (size := size + len(lines[start - 1]) + 1) <= PROMPT_CHARACTERS:
+    start = first - 1
+    size = 0
+    while start > 0:
+        size += len(lines[start - 1]) + 1
+        if size > PROMPT_CHARACTERS:
+            break
         start -= 1
     start = min(start, function.first - 1)
     return RepoTask(
@@ -308,7 +333,11 @@ def as_task(
     )
 
 
-def replaced(task: RepoTask, text: str, body: str) -> str:
+def replaced(
+    task: RepoTask,
+    text: str,
+    body: str,
+) -> str:
     """Replace the body of a task's function.
 
     Args:
@@ -321,4 +350,5 @@ def replaced(task: RepoTask, text: str, body: str) -> str:
     """
     lines = text.split("\n")
     first, last = task.gold
-    return "\n".join([*lines[: first - 1], *body.rstrip("\n").split("\n"), *lines[last:]])
+    lines[first - 1 : last] = body.rstrip("\n").split("\n")
+    return "\n".join(lines)

@@ -84,7 +84,8 @@ class MBPP(Benchmark):
         return [task for number, task in numbered if self.ids is None or number in self.ids]
 
     def _numbered_task(self, row: dict[str, Any]) -> tuple[int, Task]:
-        code, setup = _unix_lines(row["code"]), _unix_lines(row["test_setup_code"])
+        code = _unix_lines(row["code"])
+        setup = _unix_lines(row["test_setup_code"])
         assertions = tuple(map(_unix_lines, row["test_list"]))
         function = _tested_function(assertions[0], code)
         if self.hint == "all tests":
@@ -93,7 +94,8 @@ class MBPP(Benchmark):
             shown = f"Function: {_head_of(function, code)}"
         else:
             shown = f"Test: {assertions[0]}"
-        prompt, tests = f"{row['text']}\n{shown}", AssertionTests(setup, assertions)
+        prompt = f"{row['text']}\n{shown}"
+        tests = AssertionTests(setup, assertions)
         task = Task(f"MBPP/{row['task_id']}", self.name, prompt, function, tests, code)
         return row["task_id"], task
 
@@ -115,7 +117,12 @@ class MBPP(Benchmark):
         setup = [hidden.setup] if hidden.setup else []
         return ("\n".join([*setup, *hidden.assertions]),)
 
-    def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
+    def control_job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str,
+    ) -> Job | Outcome:
         """Return the job with setup code where tests need it: without it the reference fails."""
         needs_setup = task.tests_as(AssertionTests).setup.strip()
         return self.job(task, solution, "standard" if needs_setup else protocol)
@@ -131,8 +138,9 @@ def _unix_lines(text: str) -> str:
 
 def _tested_function(assertion: str, code: str) -> str:
     """Return the first function that an assertion calls and the reference solution defines."""
-    calls = [node.func for node in ast.walk(ast.parse(assertion)) if isinstance(node, ast.Call)]
-    called = [function.id for function in calls if isinstance(function, ast.Name)]
+    nodes = list(ast.walk(ast.parse(assertion)))
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called = [function.id for function in functions if isinstance(function, ast.Name)]
     defined = [node.name for node in _functions(code)]
     for name in called:
         if name in defined:

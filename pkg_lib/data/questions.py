@@ -73,8 +73,10 @@ def read_questions(path: Path) -> list[Question]:
         questions = QUESTIONS.validate_python(rows)
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
-        place = ["questions", *(str(p + 1) if isinstance(p, int) else p for p in first["loc"])]
-        raise UserError(f"{path}: {' '.join(place)}: {first['msg']}") from e
+        place = "questions"
+        for part in first["loc"]:
+            place += f" {part + 1 if isinstance(part, int) else part}"
+        raise UserError(f"{path}: {place}: {first['msg']}") from e
     except RecursionError as e:
         raise UserError(f"{path}: no YAML can be read (it is nested too deep)") from e
     except (ValueError, yaml.YAMLError) as e:
@@ -98,7 +100,11 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
     return [full_name(graph, n, f"question {question.id}") for n in dict.fromkeys(question.needs)]
 
 
-def full_name(graph: TypeGraph, name: str, what: str) -> str:
+def full_name(
+    graph: TypeGraph,
+    name: str,
+    what: str,
+) -> str:
     """Return the full name of a type.
 
     Args:

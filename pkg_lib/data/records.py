@@ -46,7 +46,10 @@ class DataSet:
         return bool(self.on_hub) and not os.environ.get(self.variable)
 
     def records(
-        self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()
+        self,
+        names: Sequence[str],
+        make: Callable[[Any], T],
+        fields: Fields = (),
     ) -> list[T]:
         """Read the records of the first file that exists, or else of the hub.
 
@@ -109,7 +112,12 @@ class DataSet:
         )
 
 
-def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
+def read_records(
+    path: Path,
+    title: str,
+    make: Callable[[Any], T],
+    fields: Fields = (),
+) -> list[T]:
     """Read a JSONL file of a data set, gzip or plain. Blank lines are skipped.
 
     Args:

@@ -88,10 +88,14 @@ def _changed_runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
         elif line.is_context:
             if changed:
                 yield _run(removed, before)
-            before, removed, changed = number, [], False
+            before = number
+            removed = []
+            changed = False
     if changed:
         yield _run(removed, before)
 
 
 def _run(removed: list[int], before: int) -> tuple[int, int]:
-    return (removed[0], removed[-1]) if removed else (before, before)
+    if not removed:
+        return before, before
+    return removed[0], removed[-1]
