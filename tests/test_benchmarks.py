@@ -11,6 +11,8 @@ from pkg_lib.core.types import ProgramTests, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.evalplus import ExtendedTests
+from pkg_lib.data.functions import NamedTests
 from pkg_lib.execution.sandbox import run_jobs
 
 HUMANEVAL, MBPP = BENCHMARKS["humaneval"], BENCHMARKS["mbpp"]
@@ -138,6 +140,21 @@ def test_digest_covers_tests():
     tasks = load_benchmark("humaneval", 2)
     assert tasks_digest(tasks) != tasks_digest(tasks[:1])
     assert tasks_digest(tasks) == tasks_digest(load_benchmark("humaneval", 2))
+
+
+def test_stored_results_still_belong_to_these_tasks():
+    """Results are stored with the digest of their tasks, in which the tests are one text."""
+    assert tasks_digest(load_benchmark("humaneval")).startswith("d12e93b5a392311d")
+    assert TESTS.text == "one = 1\n# ---\nassert f(1) == 2\n# ---\nassert f(one) == 2"
+    extended = ExtendedTests(ProgramTests("assert f(1) == 2"), "assert f(2) == 3")
+    assert extended.text == "assert f(1) == 2\n# +++\nassert f(2) == 3"
+    assert NamedTests(("m:f", "m:T.g")).text == "m:f\nm:T.g"
+
+
+def test_tests_of_another_kind_are_refused():
+    assert PROSE.tests_as(mbpp.AssertionTests) is TESTS
+    with pytest.raises(TypeError, match="MBPP/1 has AssertionTests, where NamedTests are needed"):
+        PROSE.tests_as(NamedTests)
 
 
 @needs_mbpp

@@ -136,6 +136,10 @@ def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
         assert feedback.line == line
 
 
+def test_stored_results_still_belong_to_these_tasks():
+    assert json.loads(TESTS.text) == [[*TESTS.calls], [*TESTS.expected]]
+
+
 def test_a_draft_is_run_on_its_calls_alone(program):
     job = BENCHMARK.look(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
     sent = "\n".join((job.solution, *job.tests))
