@@ -8,7 +8,8 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 
 
 def run_with_limits(
-    jobs: Sequence[tuple[Job, Limits]], progress: Callable[[int], None] | None = None
+    jobs: Sequence[tuple[Job, Limits]],
+    progress: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
     """Execute jobs, each within its own limits.
 

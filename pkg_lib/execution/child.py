@@ -90,7 +90,12 @@ class Observation:
     used: float
     filtered: bool
 
-    def verdict(self, limit: float, own_namespace: bool, prints: bool) -> Verdict:
+    def verdict(
+        self,
+        limit: float,
+        own_namespace: bool,
+        prints: bool,
+    ) -> Verdict:
         """Decide the verdict.
 
         Args:
@@ -110,15 +115,26 @@ class Observation:
             verdict = read_verdict(heard, stopped, self.status, limit)
         if self.filtered and verdict.kind == FAULT:
             verdict = Verdict(SUSPICIOUS, "says that the sandbox failed")
-        ended = self.ended
-        killed = ended and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
-        if killed and own_namespace and verdict.kind in (ENDED, SUSPICIOUS):
+        if own_namespace and self.killed and verdict.kind in (ENDED, SUSPICIOUS):
             # Process 1 of a namespace cannot be killed from inside.
             verdict = Verdict(FAULT, "killed from outside")
         return verdict
 
+    @property
+    def killed(self) -> bool:
+        """Whether the process was killed by somebody else."""
+        ended = self.ended
+        if not ended or ended.si_code != os.CLD_KILLED:
+            return False
+        return ended.si_status == signal.SIGKILL
 
-def read_verdict(letter: str, stopped: str, status: int, limit: float) -> Verdict:
+
+def read_verdict(
+    letter: str,
+    stopped: str,
+    status: int,
+    limit: float,
+) -> Verdict:
     """Read a verdict from a process's last letter, or from how the process ended.
 
     Args:
@@ -136,7 +152,8 @@ def read_verdict(letter: str, stopped: str, status: int, limit: float) -> Verdic
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
         number = os.WTERMSIG(status)
         names = {s.value: s.name for s in signal.Signals}
-        return Verdict(ENDED, f"killed by {names.get(number, number)}")
+        name = names.get(number, number)
+        return Verdict(ENDED, f"killed by {name}")
     return Verdict(ENDED, "ended before the tests completed")
 
 
@@ -168,7 +185,8 @@ def ends_within(pid: int, seconds: float) -> bool:
         seconds: How long to wait.
     """
     with open(os.pidfd_open(pid), "rb") as process:
-        return bool(select.select([process], [], [], seconds)[0])
+        readable, _, _ = select.select([process], [], [], seconds)
+        return bool(readable)
 
 
 @dataclass
@@ -215,7 +233,8 @@ class Server:
         self.patience = setup["patience"]
         self.processes = processes.Processes()
         _warm(setup["paths"], setup["preload"])
-        everything, paths = setup["packages"] == "all", setup["paths"]
+        everything = setup["packages"] == "all"
+        paths = setup["paths"]
         names = (*sys.stdlib_module_names, *setup["allowed"])
         self.allowed = None if everything else frozenset(names)
         preloaded = filesystem.loaded(paths) if setup["preload"] else None
@@ -252,7 +271,11 @@ class Server:
         program = syscalls.program(os.getpid(), read_only=True, starts=bool(self.command))
         return confine.loadable(program)
 
-    def run_job(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+    def run_job(
+        self,
+        request: dict[str, Any],
+        files: list[int],
+    ) -> dict[str, Any]:
         """Run the tests of a job, each in its own processes, up to the first that does not pass.
 
         Args:
@@ -262,17 +285,30 @@ class Server:
         Returns:
             Kind and text of the last verdict, number of its test, and seconds of all.
         """
-        verdict, seconds, number = Verdict(""), 0.0, 0
+        verdict = Verdict("")
+        seconds = 0.0
+        number = 0
         for number in range(request["tests"]):
             verdict = self._run_test(request, files, number)
             seconds += verdict.seconds
             if verdict.kind != PASSED:
                 break
-        return {"kind": verdict.kind, "text": verdict.text, "test": number, "seconds": seconds}
+        return {
+            "kind": verdict.kind,
+            "text": verdict.text,
+            "test": number,
+            "seconds": seconds,
+        }
 
-    def _run_test(self, request: dict[str, Any], files: list[int], number: int) -> Verdict:
+    def _run_test(
+        self,
+        request: dict[str, Any],
+        files: list[int],
+        number: int,
+    ) -> Verdict:
         """Fork the sample's process, wait for its verdict within the limit, and end it."""
-        nonce, limit = os.urandom(NONCE), request["seconds"]
+        nonce = os.urandom(NONCE)
+        limit = request["seconds"]
         self.processes.before = {}
         os.ftruncate(runner.SAID, 0)
         ours, theirs = socket.socketpair()
@@ -287,7 +323,8 @@ class Server:
             if pid == 0:
                 run_sample(self, request, files, number, theirs.detach(), said, nonce)
             theirs.close()
-            channel, tests = ours.fileno(), PASSED
+            channel = ours.fileno()
+            tests = PASSED
             heard, stopped = self._wait([pid], channel, nonce, started, limit)
             if request["apart"] and heard == PASSED:  # the solution has run
                 heard = ""
@@ -296,7 +333,8 @@ class Server:
                 )
                 if tests == PASSED:  # now the sample has the tests, too
                     self.processes.before[pid] = self.processes.spent(pid)
-                    heard, stopped = self._wait([pid], channel, nonce, time.monotonic(), limit)
+                    now = time.monotonic()
+                    heard, stopped = self._wait([pid], channel, nonce, now, limit)
             seconds = time.monotonic() - started
             seen = self._end(pid, heard, stopped, tests)
         if tests == PASSED:
@@ -309,7 +347,13 @@ class Server:
         verdict.seconds = seconds
         return verdict
 
-    def _end(self, pid: int, heard: str, stopped: str, tests: str) -> Observation:
+    def _end(
+        self,
+        pid: int,
+        heard: str,
+        stopped: str,
+        tests: str,
+    ) -> Observation:
         """Kill the sample's process, and return what is known of it."""
         if not heard and not stopped and tests in (PASSED, SUSPICIOUS):
             ends_within(pid, 0.1)  # if it was killed, its files were closed a moment before
@@ -317,12 +361,18 @@ class Server:
         ended = os.waitid(os.P_PID, pid, NOW)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
-        used = usage.ru_utime + usage.ru_stime - self.processes.before.get(pid, (0, 0))[0]
+        before, _ = self.processes.before.get(pid, (0, 0))
+        used = usage.ru_utime + usage.ru_stime - before
         filtered = "Seccomp:\t2" in status_text
         return Observation(heard, stopped, tests, ended, status, used, filtered)
 
     def _test_apart(
-        self, number: int, limit: float, pid: int, files: list[int], started: float
+        self,
+        number: int,
+        limit: float,
+        pid: int,
+        files: list[int],
+        started: float,
     ) -> tuple[str, str]:
         """Run the tests in their own process, while the sample answers their calls.
 
@@ -338,14 +388,17 @@ class Server:
                 self.tests = TestsProcess(confine.fork(self.plan, inside=False), orders)
                 if self.tests.pid == 0:
                     run_tests(theirs, self.allowed)
-        tests_pid, orders = self.tests.pid, self.tests.orders
+        tests_pid = self.tests.pid
+        orders = self.tests.orders
         try:
             self.processes.before[tests_pid] = self.processes.spent(tests_pid)
             socket.send_fds(orders, [b"!"], files)
             wire.send(orders, number)
-            heard, stopped = self._wait([pid, tests_pid], orders.fileno(), b"", started, limit)
+            pids = [pid, tests_pid]
+            heard, stopped = self._wait(pids, orders.fileno(), b"", started, limit)
         except OSError:
-            heard, stopped = "", ""
+            heard = ""
+            stopped = ""
         if heard not in (PASSED, FAILED):  # small letters: it is to be replaced
             code = self._stop_tests(0 if heard else 0.1)
             if not heard and code and code != -signal.SIGKILL:
@@ -356,11 +409,17 @@ class Server:
 
     def _stop_tests(self, patience: float = 0) -> int:
         """End the tests' process, so that the next sample gets a new one. Return its exit code."""
-        process, self.tests = self.tests, None
+        process = self.tests
+        self.tests = None
         return process.stop(patience) if process else 0
 
     def _wait(
-        self, pids: list[int], reader: int, nonce: bytes, started: float, limit: float
+        self,
+        pids: list[int],
+        reader: int,
+        nonce: bytes,
+        started: float,
+        limit: float,
     ) -> tuple[str, str]:
         """Wait for a letter of the last process, until it ends or the time is over.
 
@@ -437,8 +496,9 @@ def run_tests(orders: socket.socket, allowed: Any) -> None:
     try:
         confine.die_with_parent()
         null = os.open(os.devnull, os.O_RDWR)
-        for fd, taken in ((null, 0), (null, 2), (orders.fileno(), 3)):
-            os.dup2(fd, taken)
+        os.dup2(null, 0)
+        os.dup2(null, 2)
+        os.dup2(orders.fileno(), 3)
         os.closerange(4, 1024)
         gc.enable()
         runner.judge(socket.socket(fileno=3), allowed)
@@ -470,7 +530,9 @@ def run_sample(
     """
     try:
         solution = runner.read(files[0]) if files else ""
-        test = "" if job["apart"] else runner.read(files[1])["tests"][number]
+        test = ""
+        if not job["apart"]:
+            test = runner.read(files[1])["tests"][number]
         os.setsid()
         os.dup2(said, 3, inheritable=False)
         said = 3
@@ -488,8 +550,10 @@ def run_sample(
             os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
             os.set_inheritable(out, True)  # if this end closes, the sample counts as ended
-            texts = {"SOLUTION": solution.replace("\0", ""), "TEST": test}
-            environment = {name: t.encode("utf8", "replace") for name, t in texts.items()}
+            environment = {
+                "SOLUTION": solution.replace("\0", "").encode("utf8", "replace"),
+                "TEST": test.encode("utf8", "replace"),
+            }
             os.execve(server.command[0], server.command, environment)
     except OSError as e:
         os.pwrite(said, f"sandbox setup: {e}".encode(), 0)
@@ -522,10 +586,12 @@ def main() -> None:
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))
-        first = server.run_job({"seconds": 10.0, "tests": 1, "apart": True}, [])
+        request = {"seconds": 10.0, "tests": 1, "apart": True}
+        first = server.run_job(request, [])
         said = os.pread(runner.SAID, 8192, 0).decode()
-        failure = {"sandbox": first["text"] or said}
-        active = json.loads(said) if first["kind"] == LAYERS else failure
+        active = {"sandbox": first["text"] or said}
+        if first["kind"] == LAYERS:
+            active = json.loads(said)
         wire.send(line, server.plan.layers | active)
         while files := socket.recv_fds(line, 1, 2)[1]:
             wire.send(line, server.run_job(wire.receive(line), files))

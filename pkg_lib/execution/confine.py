@@ -19,18 +19,30 @@ from dataclasses import dataclass, field
 import filesystem
 from syscalls import call, libc
 
-NEWNS, NEWUTS, NEWIPC = 0x20000, 0x4000000, 0x8000000
-NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
-CLEAR_ALL, FILTER_MODE, CAPABILITY_VERSION = 4, 2, 0x20080522
+NEWNS = 0x20000
+NEWUTS = 0x4000000
+NEWIPC = 0x8000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+CLEAR_ALL = 4
+FILTER_MODE = 2
+CAPABILITY_VERSION = 0x20080522
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
-PROCESSES, FILE_MB = 128, 16
+PROCESSES = 128
+FILE_MB = 16
 # Address space that a program may use beyond its job's limit once it chooses the size of stacks
 # (finder.py). A thread's stack is released a moment after `join` returns, so a program that starts
 # one thread of 512 MB after the other needs two such stacks at times.
 STACK_MB = 512
-FIRST_RUN, SECOND_RUN = "first", "second"
+FIRST_RUN = "first"
+SECOND_RUN = "second"
 SWITCHED_OFF = "switched off by PKG_SANDBOX_DENY"
 Layers = dict[str, bool | str]  # True for a layer that is active, else why it is not
 
@@ -56,7 +68,11 @@ class Confinement:
     processes: int = PROCESSES
 
 
-def prctl(option: int, value: int = 0, third: int = 0) -> None:
+def prctl(
+    option: int,
+    value: int = 0,
+    third: int = 0,
+) -> None:
     """Call prctl.
 
     Args:
@@ -78,7 +94,12 @@ def die_with_parent() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def enter(deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
+def enter(
+    deny: list[str],
+    shown: filesystem.Trees,
+    folders: list[str],
+    run: str,
+) -> Confinement:
     """Enter the layers that the fork server shares with all its samples.
 
     Args:
@@ -137,7 +158,8 @@ def _attempt(step: Callable[[], None]) -> bool | str:
 def _unshare_all() -> None:
     """Enter new network, mount, IPC and host-name namespaces, and as a user a user namespace."""
     wanted = NEWNS | NEWNET | NEWIPC | NEWUTS
-    uid, gid = os.geteuid(), os.getegid()
+    uid = os.geteuid()
+    gid = os.getegid()
     if uid == 0:  # in a user namespace no other user would be left for the sample to become
         call("unshare", wanted)
         return
@@ -155,7 +177,8 @@ def _spare_user() -> int:
         for line in file:
             start, _, size = map(int, line.split())
             if size > count:
-                first, count = start, size
+                first = start
+                count = size
     half = min(count, 1 << 31) // 2
     return first + half + os.getpid() % half if half else 0
 
@@ -168,7 +191,8 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
     if pid == 0:
         try:
             _become(user)
-            readable = all(os.access(path, os.R_OK) for path in (*shown, os.__file__))
+            paths = (*shown, os.__file__)
+            readable = all(os.access(path, os.R_OK) for path in paths)
             os._exit(0 if readable else 1)
         except OSError:
             os._exit(2)
@@ -216,14 +240,19 @@ def fork(plan: Confinement, inside: bool = True) -> int:
     if not plan.namespaces:
         return os.fork()
     flags = signal.SIGCHLD | (NEWPID | NEWNS if inside else 0)
-    pid: int = libc.syscall(SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
+    number = SYS_CLONE[platform.machine()]
+    pid: int = libc.syscall(number, flags, 0, 0, 0, 0)
     if pid == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, f"clone: {os.strerror(number)}")
+        code = ctypes.get_errno()
+        raise OSError(code, f"clone: {os.strerror(code)}")
     return pid
 
 
-def lock(plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None) -> Layers:
+def lock(
+    plan: Confinement,
+    seconds: float,
+    program: ctypes.Array[ctypes.c_char] | None,
+) -> Layers:
     """Confine this process, which is a sample's: limits, no privileges, filtered system calls.
 
     Args:

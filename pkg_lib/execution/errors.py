@@ -58,7 +58,8 @@ def statement_at(number: str, test: str) -> str:
     """
     if not number.isdecimal() or number <= "0":
         return ""
-    lines = test.splitlines()[int(number[:6]) - 1 :][:STATEMENT_LINES]
+    first = int(number[:6]) - 1
+    lines = test.splitlines()[first : first + STATEMENT_LINES]
     for end in range(1, len(lines) + 1):
         statement = "\n".join(lines[:end]).strip()
         with contextlib.suppress(SyntaxError):

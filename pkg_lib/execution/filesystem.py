@@ -19,12 +19,29 @@ from collections.abc import Iterable, Iterator
 
 from syscalls import call
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
-RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8  # mount_setattr's
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+# mount_setattr's
+RDONLY = 1
+NOSUID = 2
+NODEV = 4
+NOEXEC = 8
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
-SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+SYS_MOUNT_SETATTR = 442
+AT_FDCWD = -100
+AT_RECURSIVE = 0x8000
+MNT_DETACH = 2
+SYS_CREATE_RULESET = 444
+SYS_ADD_RULE = 445
+SYS_RESTRICT_SELF = 446
+EXECUTE = 1
+WRITE_FILE = 2
+READ_FILE = 4
+READ_DIR = 8
 RIGHTS = {
     1: 13,
     2: 14,
@@ -32,10 +49,13 @@ RIGHTS = {
     4: 15,
     5: 16,
 }  # number of rights on files that a Landlock version knows
-ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
+# bind and connect; abstract sockets and signals
+ALL_TCP = 3
+ALL_SCOPES = 3
 LISTED_BY_NOBODY = 0o111
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-USERS, GROUPS = "/etc/passwd", "/etc/group"
+USERS = "/etc/passwd"
+GROUPS = "/etc/group"
 SYSTEM = (
     "/etc/ld.so.cache",
     "/etc/localtime",
@@ -43,7 +63,9 @@ SYSTEM = (
     "/usr/lib/zoneinfo",
     "/etc/zoneinfo",
 )
-WORK_MB, FILES = 128, 8192  # shared by both runs of a solution (runner.py): each may fill half
+# shared by both runs of a solution (runner.py): each may fill half
+WORK_MB = 128
+FILES = 8192
 # Where the root of mounts is put together: it exists everywhere, and no file can be made in it.
 NOWHERE = "/proc"
 SAMPLE = "/sandbox/sample"  # in that root: the memory that each sample has for itself
@@ -55,7 +77,10 @@ Trees = dict[str, list[str]]  # path that is shown -> paths below it that stay h
 
 
 def trees(
-    python: Iterable[str], paths: Iterable[str], packages: Iterable[str] | None, hidden: list[str]
+    python: Iterable[str],
+    paths: Iterable[str],
+    packages: Iterable[str] | None,
+    hidden: list[str],
 ) -> Trees:
     """List what a sample may read.
 
@@ -68,7 +93,10 @@ def trees(
     Returns:
         The trees, with the directories of the shared libraries that this process has loaded.
     """
-    shown = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
+    shown: Trees = {}
+    for path in (*python, *_library_folders()):
+        if os.path.isdir(path):
+            shown[path] = _other_packages(path)
     shown |= {p: [] for p in SYSTEM if os.path.exists(p)}
     for path in paths:
         if packages is None:
@@ -98,8 +126,12 @@ def loaded(paths: Iterable[str]) -> set[str]:
 
 def _other_packages(folder: str) -> list[str]:
     """Return the directories of packages beside Python's own library."""
-    names = [n for n in os.listdir(folder) if n.endswith("-packages") or n.startswith("python")]
-    return [os.path.join(folder, n) for n in names if os.path.isdir(os.path.join(folder, n))]
+    folders = [entry for entry in os.scandir(folder) if entry.is_dir()]
+    return [
+        entry.path
+        for entry in folders
+        if entry.name.endswith("-packages") or entry.name.startswith("python")
+    ]
 
 
 def _mapped_files() -> list[str]:
@@ -125,7 +157,12 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
+def own_root(
+    shown: Trees,
+    machine: str,
+    user: int,
+    group: int,
+) -> None:
     """Move this process into a read-only root directory in memory.
 
     It has the shown trees at their own paths. No device but DEVICES opens, and /proc is empty and
@@ -172,8 +209,10 @@ def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
 def _link_library_folders() -> None:
     """Make the links in the root directory that lead to libraries, such as /lib64."""
     for name in os.listdir("/"):
-        link, own = f"/{name}", f"{NOWHERE}/{name}"
-        if name.startswith("lib") and os.path.islink(link) and not os.path.lexists(own):
+        link = f"/{name}"
+        own = NOWHERE + link
+        is_library = name.startswith("lib") and os.path.islink(link)
+        if is_library and not os.path.lexists(own):
             os.symlink(os.readlink(link), own)
 
 
@@ -191,7 +230,8 @@ def _bind(path: str) -> None:
         os.makedirs(folder, exist_ok=True)
         if folder != target:
             _write(path, "")
-    call("mount", os.fsencode(path), os.fsencode(target), None, MS_BIND | MS_REC, None)
+    source = os.fsencode(path)
+    call("mount", source, os.fsencode(target), None, MS_BIND | MS_REC, None)
 
 
 def _mount_memory(path: str, options: str) -> None:
@@ -200,7 +240,8 @@ def _mount_memory(path: str, options: str) -> None:
 
 
 def _set_attributes(path: str, attributes: int) -> None:
-    data, name = struct.pack("QQQQ", attributes, 0, 0, 0), os.fsencode(path)
+    data = struct.pack("QQQQ", attributes, 0, 0, 0)
+    name = os.fsencode(path)
     size = ctypes.c_size_t(len(data))
     call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, name, AT_RECURSIVE, data, size)
 
@@ -227,7 +268,12 @@ def make_work(run: str) -> str:
     return own + "/work"
 
 
-def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int:
+def ruleset(
+    shown: Trees,
+    folders: Iterable[str],
+    rooted: bool,
+    run: str,
+) -> int:
     """Make Landlock's rules.
 
     Args:
@@ -280,14 +326,19 @@ def _without(path: str, hidden: list[str]) -> Iterator[str]:
             yield from _without(child, hidden)
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
+def _allow(
+    rules: int,
+    path: str,
+    rights: int,
+) -> None:
     try:
         opened = os.open(path, os.O_PATH)
     except OSError:  # a broken link, or a path that this user cannot reach: nothing to allow
         return
     try:
         rights &= rights if os.path.isdir(path) else READ_FILE | WRITE_FILE | EXECUTE
-        call("syscall", SYS_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
+        rule = struct.pack("=Qi", rights, opened)
+        call("syscall", SYS_ADD_RULE, rules, 1, rule, 0)
     finally:
         os.close(opened)
 

@@ -21,16 +21,26 @@ from typing import Any
 class Finder:
     """A finder of modules that is asked before Python's own."""
 
-    def __init__(self, allowed: frozenset[str] | None, own: str) -> None:
+    def __init__(
+        self,
+        allowed: frozenset[str] | None,
+        own: str,
+    ) -> None:
         """Store the setting.
 
         Args:
             allowed: Top-level modules that may be imported; None for all.
             own: Directory below which a sample may write modules of its own, and import them.
         """
-        self.allowed, self.own = allowed, own
+        self.allowed = allowed
+        self.own = own
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self,
+        name: str,
+        path: Any = None,
+        target: Any = None,
+    ) -> ModuleSpec | None:
         """Find a module that is adapted, and leave all others to the next finder.
 
         Args:

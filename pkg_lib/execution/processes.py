@@ -42,7 +42,8 @@ class Processes:
             os.close(file)
         except OSError:
             return ""
-        text = bytes(memoryview(buffer)[buffer.rfind(b")") + 1 : size]).decode()
+        start = buffer.rfind(b")") + 1
+        text = bytes(memoryview(buffer)[start:size]).decode()
         buffer[:] = bytes(len(buffer))
         return text
 
@@ -57,8 +58,8 @@ class Processes:
     def children(self) -> list[int]:
         """Return the ids of this process's children."""
         own = [str(os.getpid())]
-        names = filter(str.isdigit, os.listdir(self.proc))
-        return [int(name) for name in names if self.stat(name)[1:2] == own]
+        pids = filter(str.isdigit, os.listdir(self.proc))
+        return [int(pid) for pid in pids if self.stat(pid)[1:2] == own]
 
     def spent(self, pid: int) -> tuple[float, float]:
         """Measure what a process has spent since `before`.
@@ -74,11 +75,17 @@ class Processes:
             used = time.clock_gettime(~pid << 3 | 2)  # the clock that clock_getcpuclockid returns
         except OSError:  # it has just ended
             used = 0.0
-        ready = int((self.read(f"{pid}/schedstat") or "0 0").split()[1]) / 1e9
-        before = self.before.get(pid, (0, 0))
-        return used - before[0], ready - before[1]
+        schedule = self.read(f"{pid}/schedstat") or "0 0"
+        ready = int(schedule.split()[1]) / 1e9
+        used_before, ready_before = self.before.get(pid, (0, 0))
+        return used - used_before, ready - ready_before
 
-    def remaining(self, pids: list[int], wall: float, limit: float) -> float:
+    def remaining(
+        self,
+        pids: list[int],
+        wall: float,
+        limit: float,
+    ) -> float:
         """Compute the time left, so that a busy machine changes no verdict.
 
         Processor time decides for processes that run, or that wait for a page (for real or not, up

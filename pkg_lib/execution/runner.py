@@ -25,7 +25,8 @@ from typing import Any, NoReturn
 
 import wire
 
-SAMPLE, TEST = "<sample>", "<test>"
+SAMPLE = "<sample>"
+TEST = "<test>"
 # Where the tests' process and the fork server have the file for what is reported with a verdict.
 SAID = 1
 MOST = 4096  # characters that are looked at of an error
@@ -57,11 +58,15 @@ def run(
         allowed: Top-level modules that may be imported; None for all.
         hide_first_run: Called before the second run, to hide what the first has written.
     """
-    write, write_at, leave, execute = os.write, os.pwrite, os._exit, exec
+    write = os.write
+    write_at = os.pwrite
+    leave = os._exit
+    execute = exec
     space: dict[str, Any] = {}
     state = random.getstate()
     try:
-        program, code = compile(solution, SAMPLE, "exec", dont_inherit=True), compiled(test)
+        program = compile(solution, SAMPLE, "exec", dont_inherit=True)
+        code = compiled(test)
         execute(program, space)
         if apart:
             write(out, nonce + b"P")
@@ -85,7 +90,7 @@ def read(file: int) -> Any:
     Args:
         file: Its descriptor.
     """
-    return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+    return json.loads(wire.contents(file))
 
 
 def compiled(test: str) -> bytes:
@@ -114,7 +119,8 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         orders: The socket to the fork server.
         allowed: Top-level modules that may be imported; None for all.
     """
-    state, largest = random.getstate(), _peak_memory() + GROWN
+    state = random.getstate()
+    largest = _peak_memory() + GROWN
 
     def report(verdict: str, text: bytes = b"") -> None:
         # Only a sample that passed gets the tests. Another could tell the next sample of the task
@@ -132,7 +138,8 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
 
     while True:
         _, (fd, file), *_ = socket.recv_fds(orders, 1, 2)
-        job, number = read(file), wire.receive(orders)
+        job = read(file)
+        number = wire.receive(orders)
         code = compiled(job["tests"][number])
         os.close(file)
         random.setstate(state)
@@ -191,16 +198,19 @@ def describe(e: BaseException, allowed: Names) -> bytes:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}"[:MOST].split()).removesuffix(":")
     except BaseException:  # noqa: BLE001  a hostile __str__
-        names, line = "Exception", "an error that cannot be printed"
+        names = "Exception"
+        line = "an error that cannot be printed"
     package = ""
     if isinstance(e, ImportError) and type(e.name) is str:
         package = e.name[:100].partition(".")[0]
     if allowed is None or package in allowed:
         package = ""
-    number, traceback = 0, e.__traceback__
+    number = 0
+    traceback = e.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == TEST:
             number = traceback.tb_lineno
         traceback = traceback.tb_next
     parts = (names[:MOST], package, line[:500], str(number))
-    return "\n".join(part.replace("\n", " ") for part in parts).encode("utf8", "replace")
+    text = "\n".join(part.replace("\n", " ") for part in parts)
+    return text.encode("utf8", "replace")

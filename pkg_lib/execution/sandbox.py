@@ -163,7 +163,12 @@ class Worker:
         layers: The layers of the sandbox here.
     """
 
-    def __init__(self, limits: Limits, loaded: bool = False, processor: int | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        loaded: bool = False,
+        processor: int | None = None,
+    ) -> None:
         """Start the fork server.
 
         Args:
@@ -174,7 +179,9 @@ class Worker:
         Raises:
             UserError: The fork server cannot start.
         """
-        self.limits, self.loaded, self.processor = limits, loaded, processor
+        self.limits = limits
+        self.loaded = loaded
+        self.processor = processor
         self.with_numpy: Worker | None = None
         self.layers: Layers = {}
         self.stopped = False
@@ -211,8 +218,9 @@ class Worker:
         Returns:
             The outcome; "not_measured" after two faults.
         """
+        texts = (job.solution, *job.tests)
         separate = self.limits.packages == "stdlib+numpy" and not self.loaded
-        if separate and any("numpy" in text for text in (job.solution, *job.tests)):
+        if separate and any("numpy" in text for text in texts):
             if not self.with_numpy:
                 self.with_numpy = Worker(self.limits, True, self.processor)
             return self.with_numpy.run(job)
@@ -230,10 +238,12 @@ class Worker:
         try:
             self.line.settimeout(START_SECONDS)
             with _file(job.solution) as solution, _file(content) as file:
-                socket.send_fds(self.line, [b"!"], [solution.fileno(), file.fileno()])
+                files = [solution.fileno(), file.fileno()]
+                socket.send_fds(self.line, [b"!"], files)
             wire.send(self.line, request)
-            reply = self._receive(START_SECONDS + 2 * (PATIENCE + 1) * seconds * len(tests))
-            said = os.pread(self.said, os.fstat(self.said).st_size, 0).decode("utf8", "replace")
+            longest = 2 * (PATIENCE + 1) * seconds * len(tests)
+            reply = self._receive(START_SECONDS + longest)
+            said = wire.contents(self.said).decode("utf8", "replace")
             return _outcome(reply, said, job)
         except (OSError, EOFError) as e:
             if not self.stopped:
@@ -282,12 +292,14 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         spec = find_spec("numpy")
         if not spec or not spec.origin:
             raise UserError("packages 'stdlib+numpy' needs numpy: pip install -r requirements.txt")
-        paths, allowed = [str(Path(spec.origin).parents[1])], ["numpy"]
+        paths = [str(Path(spec.origin).parents[1])]
+        allowed = ["numpy"]
     elif limits.packages == "all":
         paths = [p for p in sys.path if "-packages" in p]
     if limits.folder:
         paths.append(limits.folder)
-    deny = [d for d in os.environ.get(DENY, "").split(",") if d]
+    named = os.environ.get(DENY, "")
+    deny = [layer for layer in named.split(",") if layer]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
         raise UserError(f"{DENY} knows namespaces,filter,landlock, not {','.join(deny)}")
     hidden: list[str] = []
@@ -307,9 +319,14 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     }
 
 
-def _outcome(reply: dict[str, Any], said: str, job: Job) -> Outcome:
+def _outcome(
+    reply: dict[str, Any],
+    said: str,
+    job: Job,
+) -> Outcome:
     """Return the outcome for the fork server's reply and what was reported with it."""
-    kind, seconds = reply["kind"], reply["seconds"]
+    kind = reply["kind"]
+    seconds = reply["seconds"]
     text = reply["text"] or said[:REPORTED_CHARACTERS]
     if kind == wire.PASSED:
         shared = job.tests and job.given is None
@@ -350,13 +367,15 @@ def run_jobs(
     Raises:
         UserError: No fork server can start, or samples would run as root.
     """
-    jobs, limits = list(jobs), limits or Limits()
+    jobs = list(jobs)
+    limits = limits or Limits()
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
     if processors := nodes_processors():
         size = max(NODE_JOBS, -(-len(jobs) // (2 * processors)))
         parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-        outcomes: Iterator[Outcome] = chain.from_iterable(ordered(partial(_on_node, limits), parts))
+        batches = ordered(partial(_on_node, limits), parts)
+        outcomes: Iterator[Outcome] = chain.from_iterable(batches)
     else:
         outcomes = _here(jobs, limits, workers)
     for number, outcome in enumerate(outcomes, 1):
@@ -373,7 +392,12 @@ def _on_node(limits: Limits, jobs: list[Job]) -> list[Outcome]:
     return list(_here(jobs, limits, 1, strict=True))
 
 
-def _here(jobs: list[Job], limits: Limits, workers: int, strict: bool = False) -> Iterator[Outcome]:
+def _here(
+    jobs: list[Job],
+    limits: Limits,
+    workers: int,
+    strict: bool = False,
+) -> Iterator[Outcome]:
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
     def judge(job: Job) -> Outcome:

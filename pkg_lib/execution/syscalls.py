@@ -31,14 +31,31 @@ with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
 REFUSED = ("processes", "signals", "shared", "shown", "kernel")  # groups of CALLS
 # What the filter answers. AGAIN (EAGAIN) and UNKNOWN (ENOSYS) are errors; PRETEND does nothing and
 # returns 0.
-ALLOW, KILL, DENY, UNKNOWN, AGAIN = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x5000B
+ALLOW = 0x7FFF0000
+KILL = 0x80000000
+DENY = 0x50001
+UNKNOWN = 0x50026
+AGAIN = 0x5000B
 PRETEND = 0x50000
 ANSWERS = {"allow": ALLOW, "deny": DENY, "again": AGAIN, "pretend": PRETEND}
 # Instructions of BPF, and where the data has the call's number, the architecture and the arguments.
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
-X86_64, X32 = 0xC000003E, 0x40000000
-OPEN, OPENAT, CLONE3, PRLIMIT, KILL_CALL, TGKILL, SETPRIORITY = 2, 257, 435, 302, 62, 234, 141
+LOAD = 0x20
+EQUAL = 0x15
+AT_LEAST = 0x35
+ANY_BIT = 0x45
+RETURN = 0x06
+NUMBER_AT = 0
+ARCHITECTURE_AT = 4
+ARGUMENTS_AT = 16
+X86_64 = 0xC000003E
+X32 = 0x40000000
+OPEN = 2
+OPENAT = 257
+CLONE3 = 435
+PRLIMIT = 302
+KILL_CALL = 62
+TGKILL = 234
+SETPRIORITY = 141
 WRITING = 0x3 | 0x40 | 0x200 | 0x400000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
 
 
@@ -62,7 +79,12 @@ def call(name: str, *args: object) -> int:
     return result
 
 
-def instruction(code: int, value: int, hit: int = 0, miss: int = 0) -> bytes:
+def instruction(
+    code: int,
+    value: int,
+    hit: int = 0,
+    miss: int = 0,
+) -> bytes:
     """Encode one instruction of the filter.
 
     Args:
@@ -78,7 +100,11 @@ def _load_argument(index: int, upper_half: bool = False) -> bytes:
     return instruction(LOAD, ARGUMENTS_AT + 8 * index + 4 * upper_half)
 
 
-def _answer_if(test: int, value: int, answer: int) -> bytes:
+def _answer_if(
+    test: int,
+    value: int,
+    answer: int,
+) -> bytes:
     """Answer the call if what is loaded passes a test with a value."""
     return instruction(test, value, 0, 1) + instruction(RETURN, answer)
 
@@ -104,7 +130,11 @@ def refuse(number: int, answer: int = DENY) -> bytes:
 
 
 def _by_argument(
-    number: int, argument: int, answers: dict[int, list[int]], otherwise: int, test: int = EQUAL
+    number: int,
+    argument: int,
+    answers: dict[int, list[int]],
+    otherwise: int,
+    test: int = EQUAL,
 ) -> bytes:
     """Answer a call by the lower 32 bits of an argument; `answers` has each answer's values."""
     body = [_load_argument(argument)]
@@ -147,7 +177,11 @@ def _present_priority() -> bytes:
     return _for_call(SETPRIORITY, *body, instruction(RETURN, ALLOW))
 
 
-def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
+def program(
+    own_pid: int,
+    read_only: bool,
+    starts: bool = False,
+) -> bytes:
     """Encode the filter of a process.
 
     Args:

@@ -17,6 +17,7 @@ import builtins
 import contextlib
 import json
 import math
+import os
 import socket
 import struct
 import sys
@@ -42,11 +43,25 @@ from typing import Any, NoReturn
 
 # How a test ended, in the fork server's replies. The first four are also letters on the verdict's
 # channel. PRINTED: an interpreter has ended, and what it printed decides.
-PASSED, FAILED, FAULT, LAYERS = "P", "F", "I", "L"
-SUSPICIOUS, TIMEOUT, ENDED, PRINTED = "S", "T", "E", "O"
+PASSED = "P"
+FAILED = "F"
+FAULT = "I"
+LAYERS = "L"
+SUSPICIOUS = "S"
+TIMEOUT = "T"
+ENDED = "E"
+PRINTED = "O"
 LONGEST = 1 << 26  # bytes of a message
 DRAWN = 1 << 12  # items that are sent of a generator; the rest is lost
-FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
+FILLED: dict[str, type] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "deque": deque,
+    "Counter": Counter,
+    "OrderedDict": OrderedDict,
+    "defaultdict": defaultdict,
+}
 CONTAINERS: dict[str, type] = FILLED | {"tuple": tuple, "frozenset": frozenset}
 NUMBERS = "biufcSUMm"  # numpy's kinds of data, without objects
 Make = Callable[..., Any]
@@ -68,21 +83,66 @@ def _arguments(x: date | time) -> Any:
 
 # Type -> (what a value is made of, how it is made of that).
 PARTS: dict[type, tuple[Callable[[Any], Iterable[Any]], Make]] = {
-    int: (lambda x: [hex(x)], lambda text: int(text, 16)),
-    float: (lambda x: [struct.pack(">d", x).hex()], _float_of),
-    bytes: (lambda x: [x.hex()], bytes.fromhex),
-    complex: (lambda x: [x.real, x.imag], complex),
-    Decimal: (lambda x: [str(x)], Decimal),
-    Fraction: (lambda x: [x.numerator, x.denominator], _fraction_of),
-    range: (lambda x: [x.start, x.stop, x.step], range),
-    timedelta: (lambda x: [x.days, x.seconds, x.microseconds], timedelta),
-    timezone: (lambda x: [x.utcoffset(None)], timezone),
-    date: (_arguments, date),
-    time: (_arguments, time),
-    datetime: (_arguments, datetime),
-    type({}.keys()): (list, lambda *items: dict.fromkeys(items).keys()),
-    type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
-    type({}.items()): (list, lambda *items: dict(items).items()),
+    int: (
+        lambda x: [hex(x)],
+        lambda text: int(text, 16),
+    ),
+    float: (
+        lambda x: [struct.pack(">d", x).hex()],
+        _float_of,
+    ),
+    bytes: (
+        lambda x: [x.hex()],
+        bytes.fromhex,
+    ),
+    complex: (
+        lambda x: [x.real, x.imag],
+        complex,
+    ),
+    Decimal: (
+        lambda x: [str(x)],
+        Decimal,
+    ),
+    Fraction: (
+        lambda x: [x.numerator, x.denominator],
+        _fraction_of,
+    ),
+    range: (
+        lambda x: [x.start, x.stop, x.step],
+        range,
+    ),
+    timedelta: (
+        lambda x: [x.days, x.seconds, x.microseconds],
+        timedelta,
+    ),
+    timezone: (
+        lambda x: [x.utcoffset(None)],
+        timezone,
+    ),
+    date: (
+        _arguments,
+        date,
+    ),
+    time: (
+        _arguments,
+        time,
+    ),
+    datetime: (
+        _arguments,
+        datetime,
+    ),
+    type({}.keys()): (
+        list,
+        lambda *items: dict.fromkeys(items).keys(),
+    ),
+    type({}.values()): (
+        list,
+        lambda *items: dict(enumerate(items)).values(),
+    ),
+    type({}.items()): (
+        list,
+        lambda *items: dict(items).items(),
+    ),
 }
 # Class -> makes a plain value that tests cannot tell from an instance of it, or of a class below
 # it.
@@ -134,7 +194,9 @@ class Packer:
             TypeError: The value cannot be sent; the message names its type.
         """
         kind = type(x)
-        if x is None or kind is str or kind is bool or (kind is int and abs(x) < 1 << 63):
+        if x is None or kind is str or kind is bool:
+            return x
+        if kind is int and abs(x) < 1 << 63:
             return x
         if kind is float and math.isfinite(x):
             return x
@@ -291,7 +353,8 @@ class Unpacker:
         return MADE[name](*map(self.unpack, rest))
 
     def _array(self, number: int, *about: Any) -> Any:
-        known, array = self.table.get(number), _array(*about)
+        known = self.table.get(number)
+        array = _array(*about)
         if known is not None and array.shape:
             known[...] = array
         return self.table.setdefault(number, array)
@@ -313,16 +376,31 @@ class Unpacker:
         return x
 
 
-def _array(kind: str, shape: list[int] | None, text: str) -> Any:
+def _array(
+    kind: str,
+    shape: list[int] | None,
+    text: str,
+) -> Any:
     import numpy
 
     dtype = numpy.dtype(kind)
     if dtype.kind not in NUMBERS:
         raise ValueError("not an array of plain values")
-    array = numpy.ndarray(() if shape is None else shape, dtype, bytearray.fromhex(text))
+    data = bytearray.fromhex(text)
+    array = numpy.ndarray(() if shape is None else shape, dtype, data)
     if dtype.itemsize and 2 * array.nbytes != len(text):
         raise ValueError("not the bytes of such an array")
     return array[()] if shape is None else array
+
+
+def contents(file: int) -> bytes:
+    """Read a file from its start.
+
+    Args:
+        file: Its descriptor.
+    """
+    size = os.fstat(file).st_size
+    return os.pread(file, size, 0)
 
 
 def receive(line: socket.socket) -> Any:
@@ -344,7 +422,8 @@ def receive(line: socket.socket) -> Any:
 def _read(line: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        if not (more := line.recv(size - len(data), socket.MSG_WAITALL)):
+        more = line.recv(size - len(data), socket.MSG_WAITALL)
+        if not more:
             raise EOFError("the other end closed the line")
         data += more
     return data
@@ -397,7 +476,11 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
     return bytes.fromhex(message[1])
 
 
-def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) -> Make:
+def stand_in(
+    line: socket.socket,
+    refuse: Callable[[str], NoReturn],
+    name: str,
+) -> Make:
     """In the tests' process: make a function that calls the sample's function of that name.
 
     Args:
