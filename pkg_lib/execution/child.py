@@ -172,7 +172,9 @@ def letter(reader: int, nonce: bytes) -> str:
     buffer = bytearray(len(nonce) + 1)
     size = os.readv(reader, [buffer])
     complete = size == len(buffer) and memoryview(buffer)[:-1] == nonce
-    found = chr(buffer[-1]) if complete else "?" if size else ""
+    found = "?" if size else ""
+    if complete:
+        found = chr(buffer[-1])
     buffer[:] = bytes(len(buffer))
     return found
 

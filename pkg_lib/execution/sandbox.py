@@ -60,7 +60,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
-from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.core.types import Outcome, Status, UserError
 from pkg_lib.core.workers import nodes_processors, ordered
 from pkg_lib.execution import wire
 from pkg_lib.execution.errors import classify, join_detail, statement_at
@@ -232,9 +232,17 @@ class Worker:
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
         tests = job.tests or ("",)
-        content = {"tests": tests, "given": job.given, "entry_point": job.entry_point}
+        content = {
+            "tests": tests,
+            "given": job.given,
+            "entry_point": job.entry_point,
+        }
         apart = job.given is not None and bool(job.tests)
-        request = {"tests": len(tests), "seconds": seconds, "apart": apart}
+        request = {
+            "tests": len(tests),
+            "seconds": seconds,
+            "apart": apart,
+        }
         try:
             self.line.settimeout(START_SECONDS)
             with _file(job.solution) as solution, _file(content) as file:
@@ -344,7 +352,8 @@ def _outcome(
         detail = join_detail(last_line, statement_at(number, test))
         return Outcome("failed", error, detail, seconds)
     error = ERRORS.get(kind, "")
-    return Outcome("failed" if error else "not_measured", error, join_detail(text), seconds)
+    status: Status = "failed" if error else "not_measured"
+    return Outcome(status, error, join_detail(text), seconds)
 
 
 def run_jobs(

@@ -37,7 +37,12 @@ DENY = 0x50001
 UNKNOWN = 0x50026
 AGAIN = 0x5000B
 PRETEND = 0x50000
-ANSWERS = {"allow": ALLOW, "deny": DENY, "again": AGAIN, "pretend": PRETEND}
+ANSWERS = {
+    "allow": ALLOW,
+    "deny": DENY,
+    "again": AGAIN,
+    "pretend": PRETEND,
+}
 # Instructions of BPF, and where the data has the call's number, the architecture and the arguments.
 LOAD = 0x20
 EQUAL = 0x15
