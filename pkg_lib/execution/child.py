@@ -6,7 +6,7 @@ finds SOLUTION and TEST in its environment.
 
 A sample can read everything that was ever in this process's memory. So no text of a job or of a
 sample comes here: jobs are files that are read after the fork. What is reported with a verdict is a
-file, too. The tests' process has runner.SAID, which no sample has. Each sample has a file of its
+file, too. The tests' process has runner.REPORT, which no sample has. Each sample has a file of its
 own, since a file can keep more than its text.
 """
 
@@ -59,7 +59,7 @@ NOW = (
 class Verdict:
     """How a test ended, why, and after how many seconds.
 
-    If `text` is "", the reason is in runner.SAID.
+    If `text` is "", the reason is in runner.REPORT.
     """
 
     kind: str
@@ -312,18 +312,18 @@ class Server:
         nonce = os.urandom(NONCE)
         limit = request["seconds"]
         self.processes.before = {}
-        os.ftruncate(runner.SAID, 0)
+        os.ftruncate(runner.REPORT, 0)
         ours, theirs = socket.socketpair()
-        said = os.memfd_create("said")
+        report = os.memfd_create("report")
         with ours, theirs:
             started = time.monotonic()
             try:
                 pid = confine.fork(self.plan)
             except OSError as e:
-                os.close(said)
+                os.close(report)
                 return Verdict(FAULT, f"no new process: {e}")
             if pid == 0:
-                run_sample(self, request, files, number, theirs.detach(), said, nonce)
+                run_sample(self, request, files, number, theirs.detach(), report, nonce)
             theirs.close()
             channel = ours.fileno()
             tests = PASSED
@@ -340,9 +340,9 @@ class Server:
             seconds = time.monotonic() - started
             seen = self._end(pid, heard, stopped, tests)
         if tests == PASSED:
-            os.lseek(runner.SAID, 0, os.SEEK_SET)
-            os.sendfile(runner.SAID, said, 0, MOST)
-        os.close(said)
+            os.lseek(runner.REPORT, 0, os.SEEK_SET)
+            os.sendfile(runner.REPORT, report, 0, MOST)
+        os.close(report)
         verdict = seen.verdict(limit, self.plan.namespaces, bool(self.command))
         if left := self._sweep():
             verdict = Verdict(FAULT, f"{left} processes of the sample could not be ended")
@@ -406,7 +406,7 @@ class Server:
             if not heard and code and code != -signal.SIGKILL:
                 # Only the tests and the sample's answers run there. Only a kill is from outside.
                 heard = SUSPICIOUS
-                os.pwrite(runner.SAID, b"ended the tests' process", 0)
+                os.pwrite(runner.REPORT, b"ended the tests' process", 0)
         return heard.upper(), stopped or ("" if heard else FAULT)
 
     def _stop_tests(self, patience: float = 0) -> int:
@@ -503,7 +503,7 @@ def run_tests(orders: socket.socket, allowed: Any) -> None:
         os.dup2(orders.fileno(), 3)
         os.closerange(4, 1024)
         gc.enable()
-        runner.judge(socket.socket(fileno=3), allowed)
+        runner.serve_tests(socket.socket(fileno=3), allowed)
     finally:
         os._exit(1)
 
@@ -514,7 +514,7 @@ def run_sample(
     files: list[int],
     number: int,
     out: int,
-    said: int,
+    report: int,
     nonce: bytes,
 ) -> None:
     """Become a sample's process: close everything, confine it, then run the sample.
@@ -524,10 +524,10 @@ def run_sample(
     Args:
         server: The fork server.
         job: The request.
-        files: Descriptors of the solution and the tests; empty to report the layers alone.
+        files: Descriptors of the solution and the tests; empty to name the layers alone.
         number: Number of the test.
         out: Socket for the verdict.
-        said: File for what is reported with it.
+        report: File for what is reported with it.
         nonce: What marks a verdict as the runner's.
     """
     try:
@@ -536,16 +536,16 @@ def run_sample(
         if not job["apart"]:
             test = runner.read(files[1])["tests"][number]
         os.setsid()
-        os.dup2(said, 3, inheritable=False)
-        said = 3
+        os.dup2(report, 3, inheritable=False)
+        report = 3
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(said if server.command and fd else null, fd)
+            os.dup2(report if server.command and fd else null, fd)
         active = confine.lock(server.plan, job["seconds"], server.filter())
-        os.closerange(said + 1, out)
+        os.closerange(report + 1, out)
         os.closerange(out + 1, 1024)
         if not files:
-            os.pwrite(said, json.dumps(active).encode(), 0)
+            os.pwrite(report, json.dumps(active).encode(), 0)
             os.write(out, nonce + b"L")
             os._exit(0)
         if select.select([out], [], [], 0)[0]:
@@ -558,12 +558,12 @@ def run_sample(
             }
             os.execve(server.command[0], server.command, environment)
     except OSError as e:
-        os.pwrite(said, f"sandbox setup: {e}".encode(), 0)
+        os.pwrite(report, f"sandbox setup: {e}".encode(), 0)
         os.write(out, nonce + b"I")
         os._exit(0)
     gc.enable()
     hide = partial(hide_first_run, server)
-    runner.run(solution, test, job["apart"], out, said, nonce, server.allowed, hide)
+    runner.run(solution, test, job["apart"], out, report, nonce, server.allowed, hide)
 
 
 def hide_first_run(server: Server) -> None:
@@ -590,10 +590,10 @@ def main() -> None:
         server = Server(json.loads(sys.argv[1]))
         request = {"seconds": 10.0, "tests": 1, "apart": True}
         first = server.run_job(request, [])
-        said = os.pread(runner.SAID, 8192, 0).decode()
-        active = {"sandbox": first["text"] or said}
+        report = os.pread(runner.REPORT, 8192, 0).decode()
+        active = {"sandbox": first["text"] or report}
         if first["kind"] == LAYERS:
-            active = json.loads(said)
+            active = json.loads(report)
         wire.send(line, server.plan.layers | active)
         while files := socket.recv_fds(line, 1, 2)[1]:
             wire.send(line, server.run_job(wire.receive(line), files))

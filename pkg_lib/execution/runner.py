@@ -28,7 +28,7 @@ import wire
 SAMPLE = "<sample>"
 TEST = "<test>"
 # Where the tests' process and the fork server have the file for what is reported with a verdict.
-SAID = 1
+REPORT = 1
 MOST = 4096  # characters that are looked at of an error
 GROWN = 1 << 17  # kilobytes that samples' answers may leave in the tests' process
 Names = Container[str] | None
@@ -39,7 +39,7 @@ def run(
     test: str,
     apart: bool,
     out: int,
-    said: int,
+    report: int,
     nonce: bytes,
     allowed: Names,
     hide_first_run: Callable[[], None],
@@ -53,7 +53,7 @@ def run(
         test: Tests that share its process; empty where they run apart.
         apart: Whether a process of its own has the tests first. Their calls are answered here.
         out: Socket for the verdict, and to the tests that run apart.
-        said: File for what is reported with the verdict.
+        report: File for what is reported with the verdict.
         nonce: What marks a verdict as the runner's.
         allowed: Top-level modules that may be imported; None for all.
         hide_first_run: Called before the second run, to hide what the first has written.
@@ -78,7 +78,7 @@ def run(
         execute(marshal.loads(code), space)
         verdict = b"P"
     except BaseException as e:  # noqa: BLE001  SystemExit is a verdict, too
-        write_at(said, describe(e, allowed), 0)
+        write_at(report, describe(e, allowed), 0)
         verdict = b"F"
     write(out, nonce + verdict)
     leave(0)
@@ -109,7 +109,7 @@ def compiled(test: str) -> bytes:
         return marshal.dumps(test)
 
 
-def judge(orders: socket.socket, allowed: Names) -> NoReturn:
+def serve_tests(orders: socket.socket, allowed: Names) -> NoReturn:
     """In the tests' process: run the tests of one job after the other. Never returns.
 
     It ends when a sample answers with what is not a value. A verdict in small letters says that the
@@ -122,18 +122,18 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
     state = random.getstate()
     largest = _peak_memory() + GROWN
 
-    def report(verdict: str, text: bytes = b"") -> None:
+    def answer(verdict: str, text: bytes = b"") -> None:
         # Only a sample that passed gets the tests. Another could tell the next sample of the task
         # about them by what it leaves, such as pages of files in memory.
-        os.ftruncate(SAID, 0)
-        os.pwrite(SAID, text, 0)
+        os.ftruncate(REPORT, 0)
+        os.pwrite(REPORT, text, 0)
         if verdict in "Pp":
             with contextlib.suppress(OSError):  # the sample may have ended
                 wire.send(line, ["", code.hex()])
         orders.sendall(verdict.encode())
 
     def refuse(why: str) -> NoReturn:
-        report("S", why[:MOST].encode("utf8", "replace"))
+        answer("S", why[:MOST].encode("utf8", "replace"))
         os._exit(0)
 
     while True:
@@ -154,7 +154,7 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
             gc.collect()
             if _peak_memory() > largest:
                 verdict = verdict.lower()
-            report(verdict, failure or b"")
+            answer(verdict, failure or b"")
 
 
 def _peak_memory() -> int:

@@ -191,12 +191,12 @@ class Worker:
         setup = _setup(self.limits, self.loaded) | {"processor": self.processor}
         command = [sys.executable, *FLAGS, str(CHILD), json.dumps(setup)]
         self.line, theirs = socket.socketpair()
-        self.said = os.memfd_create("said")
+        self.report = os.memfd_create("report")
         with theirs:
             self.process = subprocess.Popen(
                 command,
                 stdin=theirs.fileno(),
-                stdout=self.said,
+                stdout=self.report,
                 stderr=subprocess.PIPE,
                 cwd="/",
                 env=ENVIRONMENT,
@@ -251,8 +251,8 @@ class Worker:
             wire.send(self.line, request)
             longest = 2 * (PATIENCE + 1) * seconds * len(tests)
             reply = self._receive(START_SECONDS + longest)
-            said = wire.contents(self.said).decode("utf8", "replace")
-            return _outcome(reply, said, job)
+            report = wire.contents(self.report).decode("utf8", "replace")
+            return _outcome(reply, report, job)
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
@@ -280,7 +280,7 @@ class Worker:
         self.process.kill()
         text: str = self.process.communicate()[1].decode("utf8", "replace")
         self.line.close()
-        os.close(self.said)
+        os.close(self.report)
         return text
 
 
@@ -329,21 +329,21 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
 
 def _outcome(
     reply: dict[str, Any],
-    said: str,
+    report: str,
     job: Job,
 ) -> Outcome:
     """Return the outcome for the fork server's reply and what was reported with it."""
     kind = reply["kind"]
     seconds = reply["seconds"]
-    text = reply["text"] or said[:REPORTED_CHARACTERS]
+    text = reply["text"] or report[:REPORTED_CHARACTERS]
     if kind == wire.PASSED:
         shared = job.tests and job.given is None
         return Outcome("passed", detail="shared" if shared else "", seconds=seconds)
     if kind == wire.PRINTED and job.judge:
-        if len(said) > PRINTED_BYTES:
+        if len(report) > PRINTED_BYTES:
             much = f"printed more than {PRINTED_BYTES} bytes"
             return Outcome("failed", "Others", much, seconds)
-        return replace(job.judge(said), seconds=seconds)
+        return replace(job.judge(report), seconds=seconds)
     if kind == wire.FAILED:
         lines = text.split("\n", 3) + [""] * 3  # as runner.describe has written them
         names, forbidden, last_line, number = lines[:4]
@@ -409,7 +409,7 @@ def _here(
 ) -> Iterator[Outcome]:
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
-    def judge(job: Job) -> Outcome:
+    def run(job: Job) -> Outcome:
         worker = idle.get()
         try:
             return worker.run(job)
@@ -428,7 +428,7 @@ def _here(
             check_layers(started[0].layers, strict)
         for worker in started:
             idle.put(worker)
-        yield from threads.map(judge, jobs)
+        yield from threads.map(run, jobs)
 
 
 def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
