@@ -7,17 +7,21 @@ import os
 
 import pytest
 
-from pkg_lib.core.types import Task, UserError
+from pkg_lib.core.types import ProgramTests, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.evalplus import ExtendedTests
+from pkg_lib.data.functions import NamedTests
 from pkg_lib.execution.sandbox import run_jobs
 
 HUMANEVAL, MBPP = BENCHMARKS["humaneval"], BENCHMARKS["mbpp"]
 CHECK = "def check(c):\n    assert c(1) == 2\n"
-TASK = Task("HumanEval/x", "humaneval", "def f(x):\n", "f", CHECK, "    return x + 1\n")
-TESTS = mbpp.SEPARATOR.join(["one = 1", "assert f(1) == 2", "assert f(one) == 2"])
-PROSE = Task("MBPP/1", "mbpp", "Write a function.", "f", TESTS, "")
+TASK = Task(
+    "HumanEval/x", "humaneval", "def f(x):\n", "f", ProgramTests(CHECK), "    return x + 1\n"
+)
+TESTS = mbpp.AssertionTests("one = 1", ("assert f(1) == 2", "assert f(one) == 2"))
+PROSE = Task("MBPP/1", "mbpp", "Write a function.", "f", TESTS)
 needs_mbpp = pytest.mark.skipif(
     mbpp.DATA.variable not in os.environ,
     reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl",
@@ -53,10 +57,11 @@ def test_mbpp_split_prompt_and_tests(tmp_path, monkeypatch):
     (shown, *_) = load_benchmark("mbpp-all-asserts")
     tests = "Your code should pass these tests:\nassert inc(1) == 2\nassert (inc(2)) == 3"
     assert (
-        shown.prompt == f"Write a function to add one.\n\n{tests}" and shown.test == tasks[0].test
+        shown.prompt == f"Write a function to add one.\n\n{tests}"
+        and shown.hidden_tests == tasks[0].hidden_tests
     )
-    assert task.test == mbpp.SEPARATOR.join(
-        ["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"]
+    assert task.hidden_tests == mbpp.AssertionTests(
+        "one = 1", ("assert inc(1) == 2", "assert (inc(2)) == 3")
     )
     assert "\r" not in task.solution
 
@@ -137,11 +142,26 @@ def test_digest_covers_tests():
     assert tasks_digest(tasks) == tasks_digest(load_benchmark("humaneval", 2))
 
 
+def test_stored_results_still_belong_to_these_tasks():
+    """Results are stored with the digest of their tasks, in which the tests are one text."""
+    assert tasks_digest(load_benchmark("humaneval")).startswith("d12e93b5a392311d")
+    assert TESTS.text == "one = 1\n# ---\nassert f(1) == 2\n# ---\nassert f(one) == 2"
+    extended = ExtendedTests(ProgramTests("assert f(1) == 2"), "assert f(2) == 3")
+    assert extended.text == "assert f(1) == 2\n# +++\nassert f(2) == 3"
+    assert NamedTests(("m:f", "m:T.g")).text == "m:f\nm:T.g"
+
+
+def test_tests_of_another_kind_are_refused():
+    assert PROSE.tests_as(mbpp.AssertionTests) is TESTS
+    with pytest.raises(TypeError, match="MBPP/1 has AssertionTests, where NamedTests are needed"):
+        PROSE.tests_as(NamedTests)
+
+
 @needs_mbpp
 def test_mbpp_as_published():
     tasks, everything = load_benchmark("mbpp"), load_benchmark("mbpp-all")
     assert [t.id for t in (tasks[0], tasks[-1])] == ["MBPP/11", "MBPP/510"]
     assert (len(tasks), len(everything)) == (500, 974)
-    assert [t.id for t in everything if t.test.split(mbpp.SEPARATOR)[0]] == ["MBPP/367", "MBPP/927"]
+    assert [t.id for t in everything if t.hidden_tests.setup] == ["MBPP/367", "MBPP/927"]
     assert all(t.entry_point in t.prompt.splitlines()[-1] for t in everything)
     assert all(f"def {t.entry_point}(" in t.prompt for t in load_benchmark("mbpp-signature"))

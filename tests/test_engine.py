@@ -24,7 +24,7 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 
 PLUGIN = """
 from pkg_lib.core.models import MODELS, ModelSpec
-from pkg_lib.core.types import Document, Task
+from pkg_lib.core.types import Document, ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import CORPORA, CorpusSource
@@ -35,11 +35,9 @@ class Numbers(Benchmark):
     seconds = 3.0
     def tasks(self):
         heads = ((i, f"def n{i}():\\n    '''The number {i}.'''\\n") for i in range(60))
-        return [Task(f"N/{i}", self.name, h, f"n{i}", f"assert n{i}() == {i}", f"    return {i}\\n") for i, h in heads]
+        return [Task(f"N/{i}", self.name, h, f"n{i}", ProgramTests(f"assert n{i}() == {i}"), f"    return {i}\\n") for i, h in heads]
     def program(self, task, solution):
         return task.prompt + solution
-    def tests(self, task, protocol):
-        return (task.test,)
 
 BENCHMARKS.register(Numbers())
 code = "def f{i}(x):\\n    while x > {i}:\\n        x -= 1\\n    return x\\n"

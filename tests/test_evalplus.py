@@ -52,7 +52,7 @@ def test_tasks_are_those_of_the_benchmark_below(rows):
         below.entry_point,
     )
     assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
-    assert below.test.strip() not in PLUS.mark(first, "")
+    assert below.hidden_tests.text.strip() not in PLUS.fingerprint(first, "")
     assert PLUS.untested(first, SOLUTION) == BENCHMARKS["humaneval"].untested(below, SOLUTION)
     assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
     assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
@@ -82,11 +82,19 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
         Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
 
 
-def test_changed_tasks_of_mbpp_are_left_out():
-    read = BENCHMARKS["mbpp+"]._read
-    row = {"task_id": 12, "code": "def f(): ...", "test": "assert f() <= 1"}
-    assert read(row) == ("MBPP/12", (row["test"], row["code"]))
-    assert read(row | {"task_id": min(evalplus.CHANGED)})[0] == ""
+def test_changed_tasks_of_mbpp_are_left_out(tmp_path, monkeypatch):
+    plus = BENCHMARKS["mbpp+"]
+    monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(mbpp.DATA.variable, str(tmp_path))
+    changed = int(min(evalplus.CHANGED).removeprefix("MBPP/"))
+    shared = {"code": "def f(): return 1", "text": "", "test_setup_code": ""}
+    base = [shared | {"task_id": n, "test_list": ["assert f() == 1"]} for n in (12, changed)]
+    rows = [shared | {"task_id": n, "test": "assert f() <= 1"} for n in (12, changed)]
+    (tmp_path / "mbpp.jsonl").write_text("\n".join(map(json.dumps, base)))
+    (tmp_path / plus.file).write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    (task,) = plus.tasks()
+    assert (task.id, task.solution) == ("MBPP/12", shared["code"])
+    assert plus.tests(task, "standard") == ("assert f() <= 1",)
 
 
 CLOSE = """import numpy as np
@@ -142,11 +150,11 @@ def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch)
     base = BENCHMARKS["mbpp"]
     tasks = BENCHMARKS["mbpp+"].tasks()
     shown = [
-        replace(t, test=mbpp.SEPARATOR.join(["", t.prompt.rpartition("\nTest: ")[2]]))
+        replace(t, hidden_tests=mbpp.AssertionTests("", (t.prompt.rpartition("\nTest: ")[2],)))
         for t in tasks
     ]
     outcomes = run_jobs([base.job(t, t.solution) for t in shown])
-    failed = {int(t.id[5:]) for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
+    failed = {t.id for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
     assert len(tasks) == 224 and failed == changed
 
 

@@ -32,7 +32,7 @@ texts = ["def two():\\n    return 2\\n", "def add(a, b):\\n    return a + b\\n"]
 CORPORA.register(CorpusSource("toy-corpus", lambda: [Document(f"toy/{i}", t) for i, t in enumerate(texts)], "a file"))
 """
 BENCHMARK = """
-from pkg_lib.core.types import Task
+from pkg_lib.core.types import ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 
@@ -44,13 +44,11 @@ class Toy(Benchmark):
     def tasks(self):
         heads = {"one": 1, "two": 2}
         return [
-            Task(f"Toy/{i}", self.name, f"def {n}():\\n    '''A number.'''\\n", n, f"assert {n}() == {v}", f"    return {v}\\n")
+            Task(f"Toy/{i}", self.name, f"def {n}():\\n    '''A number.'''\\n", n, ProgramTests(f"assert {n}() == {v}"), f"    return {v}\\n")
             for i, (n, v) in enumerate(heads.items())
         ]
     def program(self, task, solution):
         return task.prompt + solution
-    def tests(self, task, protocol):
-        return (task.test,)
 
 BENCHMARKS.register(Toy())
 """

@@ -328,7 +328,7 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     assert "skipped: no JSON 1" in capsys.readouterr().out
     knowledge = methods.knowledge_of(corpus)
     knowledge.embedder = embedder
-    tasks = [Task("T", "", query, "", "", "")]
+    tasks = [Task("T", "", query, "")]
     (context,) = methods.methods_of(corpus)["JSON-PKG"](knowledge).retrieve(tasks)
     assert context.text == f"path = Written by the model/explanation ; value = {query}"
     documents = {d.id: d for d in knowledge.documents}

@@ -22,7 +22,7 @@ map_of, nearest = MAPS["map_of"], MAPS["nearest"]
 
 
 def sort_task(i, text="Sort it"):
-    return Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """{text}."""\n', "f", "", "")
+    return Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """{text}."""\n', "f")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 Status = Literal["passed", "failed", "not_measured"]
 DocumentKind = Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"]
@@ -97,16 +97,66 @@ def corpus_digest(documents: Iterable[Document]) -> str:
     return digest(*parts)
 
 
+class HiddenTests(Protocol):
+    """The tests that decide whether a solution is correct, and that no model sees.
+
+    Each kind of benchmark has a frozen dataclass of its own for them.
+    """
+
+    @property
+    def text(self) -> str:
+        """All tests as one text, which identifies them in stored digests."""
+
+
+AnyTests = TypeVar("AnyTests", bound=HiddenTests)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTests:
+    """Hidden tests that are one program, executed after the solution."""
+
+    text: str
+
+
+NO_TESTS = ProgramTests("")
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One benchmark problem. `prompt` is what the model is asked; it never sees `test`, which decides."""
+    """One benchmark problem.
+
+    Attributes:
+        id: The task's name, unique within its benchmark.
+        benchmark: Name of the benchmark.
+        prompt: What the model is asked.
+        entry_point: Name of the function that a solution defines; "" where there is none.
+        hidden_tests: What decides whether a solution is correct. The model never sees it.
+        solution: The reference solution.
+    """
 
     id: str
     benchmark: str
     prompt: str
     entry_point: str
-    test: str
-    solution: str
+    hidden_tests: HiddenTests = NO_TESTS
+    solution: str = ""
+
+    def tests_as(self, kind: type[AnyTests]) -> AnyTests:
+        """Return the hidden tests, which must be of one kind.
+
+        Args:
+            kind: The class that the task's benchmark uses.
+
+        Returns:
+            `hidden_tests`.
+
+        Raises:
+            TypeError: They are of another kind: the task is of another benchmark.
+        """
+        if not isinstance(self.hidden_tests, kind):
+            found = type(self.hidden_tests).__name__
+            raise TypeError(f"task {self.id} has {found}, where {kind.__name__} are needed")
+        return self.hidden_tests
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Benchmarks by name."""
+"""The registry of benchmarks, and their tasks by name."""
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Task, UserError
@@ -7,7 +7,8 @@ from pkg_lib.data.evalplus import EvalPlus
 from pkg_lib.data.humaneval import HumanEval
 from pkg_lib.data.mbpp import MBPP
 
-_HUMANEVAL, _MBPP = HumanEval(), MBPP("mbpp", "MBPP (first test shown)")
+_HUMANEVAL = HumanEval()
+_MBPP = MBPP("mbpp", "MBPP (first test shown)")
 BENCHMARKS: Registry[Benchmark] = Registry(
     "benchmark",
     (
@@ -30,13 +31,33 @@ BENCHMARKS: Registry[Benchmark] = Registry(
 
 
 def title_of(name: str) -> str:
-    """The name in words; the name itself where it is no benchmark's."""
+    """Return the title of a benchmark.
+
+    Args:
+        name: Name of a benchmark.
+
+    Returns:
+        Its title; `name` itself if no benchmark has that name.
+    """
     return BENCHMARKS[name].title if name in BENCHMARKS else name
 
 
 def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
-    """The (first `limit`) tasks of a benchmark in its own order. UserError for a limit below 1."""
+    """Load the tasks of a benchmark.
+
+    Args:
+        name: Name of a benchmark.
+        limit: Number of tasks to load; None for all.
+
+    Returns:
+        Tasks in the benchmark's own order.
+
+    Raises:
+        UserError: The benchmark is unknown, or the limit is below 1.
+        BenchmarkMissing: The tasks are not available on this machine.
+    """
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, not {limit}")
     benchmark = BENCHMARKS.get_or_fail(name)
-    return benchmark.first(benchmark.tasks(), limit) if limit else benchmark.tasks()
+    tasks = benchmark.tasks()
+    return benchmark.first(tasks, limit) if limit else tasks

@@ -1,7 +1,7 @@
-"""How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023).
+"""Similarity of a completion and its reference, as CrossCodeEval measures it (Ding et al., 2023).
 
-Comments up to a line's end are left out first. The authors' scorer cuts at every "#" and "//" of every
-language; here a mark counts only in its own and outside strings.
+Line comments are removed first. The authors' scorer cuts at every "#" and "//" of every language.
+Here a comment sign counts only in its own language and outside strings.
 """
 
 import re
@@ -14,47 +14,91 @@ from pkg_lib.core.registry import Registry
 
 _WORD = re.compile(r"\w+")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_LONG = [rf"{quote * 3}(?:[^\\]|\\.)*?{quote * 3}" for quote in "\"'"]
-_QUOTED = "|".join(_LONG + [rf"{quote}(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'"])
-_STRING = re.compile(_QUOTED, re.S)
-_COMMENTS = {  # what is kept (a literal, a block comment), or a comment up to the end of its line
-    "python": re.compile(rf"({_QUOTED})|#[^\n]*", re.S),
-    "java": re.compile(rf"({_QUOTED}|`(?:[^`\\]|\\.)*`|/\*.*?\*/)|//[^\n]*", re.S),
-}
-_WORDS = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8"))
-KEYWORDS = Registry(
-    "language", {language: frozenset(words.split()) for language, words in _WORDS.items()}
+_QUOTED = r"""
+    \"{3}(?:[^\\]|\\.)*?\"{3} | '{3}(?:[^\\]|\\.)*?'{3} | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
+"""
+_STRING = re.compile(_QUOTED, re.S | re.X)
+# Group 1 is kept: a literal or a block comment. Anything else is a comment up to the end of its
+# line.
+_PYTHON_COMMENT = re.compile(rf"({_QUOTED}) | \#[^\n]*", re.S | re.X)
+_OTHER_COMMENT = re.compile(rf"({_QUOTED} | `(?:[^`\\]|\\.)*` | /\*.*?\*/) | //[^\n]*", re.S | re.X)
+_WORDS_FILE = Path(__file__).with_name("keywords.toml")
+_WORDS: dict[str, str] = tomllib.loads(_WORDS_FILE.read_text("utf8"))
+KEYWORDS: Registry[frozenset[str]] = Registry(
+    "language",
+    {language: frozenset(words.split()) for language, words in _WORDS.items()},
 )
 
 
-def match(completion: str, reference: str, language: str = "python") -> dict[str, float]:
-    """Table 8: exact match of the lines, edit similarity; the identifiers in order, and F1 of their sets.
+def match(
+    completion: str,
+    reference: str,
+    language: str = "python",
+) -> dict[str, float]:
+    """Compare a completion with its reference (Table 8 of the cAST paper).
 
-    Edit similarity has two decimals, as fuzzywuzzy's. UserError for an unknown language.
+    Args:
+        completion: Generated code.
+        reference: The original code.
+        language: A key of KEYWORDS.
+
+    Returns:
+        Values from 0 to 1: ``exact`` match of the lines; ``edit`` similarity with two decimals, as
+        fuzzywuzzy gives it; ``identifiers_exact``, whether the identifiers are the same in order;
+        and ``identifiers_f1`` of their sets.
+
+    Raises:
+        UserError: The language is unknown.
     """
     KEYWORDS.get_or_fail(language)
-    text, wanted = without_comments(completion, language), without_comments(reference, language)
-    names, wanted_names = identifiers(text, language), identifiers(wanted, language)
-    every, common = len({*names}) + len({*wanted_names}), len({*names} & {*wanted_names})
+    text = without_comments(completion, language)
+    wanted = without_comments(reference, language)
+    names = identifiers(text, language)
+    wanted_names = identifiers(wanted, language)
+    common = len(set(names) & set(wanted_names))
+    total = len(set(names)) + len(set(wanted_names))
     return {
         "exact": float(code_lines(text) == code_lines(wanted)),
         "edit": round(fuzz.ratio(text.strip(), wanted.strip())) / 100,
         "identifiers_exact": float(names == wanted_names),
-        "identifiers_f1": 2 * common / every if every else 0.0,
+        "identifiers_f1": 2 * common / total if total else 0.0,
     }
 
 
-def without_comments(text: str, language: str = "python") -> str:
-    """The text less its comments up to the end of a line; literals and block comments stay."""
-    comments = _COMMENTS["python" if language == "python" else "java"]
-    return comments.sub(lambda kept: kept[1] or "", text)
+def without_comments(
+    text: str,
+    language: str = "python",
+) -> str:
+    """Remove line comments. Literals and block comments are kept.
+
+    Args:
+        text: Source code.
+        language: A key of KEYWORDS.
+    """
+    comment = _PYTHON_COMMENT if language == "python" else _OTHER_COMMENT
+    return comment.sub(lambda found: found[1] or "", text)
 
 
 def code_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    """Return the lines that are not empty, stripped.
+
+    Args:
+        text: Source code.
+    """
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line]
 
 
-def identifiers(text: str, language: str = "python") -> list[str]:
-    """The words outside string literals that are no keywords, in order."""
+def identifiers(
+    text: str,
+    language: str = "python",
+) -> list[str]:
+    """Return the identifiers outside string literals in order, without keywords.
+
+    Args:
+        text: Source code.
+        language: A key of KEYWORDS.
+    """
     words = _WORD.findall(_STRING.sub("", text))
-    return [w for w in words if _IDENTIFIER.fullmatch(w) and w not in KEYWORDS[language]]
+    names = filter(_IDENTIFIER.fullmatch, words)
+    return [name for name in names if name not in KEYWORDS[language]]

@@ -1,115 +1,193 @@
-"""HumanEval+ and MBPP+ (Liu et al., 2023): tasks of HumanEval and MBPP with far more tests, never committed.
+"""HumanEval+ and MBPP+ (Liu et al., 2023): tasks of HumanEval and MBPP with far more tests.
 
-Prompts, contexts and completions are those of the benchmark below, so nothing is generated for the new tests.
-Of MBPP+'s 378 tasks 224 lie in MBPP's test split; 28 of these were changed (another name, arguments or
-answer), so that MBPP's own prompt asks for what MBPP+ refuses: they are left out. One process a task.
+Prompts, contexts and completions are those of the base benchmark, so nothing is generated for the
+new tests. Their files are never committed. One process runs all tests of a task.
+
+MBPP+ has 378 tasks, of which 224 are in MBPP's test split. EvalPlus changed 28 of these: another
+name, other arguments or another answer. MBPP's own prompt then asks for what MBPP+ rejects, so
+these tasks are left out.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pkg_lib.core.reading import Kinds
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import HiddenTests, Outcome, ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 
 VARIABLE = "PKG_EVALPLUS_DIR"
-BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that decide, in a task's `test`
-# The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
-CHANGED = (
-    "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
-)
-CHANGED = frozenset(map(int, f"{CHANGED} 436 454 468 471".split()))
-# The published tests are not quite the official evaluator's: that of HumanEval/32 unpacks a float, so that
-# nothing passes, and floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks. The
-# evaluator asks for type and length; the whole shape, since an array of nothing is near to all.
-MENDED = {
-    "_poly(*candidate(*inp), inp)": "abs(_poly(*inp, candidate(*inp)))",
-    "assert np.allclose(out, exp,": "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) "
-    "and np.allclose(out, exp,",
-}
-# Where expected values would be too large to print, the test computes them beside the candidate's. Reference
-# solutions take up to 14 s of processor time there and up to 3 s elsewhere.
-COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
-ANSWERS_TOO_LONG = {
-    "MBPP/255"
-}  # 128 million strings in one, which do not go to tests in another process
-
-
 FIELDS: Kinds = {"task_id": (str, int), "test": str}
+# The first test of MBPP, which the prompt shows, fails with MBPP+'s own reference solution.
+CHANGED = frozenset(
+    f"MBPP/{number}"
+    for number in (
+        "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 "
+        "433 436 454 468 471"
+    ).split()
+)
+# The published tests differ from the official evaluator. The test of HumanEval/32 unpacks a float,
+# so that nothing passes. Floats are compared by `np.allclose` alone, so that `return []` passes 17
+# tasks; the evaluator compares type and length first. The whole shape is compared here, since an
+# empty array is close to every array.
+CORRECTIONS = {
+    "_poly(*candidate(*inp), inp)": "abs(_poly(*inp, candidate(*inp)))",
+    "assert np.allclose(out, exp,": (
+        "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) and np.allclose(out, exp,"
+    ),
+}
+# Where the tests run the reference solution, it takes up to 14 s of processor time, elsewhere up to
+# 3 s.
+COMPUTING_FACTOR = 4
+COMPUTING_LIMITS = Limits(memory_mb=4096)
+# It returns 128 million strings in one list, which cannot be sent to tests in another process.
+ANSWERS_TOO_LONG = {"MBPP/255"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedTests:
+    """Hidden tests of a task that EvalPlus has extended.
+
+    Attributes:
+        base: The tests of the base benchmark. They do not decide here.
+        program: EvalPlus's own tests, which decide.
+    """
+
+    base: HiddenTests
+    program: str
+
+    @property
+    def text(self) -> str:
+        """Both tests, which identify the task in stored digests."""
+        return f"{self.base.text}\n# +++\n{self.program}"
+
+    @property
+    def computes_answers(self) -> bool:
+        """Whether the tests run the reference solution, whose answers are too large to print."""
+        return "def ref_func(" in self.program
 
 
 class EvalPlus(Benchmark):
-    """The tasks of `base` that have such tests; completed where `base` is, judged here."""
+    """The tasks of a base benchmark for which EvalPlus has tests."""
 
     seconds = 15.0
 
-    def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
-        self.base, self.name, self.title, self.file = (
-            base,
-            f"{base.name}+",
-            title,
-            f"{file}.jsonl.gz",
-        )
-        self.prompts, self.stored_with = base.prompts, base.name
+    def __init__(
+        self,
+        base: Benchmark,
+        title: str,
+        file: str,
+        repository: str,
+    ) -> None:
+        """Describe the benchmark without reading its tasks.
+
+        Args:
+            base: The benchmark that has the prompts.
+            title: What tables call it.
+            file: Name of the file with its tests, without suffix.
+            repository: Name of EvalPlus's repository on the hub.
+        """
+        self.base = base
+        self.name = f"{base.name}+"
+        self.title = title
+        self.file = f"{file}.jsonl.gz"
+        self.prompts = base.prompts
+        self.stored_with = base.name
         source = f"{self.file} of github.com/evalplus/{repository}_release"
         self.data = DataSet(title, VARIABLE, source, (f"evalplus/{repository}",))
         self.home = self.data.home
 
     @property
-    def asks_hub(self) -> bool:  # type: ignore[override]
+    def asks_hub(self) -> bool:  # type: ignore[override]  # a property may replace the attribute
+        """Whether the tasks or their tests would be downloaded."""
         return self.data.asks_hub or self.base.asks_hub
 
-    def given(self, task: Task) -> str | None:
-        return None if task.id in ANSWERS_TOO_LONG else self.base.given(task)
+    def tasks(self) -> list[Task]:
+        """Return the base benchmark's tasks with EvalPlus's tests and reference solutions."""
+        records = self.data.records((self.file,), _extension, FIELDS)
+        extensions = {extension.task_id: extension for extension in records}
+        tasks = []
+        for task in self.base.tasks():
+            if task.id in extensions and task.id not in CHANGED:
+                extension = extensions[task.id]
+                tasks.append(
+                    Task(
+                        task.id,
+                        self.name,
+                        task.prompt,
+                        task.entry_point,
+                        ExtendedTests(task.hidden_tests, extension.tests),
+                        extension.solution,
+                    )
+                )
+        return tasks
 
     def reranking_query(self, task: Task) -> str:
         """Return the query of the base benchmark's task."""
         return self.base.reranking_query(task)
 
-    def tasks(self) -> list[Task]:
-        plus = dict(self.data.records((self.file,), self._read, FIELDS))
-        return [
-            replace(
-                t,
-                benchmark=self.name,
-                test=t.test + BETWEEN + plus[t.id][0],
-                solution=plus[t.id][1],
-            )
-            for t in self.base.tasks()
-            if t.id in plus
-        ]
+    def _in_base(self, task: Task) -> Task:
+        """Return the task as the base benchmark has it."""
+        hidden = task.hidden_tests
+        if isinstance(hidden, ExtendedTests):  # test-free signals come from a task without tests
+            hidden = hidden.base
+        return replace(task, benchmark=self.base.name, hidden_tests=hidden)
 
-    def _read(self, row: dict[str, Any]) -> tuple[str, tuple[str, str]]:
-        """(task id, (test, reference solution)); MBPP's have numbers, and no id where they are changed."""
-        name, test = row["task_id"], row["test"]
-        for published, mended in MENDED.items():
-            test = test.replace(published, mended)
-        if isinstance(name, int):
-            name = "" if name in CHANGED else f"MBPP/{name}"
-        return name, (test, str(row["code" if "code" in row else "canonical_solution"]))
-
-    def _below(self, task: Task) -> Task:
-        """The task as `base` has it."""
-        return replace(task, benchmark=self.base.name, test=task.test.partition(BETWEEN)[0])
+    def given(self, task: Task) -> str | None:
+        """Return what the base benchmark's tests may use."""
+        return None if task.id in ANSWERS_TOO_LONG else self.base.given(task)
 
     def program(self, task: Task, solution: str) -> str:
-        return self.base.program(self._below(task), solution)
+        """Return the base benchmark's program."""
+        return self.base.program(self._in_base(task), solution)
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        # One text, whatever the protocol: it takes the place of the tests below, without setup code.
-        return self.base.tests(replace(task, test=task.test.partition(BETWEEN)[2]), "standard")
+        """Return EvalPlus's tests as one program, under either protocol."""
+        own = ProgramTests(task.tests_as(ExtendedTests).program)
+        return self.base.tests(replace(task, hidden_tests=own), "standard")
 
     def limits(self, task: Task) -> Limits:
-        return LARGE if COMPUTES in task.test else Limits()
+        """Return more memory where the tests run the reference solution."""
+        computes = task.tests_as(ExtendedTests).computes_answers
+        return COMPUTING_LIMITS if computes else Limits()
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
+        """Return the job, with more time where the tests run the reference solution."""
         job = super().job(task, solution, protocol)
-        return replace(job, seconds=LONGER * self.seconds) if COMPUTES in task.test else job
+        if isinstance(job, Job) and task.tests_as(ExtendedTests).computes_answers:
+            return replace(job, seconds=COMPUTING_FACTOR * self.seconds)
+        return job
 
     def solution(self, task: Task, raw: str) -> str:
-        return self.base.solution(self._below(task), raw)
+        """Extract the solution as the base benchmark does."""
+        return self.base.solution(self._in_base(task), raw)
 
     def untested(self, task: Task, solution: str) -> str:
-        return self.base.untested(self._below(task), solution)
+        """Return the base benchmark's program without its tests."""
+        return self.base.untested(self._in_base(task), solution)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extension:
+    """What EvalPlus has of a task: its id in the base benchmark, tests and reference solution."""
+
+    task_id: str
+    tests: str
+    solution: str
+
+
+def _extension(row: dict[str, Any]) -> _Extension:
+    name = row["task_id"]
+    tests = row["test"]
+    if isinstance(name, int):  # as MBPP+ has it
+        name = f"MBPP/{name}"
+    for published, correction in CORRECTIONS.items():
+        tests = tests.replace(published, correction)
+    solution = row["code"] if "code" in row else row["canonical_solution"]
+    return _Extension(name, tests, str(solution))

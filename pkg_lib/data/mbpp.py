@@ -1,7 +1,7 @@
 """MBPP (Austin et al., 2021), from the directory that PKG_MBPP_DIR names, else from the hub.
 
-Protocol pkg-paper: each assertion in a fresh process, on the generation and that assertion alone, without
-setup code. Protocol standard: setup code, then all assertions together in one process. 20 s a process.
+Protocol "pkg-paper" runs each assertion in a fresh process, after the solution and without setup
+code. Protocol "standard" runs setup code and all assertions in one process. Each process has 20 s.
 """
 
 import ast
@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from pkg_lib.core.reading import Kinds
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import Outcome, ProgramTests, Task
 from pkg_lib.data.benchmark import Benchmark, without_copies
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job
@@ -22,24 +22,45 @@ DATA = DataSet(
 FIELDS: Kinds = {
     "task_id": int,
     "test_list": list,
-    **dict.fromkeys(("text", "code", "test_setup_code"), str),
+    "text": str,
+    "code": str,
+    "test_setup_code": str,
 }
 TEST_SPLIT = range(11, 511)
-SEPARATOR = (
-    "\n# ---\n"  # between setup code and assertions in a task's `test`, which so runs as it stands
-)
-
-# Their tests need the solution's own classes, or hand it a type, which is no plain data.
+# Their tests need classes of the solution, or pass it a type. Neither is plain data.
 OWN_CLASSES = ("MBPP/367", "MBPP/533", "MBPP/601", "MBPP/927")
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionTests:
+    """MBPP's hidden tests: code that prepares them, and assertions.
+
+    Attributes:
+        setup: Code that protocol "standard" runs before the assertions; mostly "".
+        assertions: One statement each.
+    """
+
+    setup: str
+    assertions: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Setup code and assertions as one program, with a comment between them."""
+        return "\n# ---\n".join([self.setup, *self.assertions])
 
 
 @dataclass(frozen=True)
 class MBPP(Benchmark):
-    """A completion is the whole program; `hint` is added, since a task's text does not name its function.
+    """MBPP: a completion is a whole program.
 
-    The paper does not print its MBPP prompt. The authors' runner for closed models shows all tests: then a
-    verdict is on what was shown, and no test is left that a choice may not see. By default the first is
-    shown and the others are held back; `signature` shows the function's head instead.
+    A task's text does not name its function, so the prompt adds a hint. The paper does not print
+    its MBPP prompt. The authors' runner for closed models shows all tests: a verdict then tests
+    what was shown, and no test remains that a selection must not see. By default the first test is
+    shown and the others are hidden.
+
+    Attributes:
+        ids: Task numbers to include; None for all.
+        hint: "first test", "all tests", or "signature" for the function's head.
     """
 
     name: str
@@ -50,60 +71,94 @@ class MBPP(Benchmark):
     seconds: float = 20.0
     home: str = DATA.home
     starts_program = True
-    given = staticmethod(lambda task: None if task.id in OWN_CLASSES else "")
 
     @property
-    def asks_hub(self) -> bool:  # type: ignore[override]
+    def asks_hub(self) -> bool:  # type: ignore[override]  # a property may replace the attribute
+        """Whether the tasks would be downloaded."""
         return DATA.asks_hub
 
     def tasks(self) -> list[Task]:
-        tasks = sorted(DATA.records(("mbpp.jsonl",), self._numbered, FIELDS), key=itemgetter(0))
-        return [task for number, task in tasks if self.ids is None or number in self.ids]
+        """Return the tasks in the order of their numbers."""
+        numbered = DATA.records(("mbpp.jsonl",), self._numbered_task, FIELDS)
+        numbered.sort(key=itemgetter(0))
+        return [task for number, task in numbered if self.ids is None or number in self.ids]
 
-    def _numbered(self, row: dict[str, Any]) -> tuple[int, Task]:
-        code = row["code"].replace("\r\n", "\n")
-        setup, *tests = (
-            text.replace("\r\n", "\n") for text in (row["test_setup_code"], *row["test_list"])
-        )
-        function, head = _tested_function(tests[0], code)
-        shown = {"first test": f"Test: {tests[0]}", "signature": f"Function: {head}"}
-        shown["all tests"] = "\n".join(("\nYour code should pass these tests:", *tests))
-        texts = (
-            f"{row['text']}\n{shown[self.hint]}",
-            function,
-            SEPARATOR.join([setup, *tests]),
-            code,
-        )
-        return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
+    def _numbered_task(self, row: dict[str, Any]) -> tuple[int, Task]:
+        code = _unix_lines(row["code"])
+        setup = _unix_lines(row["test_setup_code"])
+        assertions = tuple(map(_unix_lines, row["test_list"]))
+        function = _tested_function(assertions[0], code)
+        if self.hint == "all tests":
+            shown = "\n".join(["\nYour code should pass these tests:", *assertions])
+        elif self.hint == "signature":
+            shown = f"Function: {_head_of(function, code)}"
+        else:
+            shown = f"Test: {assertions[0]}"
+        prompt = f"{row['text']}\n{shown}"
+        tests = AssertionTests(setup, assertions)
+        task = Task(f"MBPP/{row['task_id']}", self.name, prompt, function, tests, code)
+        return row["task_id"], task
+
+    def given(self, task: Task) -> str | None:
+        """Return nothing, or None where the tests must share the solution's process."""
+        return None if task.id in OWN_CLASSES else ""
 
     def reranking_query(self, task: Task) -> str:
         """Return the task's text without the tests or the signature that the prompt shows."""
         return task.prompt.partition("\n")[0]
 
     def program(self, task: Task, solution: str) -> str:
+        """Return the solution."""
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        setup, *assertions = task.test.split(SEPARATOR)
+        """Return the assertions, each for a process of its own, or all as one program."""
+        if isinstance(task.hidden_tests, ProgramTests):  # of MBPP+
+            return super().tests(task, protocol)
+        hidden = task.tests_as(AssertionTests)
         if protocol == "pkg-paper":
-            return tuple(assertions)
-        return ("\n".join([*([setup] if setup else []), *assertions]),)
+            return hidden.assertions
+        setup = [hidden.setup] if hidden.setup else []
+        return ("\n".join([*setup, *hidden.assertions]),)
 
-    def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
-        """With setup code where the tests need it: not even the reference could pass without."""
-        needs_setup = task.test.split(SEPARATOR)[0].strip()
+    def control_job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str,
+    ) -> Job | Outcome:
+        """Return the job with setup code where tests need it: without it the reference fails."""
+        needs_setup = task.tests_as(AssertionTests).setup.strip()
         return self.job(task, solution, "standard" if needs_setup else protocol)
 
     def untested(self, task: Task, solution: str) -> str:
-        return without_copies(solution, task.test)
+        """Return the solution without copies of the tests."""
+        return without_copies(solution, task.hidden_tests.text)
 
 
-def _tested_function(assertion: str, code: str) -> tuple[str, str]:
-    """The name and head of the first function that an assertion calls and the reference solution defines."""
-    defined = [n for n in ast.parse(code).body if isinstance(n, ast.FunctionDef)]
-    names = [n.name for n in defined]
-    nodes = ast.walk(ast.parse(assertion))
-    calls = [n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-    name = next((c for c in calls if c in names), calls[0] if calls else names[-1])
-    heads = (f"def {name}({ast.unparse(n.args)})" for n in defined if n.name == name)
-    return name, next(heads, f"def {name}(*args)")
+def _unix_lines(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _tested_function(assertion: str, code: str) -> str:
+    """Return the first function that an assertion calls and the reference solution defines."""
+    nodes = list(ast.walk(ast.parse(assertion)))
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called = [function.id for function in functions if isinstance(function, ast.Name)]
+    defined = [node.name for node in _functions(code)]
+    for name in called:
+        if name in defined:
+            return name
+    return called[0] if called else defined[-1]
+
+
+def _head_of(function: str, code: str) -> str:
+    """Return the head of a function of the reference solution, without its return type."""
+    for node in _functions(code):
+        if node.name == function:
+            return f"def {function}({ast.unparse(node.args)})"
+    return f"def {function}(*args)"
+
+
+def _functions(code: str) -> list[ast.FunctionDef]:
+    return [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]

@@ -1,13 +1,15 @@
-"""Question files in YAML: what is asked about a repository, and the types that an answer needs.
+"""Question files in YAML: questions about a repository, and the types that an answer needs.
 
 questions:
   - id: Q1
-    kind: upstream          # optional; evidence is also shown by kind
+    kind: upstream          # optional; results are also shown by kind
     theme: controllers      # optional
     question: Which controllers use the cart?
-    needs: [CartController, com.example.shop.model.Cart]  # full names where simple ones are not enough
+    needs: [CartController, com.example.shop.model.Cart]  # full names where simple ones are
+    ambiguous
 """
 
+from collections import Counter
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -28,51 +30,91 @@ from pkg_lib.core.types import UserError
 from pkg_lib.graph.types.typegraph import TypeGraph
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Remark = Annotated[str, BeforeValidator(lambda value: value or "")]
-FORM = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+OptionalText = Annotated[str, BeforeValidator(lambda value: value or "")]
 
 
-@dataclass(frozen=True, config=FORM)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", coerce_numbers_to_str=True))
 class Question:
+    """One question.
+
+    Attributes:
+        id: Unique within its file.
+        question: The text.
+        needs: Names of the types that a right answer mentions, simple or full.
+        kind: Group by which results are shown.
+        theme: Free text.
+    """
+
     id: Text
     question: Text
     needs: Annotated[tuple[Text, ...], Field(min_length=1)]
-    kind: Remark = ""
-    theme: Remark = ""
+    kind: OptionalText = ""
+    theme: OptionalText = ""
+
+
+QUESTIONS = TypeAdapter(Annotated[list[Question], Field(min_length=1)])
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file in its order; UserError names the file and what is wrong with it."""
+    """Read a file of questions.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Questions in the order of the file.
+
+    Raises:
+        UserError: The file is not YAML, a field is wrong, or two questions have the same id.
+    """
     try:
         content = yaml.safe_load(read_text(path, "give a YAML file of questions"))
         rows = content.get("questions") if isinstance(content, dict) else None
-        questions = TypeAdapter(Annotated[list[Question], Field(min_length=1)]).validate_python(
-            rows
-        )
+        questions = QUESTIONS.validate_python(rows)
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
-        at = " ".join(
-            ["questions", *(str(p + 1) if isinstance(p, int) else p for p in first["loc"])]
-        )
-        raise UserError(f"{path}: {at}: {first['msg']}") from e
+        place = "questions"
+        for part in first["loc"]:
+            place += f" {part + 1 if isinstance(part, int) else part}"
+        raise UserError(f"{path}: {place}: {first['msg']}") from e
     except RecursionError as e:
         raise UserError(f"{path}: no YAML can be read (it is nested too deep)") from e
     except (ValueError, yaml.YAMLError) as e:
         raise UserError(f"{path}: no YAML can be read ({' '.join(str(e).split())})") from e
-    if twice := next(
-        (q.id for i, q in enumerate(questions) if q.id in {p.id for p in questions[:i]}), None
-    ):
-        raise UserError(f"{path}: two questions have the id {twice}")
+    for name, count in Counter(q.id for q in questions).items():
+        if count > 1:
+            raise UserError(f"{path}: two questions have the id {name}")
     return questions
 
 
 def gold(question: Question, graph: TypeGraph) -> list[str]:
-    """The full names of the types that a question needs; UserError for a name of none or several."""
+    """Return the full names of the types that a question needs, each once.
+
+    Args:
+        question: The question.
+        graph: Type graph of the repository.
+
+    Raises:
+        UserError: A name means no type or several.
+    """
     return [full_name(graph, n, f"question {question.id}") for n in dict.fromkeys(question.needs)]
 
 
-def full_name(graph: TypeGraph, name: str, what: str) -> str:
-    """The full name of a type that is named in full or simply; UserError for a name of none or several."""
+def full_name(
+    graph: TypeGraph,
+    name: str,
+    what: str,
+) -> str:
+    """Return the full name of a type.
+
+    Args:
+        graph: Type graph of the repository.
+        name: The simple or full name.
+        what: What needs the type, for the message.
+
+    Raises:
+        UserError: The name means no type or several.
+    """
     same = [name] if name in graph.nodes else graph.by_simple.get(name, [])
     if len(same) > 1:
         raise UserError(f"{what}: {name} means {', '.join(same)}; give one in full")

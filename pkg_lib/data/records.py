@@ -1,4 +1,4 @@
-"""Other people's data sets, read where they are and never committed: records, and trees of source files."""
+"""Data sets of other authors, read in place and never committed: records and source files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,20 @@ from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.types import BenchmarkMissing, UserError
 
 T = TypeVar("T")
+# What making a value of a row raises if the row is not a record of the data set.
+NO_RECORD = (LookupError, ValueError, TypeError, AttributeError, SyntaxError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Files below the directory that `variable` names; where it names none, all splits of `on_hub`, if any.
+    """A data set in a directory of the user's, or on the Hugging Face hub.
 
-    `on_hub` is a repository of the Hugging Face hub and a configuration; `source` says where the files are.
+    Attributes:
+        title: What messages call it.
+        variable: Environment variable that names the directory.
+        source: Where to download the files, for messages.
+        on_hub: Repository of the hub, and a configuration if it has several. All splits are read,
+            but only if `variable` is not set. Empty if the hub does not have the data set.
     """
 
     title: str
@@ -29,23 +36,27 @@ class DataSet:
 
     @property
     def home(self) -> str:
-        return f"directory in {self.variable}" + (
-            f", else hub: {self.on_hub[0]}" if self.on_hub else ""
-        )
+        """Where the data set comes from, in words."""
+        hub_part = f", else hub: {self.on_hub[0]}" if self.on_hub else ""
+        return f"directory in {self.variable}{hub_part}"
 
     @property
     def asks_hub(self) -> bool:
+        """Whether reading it would download from the hub."""
         return bool(self.on_hub) and data_folder(self.variable) is None
 
     def records(
-        self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()
+        self,
+        names: Sequence[str],
+        make: Callable[[Any], T],
+        fields: Fields = (),
     ) -> list[T]:
-        """Read the records of the first file that is there, or else of the hub.
+        """Read the records of the first file that exists, or else of the hub.
 
         Args:
             names: The files, below the directory that the user names.
             make: Makes a value of a record.
-            fields: The fields that a record must have, with what they must be.
+            fields: The fields that a record must have, with their types.
 
         Returns:
             What `make` returns, in the order of the records.
@@ -58,8 +69,9 @@ class DataSet:
         where = how_to_provide(self.variable, f"the directory of {names[0]}")
         advice = f"download {self.source}{unpack} and {where}"
         if folder := data_folder(self.variable):
-            if path := next((p for n in names if reading.is_there(p := Path(folder, n))), None):
-                return read_records(path, self.title, make, fields)
+            for name in names:
+                if reading.is_there(path := Path(folder, name)):
+                    return read_records(path, self.title, make, fields)
             raise UserError(f"{self.title}: {folder} holds no {names[0]}; {advice}")
         if not self.on_hub:
             raise BenchmarkMissing(f"{self.title}: {advice}")
@@ -75,10 +87,11 @@ class DataSet:
         """Read the Python files of a repository that the data set names.
 
         Args:
-            name: Name of a directory below ``repositories``, or of a zip archive there without its suffix.
+            name: Name of a directory below ``repositories``, or of a zip archive there without its
+                suffix.
 
         Returns:
-            Path -> text, as `read_python` returns it.
+            Text by path, as `read_python` returns it.
 
         Raises:
             UserError: There is no such repository, or it holds no Python file that can be read.
@@ -96,12 +109,17 @@ class DataSet:
         )
 
 
-def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
-    """Read a JSONL file of a data set, gzip or plain; blank lines are passed over.
+def read_records(
+    path: Path,
+    title: str,
+    make: Callable[[Any], T],
+    fields: Fields = (),
+) -> list[T]:
+    """Read a JSONL file of a data set, gzip or plain. Blank lines are skipped.
 
     Args:
         path: The file.
-        title: What the data set is called in messages.
+        title: What messages call the data set.
         make: Makes a value of a record.
         fields: The fields that a record must have, with what they must be.
 
@@ -109,27 +127,18 @@ def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Field
         What `make` returns, in the order of the lines.
 
     Raises:
-        Damaged: A line is no record of this data set, there is no line, or the file cannot be read.
+        Damaged: A line is not a record of this data set, there is no record, or the file cannot be
+            read.
     """
     records = []
     for number, row in reading.rows(path, blank=True):
         try:
-            if why := reading.fault_of(row, fields):
-                raise ValueError(why)
+            if fault := reading.fault_of(row, fields):
+                raise ValueError(fault)
             records.append(make(row))
-        except (
-            LookupError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            SyntaxError,
-            RecursionError,
-        ) as e:
-            reason = (
-                f"field {e} is missing"
-                if isinstance(e, KeyError)
-                else " ".join(str(e)[:200].split())
-            )
+        except NO_RECORD as e:
+            missing = isinstance(e, KeyError)
+            reason = f"field {e} is missing" if missing else " ".join(str(e)[:200].split())
             why = f"it is no record of {title} ({reason})"
             raise reading.Damaged.of(path, why, number) from e
     if not records:

@@ -1,14 +1,16 @@
-"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that its patch changed.
+"""SWE-bench Lite's records (Jimenez et al., 2024): issues, and the lines that a patch changes.
 
-From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each problem's
-repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is executed.
+PKG_SWEBENCH_DIR holds test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each
+issue's repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is
+executed.
 """
 
 from collections.abc import Iterator
-from itertools import groupby
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from unidiff import Hunk, PatchSet, UnidiffParseError
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import Hunk, PatchSet
 
 from pkg_lib.core.types import UserError
 from pkg_lib.data.records import DataSet
@@ -16,8 +18,16 @@ from pkg_lib.data.records import DataSet
 DATA = DataSet("SWE-bench Lite", "PKG_SWEBENCH_DIR", "test.jsonl of princeton-nlp/SWE-bench_Lite")
 
 
-class Issue(NamedTuple):
-    """One problem. `gold`: (path, first line, last line), from 1, of the file as it is before the patch."""
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One issue.
+
+    Attributes:
+        id: SWE-bench's instance id.
+        query: Text of the issue.
+        gold: Path, first and last line of what the patch changes, before the patch; lines count
+            from 1.
+    """
 
     id: str
     query: str
@@ -25,7 +35,11 @@ class Issue(NamedTuple):
 
 
 def load_swebench() -> list[Issue]:
-    """The 300 problems. BenchmarkMissing where they are not at hand."""
+    """Load the 300 issues.
+
+    Raises:
+        BenchmarkMissing: The data set is not available.
+    """
     return DATA.records(("test.jsonl",), _issue)
 
 
@@ -35,28 +49,53 @@ def _issue(row: dict[str, Any]) -> Issue:
 
 
 def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
-    """(path, first, last) of each run that a unified diff changes, as before it; none of a new file.
+    """Find the lines that a patch changes.
 
-    For a mere insertion it is the line before that. UserError for a text that is no diff.
+    Args:
+        patch: A unified diff.
+
+    Yields:
+        Path, first and last line of each changed run of lines, as they are before the patch. For a
+        pure insertion this is the line before it. New files have none.
+
+    Raises:
+        UserError: The text is not a unified diff.
     """
     try:
         files = PatchSet(patch)
     except UnidiffParseError as e:
         raise UserError(f"a patch is no unified diff: {e}") from e
     for file in files:
-        if not file.is_added_file:
-            path = file.source_file.removeprefix("a/") if file.is_rename else file.path
-            yield from ((path, *run) for hunk in file for run in _runs(hunk))
+        if file.is_added_file:
+            continue
+        path = file.source_file.removeprefix("a/") if file.is_rename else file.path
+        for hunk in file:
+            for first, last in _changed_runs(hunk):
+                yield path, first, last
 
 
-def _runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
+def _changed_runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
+    """Yield the first and last old line of each run of added and removed lines."""
     before = max(hunk.source_start - (hunk.source_length > 0), 1)
-    # What is none of the three is the mark "No newline at end of file".
-    lines = [line for line in hunk if line.is_context or line.is_added or line.is_removed]
-    for in_context, group in groupby(lines, key=lambda line: line.is_context):
-        run = list(group)
-        if in_context:
-            before = run[-1].source_line_no
-        else:
-            removed = [line.source_line_no for line in run if line.is_removed] or [before]
-            yield removed[0], removed[-1]
+    removed: list[int] = []
+    changed = False
+    for line in hunk:
+        number = line.source_line_no or before  # added lines have none
+        if line.is_removed:
+            removed.append(number)
+        if line.is_removed or line.is_added:
+            changed = True
+        elif line.is_context:
+            if changed:
+                yield _run(removed, before)
+            before = number
+            removed = []
+            changed = False
+    if changed:
+        yield _run(removed, before)
+
+
+def _run(removed: list[int], before: int) -> tuple[int, int]:
+    if not removed:
+        return before, before
+    return removed[0], removed[-1]

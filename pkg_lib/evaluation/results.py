@@ -163,7 +163,7 @@ class Results:
                 raise
             self.tasks_absent = str(error)
             ids = list(by_task(self.file("evaluations", NO_RAG), VERDICT))
-            tasks = [Task(i, self.benchmark, "", "", "", "") for i in ids[: self.limit]]
+            tasks = [Task(i, self.benchmark, "", "") for i in ids[: self.limit]]
         if self.limit and len(tasks) < self.limit:
             self.limit = None  # a limit that takes every task is none
         # Tasks of one prompt share a completion, so they stay in one shard.
@@ -660,7 +660,7 @@ class Results:
             solution: A solution of it.
         """
         packages = self.rules.limits(task).packages
-        return digest(self.rules.mark(task, solution), self.protocol, packages)
+        return digest(self.rules.fingerprint(task, solution), self.protocol, packages)
 
     def verdicts(self, methods: list[str] | None = None) -> pd.DataFrame:
         """Return whether each method solves each task.

@@ -194,7 +194,7 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
 
 def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:
     """The program that is executed; the task that the benchmark is given has no tests."""
-    return rules.program(Task("", rules.name, task.prompt, task.entry_point, "", ""), solution)
+    return rules.program(Task("", rules.name, task.prompt, task.entry_point), solution)
 
 
 def _digest_of(jobs: Sequence[Job]) -> str:

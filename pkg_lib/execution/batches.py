@@ -1,5 +1,6 @@
-"""Run jobs that have limits of their own: those of equal limits share the workers of one sandbox."""
+"""Jobs that have limits of their own: those of equal limits share the workers of one sandbox."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pkg_lib.core.types import Outcome
@@ -7,7 +8,8 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 
 
 def run_with_limits(
-    jobs: Sequence[tuple[Job, Limits]], progress: Callable[[int], None] | None = None
+    jobs: Sequence[tuple[Job, Limits]],
+    progress: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
     """Execute jobs, each within its own limits.
 
@@ -21,14 +23,14 @@ def run_with_limits(
     Raises:
         UserError: The sandbox cannot start.
     """
-    places: dict[Limits, list[int]] = {}
-    for place, (_, limits) in enumerate(jobs):
-        places.setdefault(limits, []).append(place)
+    positions: defaultdict[Limits, list[int]] = defaultdict(list)
+    for position, (_, limits) in enumerate(jobs):
+        positions[limits].append(position)
     outcomes: dict[int, Outcome] = {}
-    for limits, of_limits in places.items():
-        judged = run_jobs([jobs[place][0] for place in of_limits], limits)
-        for place, outcome in zip(of_limits, judged, strict=True):
-            outcomes[place] = outcome
+    for limits, same_limits in positions.items():
+        batch = run_jobs([jobs[position][0] for position in same_limits], limits)
+        for position, outcome in zip(same_limits, batch, strict=True):
+            outcomes[position] = outcome
             if progress:
                 progress(len(outcomes))
-    return [outcomes[place] for place in range(len(jobs))]
+    return [outcomes[position] for position in range(len(jobs))]

@@ -1,14 +1,16 @@
-"""A fork server, started by sandbox.py as a script, that judges each sample in a process forked from it.
+"""The fork server, which sandbox.py starts as a script: it runs each sample in a fork of itself.
 
-It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch.
-A sample's process is runner.py's, or an interpreter that finds SOLUTION and TEST in its environment.
+It is warm (packages are imported once) and holds the reading end of the verdict's channel, the
+clock and the kill switch. A sample's process runs runner.py, or another language's interpreter that
+finds SOLUTION and TEST in its environment.
 
-A sample can read all that was ever in this process's memory, so no text of a job or of a sample comes there:
-jobs are files that are read after the fork. What is said with a verdict is one too: the tests' process has
-SAID, which no sample has, and each sample one of its own, since a file can keep more than its text.
+A sample can read everything that was ever in this process's memory. So no text of a job or of a
+sample comes here: jobs are files that are read after the fork. What is reported with a verdict is a
+file, too. The tests' process has runner.REPORT, which no sample has. Each sample has a file of its
+own, since a file can keep more than its text.
 """
 
-# ruff: noqa: PTH100, PTH109, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
+# ruff: noqa: PTH100, PTH109, PTH120, PTH123 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import gc
@@ -19,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,56 +31,232 @@ sys.path.insert(0, HERE)
 import confine  # noqa: E402
 import filesystem  # noqa: E402
 import finder  # noqa: E402
+import processes  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
 import wire  # noqa: E402
+from wire import ENDED, FAILED, FAULT, LAYERS, PASSED, PRINTED, SUSPICIOUS, TIMEOUT  # noqa: E402
 
 sys.path.remove(HERE)
 
+OWN_MODULES = ("confine", "filesystem", "finder", "processes", "runner", "syscalls", "wire")
 WARM = (
-    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math "
-    "operator random re statistics string sys threading time traceback types typing"
+    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools "
+    "json math operator random re statistics string sys threading time traceback types typing"
 ).split()
 NONCE = 16
-MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
-DISK = 10  # times its limit that a sample may seem to wait for a disk
+MOST = (1 << 20) + 1  # bytes that are kept of what a sample reports or prints
 # What programs look up and few depend on; `confine.lock` adds HOME.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
 ENVIRONMENT |= dict.fromkeys(("USER", "LOGNAME"), filesystem.NAME)
 BUSY = "the machine was too busy, or the tests' process was ended"
-APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
+NOW = (
+    os.WEXITED | os.WNOHANG | os.WNOWAIT
+)  # os.waitid: whether it has ended, and it stays to be waited for
+
+
+@dataclass
+class Verdict:
+    """How a test ended, why, and after how many seconds.
+
+    If `text` is "", the reason is in runner.REPORT.
+    """
+
+    kind: str
+    text: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class Observation:
+    """What the fork server has seen of a sample's process.
+
+    Attributes:
+        letter: Its last letter on the verdict's channel; see `letter`.
+        stopped: TIMEOUT or FAULT if the fork server has stopped waiting, else "".
+        tests: PASSED, FAILED or SUSPICIOUS: how the tests in their own process ended, or PASSED
+            without one.
+        ended: What os.waitid says of a process that ended by itself.
+        status: Its wait status.
+        used: Processor seconds that count.
+        filtered: Whether it reported a fault after its system calls were filtered.
+    """
+
+    letter: str
+    stopped: str
+    tests: str
+    ended: os.waitid_result | None
+    status: int
+    used: float
+    filtered: bool
+
+    def verdict(
+        self,
+        limit: float,
+        own_namespace: bool,
+        prints: bool,
+    ) -> Verdict:
+        """Decide the verdict.
+
+        Args:
+            limit: The time limit in seconds.
+            own_namespace: Whether the sample was process 1 of a namespace.
+            prints: Whether an interpreter ran it, so that what it printed decides.
+        """
+        rejected = self.tests == FAILED or (self.tests == SUSPICIOUS and not self.ended)
+        rejected = rejected and not self.stopped
+        stopped = self.stopped
+        if not stopped and not rejected and self.used >= limit:
+            stopped = TIMEOUT
+        if prints and not self.letter and not stopped and os.WIFEXITED(self.status):
+            verdict = Verdict(PRINTED)
+        else:
+            heard = self.tests if rejected else self.letter
+            verdict = read_verdict(heard, stopped, self.status, limit)
+        if self.filtered and verdict.kind == FAULT:
+            verdict = Verdict(SUSPICIOUS, "says that the sandbox failed")
+        if own_namespace and self.killed and verdict.kind in (ENDED, SUSPICIOUS):
+            # Process 1 of a namespace cannot be killed from inside.
+            verdict = Verdict(FAULT, "killed from outside")
+        return verdict
+
+    @property
+    def killed(self) -> bool:
+        """Whether the process was killed by somebody else."""
+        ended = self.ended
+        if not ended or ended.si_code != os.CLD_KILLED:
+            return False
+        return ended.si_status == signal.SIGKILL
+
+
+def read_verdict(
+    letter: str,
+    stopped: str,
+    status: int,
+    limit: float,
+) -> Verdict:
+    """Read a verdict from a process's last letter, or from how the process ended.
+
+    Args:
+        letter: What `letter` returned.
+        stopped: TIMEOUT or FAULT if the fork server has stopped waiting, else "".
+        status: The process's wait status.
+        limit: The time limit in seconds.
+    """
+    if letter and letter in (PASSED, FAILED, FAULT, SUSPICIOUS, LAYERS):
+        return Verdict(letter)
+    if letter:
+        return Verdict(SUSPICIOUS, "wrote to the verdict's channel")
+    if stopped:
+        return Verdict(stopped, f"no verdict within {limit:g} s" if stopped == TIMEOUT else BUSY)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+        number = os.WTERMSIG(status)
+        names = {s.value: s.name for s in signal.Signals}
+        name = names.get(number, number)
+        return Verdict(ENDED, f"killed by {name}")
+    return Verdict(ENDED, "ended before the tests completed")
+
+
+def letter(reader: int, nonce: bytes) -> str:
+    """Read the letter that follows the nonce on a channel.
+
+    Nothing else of what was sent stays in this memory.
+
+    Args:
+        reader: Descriptor of the channel.
+        nonce: What the letter must follow.
+
+    Returns:
+        The letter; "?" if something else was sent, "" if the channel was closed.
+    """
+    buffer = bytearray(len(nonce) + 1)
+    size = os.readv(reader, [buffer])
+    complete = size == len(buffer) and memoryview(buffer)[:-1] == nonce
+    found = "?" if size else ""
+    if complete:
+        found = chr(buffer[-1])
+    buffer[:] = bytes(len(buffer))
+    return found
+
+
+def ends_within(pid: int, seconds: float) -> bool:
+    """Wait for the end of a child.
+
+    Args:
+        pid: Its process id.
+        seconds: How long to wait.
+    """
+    with open(os.pidfd_open(pid), "rb") as process:
+        readable, _, _ = select.select([process], [], [], seconds)
+        return bool(readable)
+
+
+@dataclass
+class TestsProcess:
+    """The process for the tests of many samples.
+
+    Attributes:
+        pid: Its process id.
+        orders: The socket to it.
+    """
+
+    pid: int
+    orders: socket.socket
+
+    def stop(self, patience: float = 0) -> int:
+        """End the process.
+
+        Args:
+            patience: Seconds to wait for its own end.
+
+        Returns:
+            Its exit code if it ended by itself, else 0.
+        """
+        self.orders.close()
+        ended = ends_within(self.pid, patience)
+        os.kill(self.pid, signal.SIGKILL)
+        status = os.waitpid(self.pid, 0)[1]
+        return os.waitstatus_to_exitcode(status) if ended else 0
 
 
 class Server:
-    """The fork server's state: the plan, what may be imported, and where /proc is read from."""
+    """The fork server's state: how samples are confined, and what they may import."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
+        """Import packages, enter the layers of the sandbox, and forget what samples must not find.
+
+        Args:
+            setup: What `sandbox.Worker` asks for.
+        """
         confine.die_with_parent()
         if setup["processor"] is not None:
             os.sched_setaffinity(0, {setup["processor"]})
-        self.judge: tuple[int, socket.socket] | None = None
-        self.before: dict[int, tuple[float, float]] = {}  # what that has spent on other samples
+        self.tests: TestsProcess | None = None
         self.patience = setup["patience"]
-        self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        self._warm(setup)
-        everything, paths = setup["packages"] == "all", setup["paths"]
-        self.allowed = (
-            None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
-        )
+        self.processes = processes.Processes()
+        _warm(setup["paths"], setup["preload"])
+        everything = setup["packages"] == "all"
+        paths = setup["paths"]
+        names = (*sys.stdlib_module_names, *setup["allowed"])
+        self.allowed = None if everything else frozenset(names)
         preloaded = filesystem.loaded(paths) if setup["preload"] else None
         packages = preloaded if everything else setup["allowed"]
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
-        shown |= {path: [] for path in setup["command"][:1]}
-        started = filesystem.loader() if setup["command"] else ""
-        self.command = [started, *setup["command"]] if started else []
-        self.plan = confine.enter(setup["deny"], shown, paths, started)
-        program = syscalls.program(1, read_only=False, starts=bool(started))
-        self.program = (
-            confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
-        )
-        for name in ("confine", "filesystem", "finder", "runner", "syscalls", "wire"):
+        self.command: list[str] = []
+        loader = ""
+        if setup["command"]:
+            shown[setup["command"][0]] = []
+            loader = filesystem.loader()
+            self.command = [loader, *setup["command"]]
+        self.plan = confine.enter(setup["deny"], shown, paths, loader)
+        self.program = None
+        if self.plan.namespaces and self.plan.filtered:  # each sample's process has the id 1
+            program = syscalls.program(1, read_only=False, starts=bool(loader))
+            self.program = confine.loadable(program)
+        for name in OWN_MODULES:
             del sys.modules[name]
-        # What a sample finds is made here once: after the fork each step copies the memory that it touches.
+        # What a sample finds is made here once: after the fork each step copies the memory that it
+        # touches.
         os.environ.clear()
         os.environ.update(ENVIRONMENT)
         sys.argv = [""]
@@ -87,202 +266,312 @@ class Server:
         gc.collect()
         gc.freeze()
 
-    def _warm(self, setup: dict[str, Any]) -> None:
-        sys.path += setup["paths"]
-        for name in (*WARM, *setup["preload"]):
-            __import__(name)
-        if setup["preload"]:
-            del sys.path[len(sys.path) - len(setup["paths"]) :]
-        site = __import__("site")  # started with -S, which leaves out the builtins that it adds
-        for add in (site.setquit, site.setcopyright, site.sethelper):
-            add()
-        finder.give_large_stacks()
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(errors="backslashreplace")
-
     def filter(self) -> Any:
-        """The system call filter for the process that calls this, or None where there is none."""
+        """Return the system call filter for the process that calls this; None if there is none."""
         if self.program or not self.plan.filtered:
             return self.program
-        return confine.loadable(
-            syscalls.program(os.getpid(), read_only=True, starts=bool(self.command))
-        )
+        program = syscalls.program(os.getpid(), read_only=True, starts=bool(self.command))
+        return confine.loadable(program)
 
+    def run_job(
+        self,
+        request: dict[str, Any],
+        files: list[int],
+    ) -> dict[str, Any]:
+        """Run the tests of a job, each in its own processes, up to the first that does not pass.
 
-def judge(server: Server, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-    """All tests of a job (files: solution, tests), each in its own processes, up to the first not passed."""
-    verdict, seconds = {}, 0.0
-    for number in range(request["tests"]):
-        verdict = supervised(server, request, files, number) | {"test": number}
-        seconds += verdict["seconds"]
-        if verdict["kind"] != "P":
-            break
-    return verdict | {"seconds": seconds}
+        Args:
+            request: Number of tests, time limit in seconds, and whether tests have a process apart.
+            files: Descriptors of the solution and the tests.
 
+        Returns:
+            Kind and text of the last verdict, number of its test, and seconds of all.
+        """
+        verdict = Verdict("")
+        seconds = 0.0
+        number = 0
+        for number in range(request["tests"]):
+            verdict = self._run_test(request, files, number)
+            seconds += verdict.seconds
+            if verdict.kind != PASSED:
+                break
+        return {
+            "kind": verdict.kind,
+            "text": verdict.text,
+            "test": number,
+            "seconds": seconds,
+        }
 
-def supervised(
-    server: Server, request: dict[str, Any], files: list[int], number: int
-) -> dict[str, Any]:
-    """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    nonce, limit, apart = os.urandom(NONCE), request["seconds"], "P"
-    server.before = {}
-    os.ftruncate(runner.SAID, 0)
-    ours, theirs = socket.socketpair()
-    said = os.memfd_create("said")
-    with ours, theirs:
-        started = time.monotonic()
-        try:
-            pid = confine.fork(server.plan)
-        except OSError as e:
-            os.close(said)
-            return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
-        if pid == 0:
-            sample(server, request, files, number, theirs.detach(), said, nonce)
-        theirs.close()
-        kind, end = wait(server, [pid], ours.fileno(), nonce, started, limit)
-        if request["apart"] and kind == "P":
-            apart, end = judged_apart(
-                server, number, limit, pid, [ours.fileno(), *files[1:]], started
-            )
-            kind = ""
-            if apart == "P":  # now the sample has the tests too
-                server.before[pid] = spent(server, pid)
-                kind, end = wait(server, [pid], ours.fileno(), nonce, time.monotonic(), limit)
-        seconds = time.monotonic() - started
-        if not (kind or end) and apart in ("P", "S"):
-            with open(
-                os.pidfd_open(pid), "rb"
-            ) as dead:  # if it was killed, its files closed a moment before
-                select.select([dead], [], [], 0.1)
-        locked = kind == "I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
-        gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    def _run_test(
+        self,
+        request: dict[str, Any],
+        files: list[int],
+        number: int,
+    ) -> Verdict:
+        """Fork the sample's process, wait for its verdict within the limit, and end it."""
+        nonce = os.urandom(NONCE)
+        limit = request["seconds"]
+        self.processes.before = {}
+        os.ftruncate(runner.REPORT, 0)
+        ours, theirs = socket.socketpair()
+        report = os.memfd_create("report")
+        with ours, theirs:
+            started = time.monotonic()
+            try:
+                pid = confine.fork(self.plan)
+            except OSError as e:
+                os.close(report)
+                return Verdict(FAULT, f"no new process: {e}")
+            if pid == 0:
+                run_sample(self, request, files, number, theirs.detach(), report, nonce)
+            theirs.close()
+            channel = ours.fileno()
+            tests = PASSED
+            heard, stopped = self._wait([pid], channel, nonce, started, limit)
+            if request["apart"] and heard == PASSED:  # the solution has run
+                heard = ""
+                tests, stopped = self._test_apart(
+                    number, limit, pid, [channel, *files[1:]], started
+                )
+                if tests == PASSED:  # now the sample has the tests, too
+                    self.processes.before[pid] = self.processes.spent(pid)
+                    now = time.monotonic()
+                    heard, stopped = self._wait([pid], channel, nonce, now, limit)
+            seconds = time.monotonic() - started
+            seen = self._end(pid, heard, stopped, tests)
+        if tests == PASSED:
+            os.lseek(runner.REPORT, 0, os.SEEK_SET)
+            os.sendfile(runner.REPORT, report, 0, MOST)
+        os.close(report)
+        verdict = seen.verdict(limit, self.plan.namespaces, bool(self.command))
+        if left := self._sweep():
+            verdict = Verdict(FAULT, f"{left} processes of the sample could not be ended")
+        verdict.seconds = seconds
+        return verdict
+
+    def _end(
+        self,
+        pid: int,
+        heard: str,
+        stopped: str,
+        tests: str,
+    ) -> Observation:
+        """Kill the sample's process, and return what is known of it."""
+        if not heard and not stopped and tests in (PASSED, SUSPICIOUS):
+            ends_within(pid, 0.1)  # if it was killed, its files were closed a moment before
+        status_text = self.processes.read(f"{pid}/status") if heard == FAULT else ""
+        ended = os.waitid(os.P_PID, pid, NOW)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
-    if apart == "P":
-        os.lseek(runner.SAID, 0, os.SEEK_SET)
-        os.sendfile(runner.SAID, said, 0, MOST)
-    os.close(said)
-    failed = not end and (apart == "F" or (apart == "S" and not gone))
-    used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
-    end = end or ("T" if used >= limit and not failed else "")
-    verdict = read_verdict(apart if failed else kind, end, status, limit)
-    if locked and verdict["kind"] == "I":
-        verdict = {"kind": "S", "text": "says that the sandbox failed"}
-    if server.command and not (kind or end) and os.WIFEXITED(status):
-        verdict = {"kind": "O", "text": ""}
-    # Process 1 of a namespace cannot be killed from inside.
-    killed = gone and (gone.si_code, gone.si_status) == (os.CLD_KILLED, signal.SIGKILL)
-    if killed and server.plan.namespaces and verdict["kind"] in "ES":
-        verdict = {"kind": "I", "text": "killed from outside"}
-    if left := sweep(server):
-        verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
-    return verdict | {"seconds": seconds}
+        before, _ = self.processes.before.get(pid, (0, 0))
+        used = usage.ru_utime + usage.ru_stime - before
+        filtered = "Seccomp:\t2" in status_text
+        return Observation(heard, stopped, tests, ended, status, used, filtered)
+
+    def _test_apart(
+        self,
+        number: int,
+        limit: float,
+        pid: int,
+        files: list[int],
+        started: float,
+    ) -> tuple[str, str]:
+        """Run the tests in their own process, while the sample answers their calls.
+
+        Returns:
+            PASSED, FAILED or SUSPICIOUS ("" if unknown), and TIMEOUT or FAULT if waiting was
+            stopped.
+        """
+        if self.tests and os.waitid(os.P_PID, self.tests.pid, NOW):
+            self._stop_tests()  # it ended between two samples, which neither of them caused
+        if not self.tests:
+            orders, theirs = socket.socketpair()
+            with theirs:
+                self.tests = TestsProcess(confine.fork(self.plan, inside=False), orders)
+                if self.tests.pid == 0:
+                    run_tests(theirs, self.allowed)
+        tests_pid = self.tests.pid
+        orders = self.tests.orders
+        try:
+            self.processes.before[tests_pid] = self.processes.spent(tests_pid)
+            socket.send_fds(orders, [b"!"], files)
+            wire.send(orders, number)
+            pids = [pid, tests_pid]
+            heard, stopped = self._wait(pids, orders.fileno(), b"", started, limit)
+        except OSError:
+            heard = ""
+            stopped = ""
+        if heard not in (PASSED, FAILED):  # small letters: it is to be replaced
+            code = self._stop_tests(0 if heard else 0.1)
+            if not heard and code and code != -signal.SIGKILL:
+                # Only the tests and the sample's answers run there. Only a kill is from outside.
+                heard = SUSPICIOUS
+                os.pwrite(runner.REPORT, b"ended the tests' process", 0)
+        return heard.upper(), stopped or ("" if heard else FAULT)
+
+    def _stop_tests(self, patience: float = 0) -> int:
+        """End the tests' process, so that the next sample gets a new one. Return its exit code."""
+        process = self.tests
+        self.tests = None
+        return process.stop(patience) if process else 0
+
+    def _wait(
+        self,
+        pids: list[int],
+        reader: int,
+        nonce: bytes,
+        started: float,
+        limit: float,
+    ) -> tuple[str, str]:
+        """Wait for a letter of the last process, until it ends or the time is over.
+
+        Returns:
+            The letter, and TIMEOUT or FAULT (the machine was slow) if the time was over.
+        """
+        ended = os.pidfd_open(pids[-1])
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        poll.register(ended, select.POLLIN)
+        os.set_blocking(reader, False)
+        try:
+            while not poll.poll(0):
+                wall = time.monotonic() - started
+                left = self.processes.remaining(pids, wall, limit)
+                patience = self.patience * limit - wall
+                if min(left, patience) <= 0:
+                    return "", TIMEOUT if left <= 0 else FAULT
+                milliseconds = min(left, patience) * 1000 + 1
+                if (
+                    wall >= limit
+                ):  # look at moments that a sample, which could sleep at them, cannot foresee
+                    milliseconds = min(milliseconds, 1 + os.urandom(1)[0])
+                poll.poll(milliseconds)
+            return letter(reader, nonce), ""
+        except OSError:  # it ended without a letter, or with one unread
+            return "", ""
+        finally:
+            os.set_blocking(reader, True)
+            os.close(ended)
+
+    def _sweep(self) -> int:
+        """Kill what the sample has left running, and return how many processes would not end."""
+        if self.plan.namespaces or self.plan.filtered:
+            return 0  # the namespace ended with the sample's process, or it could start none
+        self._stop_tests()
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            for pid in self.processes.children():  # children of one that ends become this process's
+                os.kill(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    continue
+            except ChildProcessError:
+                return 0
+        return len(self.processes.children())
 
 
-def judged_apart(
-    server: Server, number: int, limit: float, pid: int, fds: list[int], started: float
-) -> tuple[str, str]:
-    """(P, F or S; `wait`'s end) of the tests in their own process, which the sample answers."""
-    if server.judge and os.waitid(os.P_PID, server.judge[0], os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        stop_judge(server)  # it ended between two samples: neither's doing
-    if not server.judge:
-        orders, theirs = socket.socketpair()
-        with theirs:
-            server.judge = confine.fork(server.plan, inside=False), orders
-            if server.judge[0] == 0:
-                tests(theirs, server.allowed)
-    judge_pid, orders = server.judge
-    try:
-        server.before[judge_pid] = spent(server, judge_pid)
-        socket.send_fds(orders, [b"!"], fds)
-        wire.send(orders, number)
-        kind, end = wait(server, [pid, judge_pid], orders.fileno(), b"", started, limit)
-    except OSError:
-        kind, end = "", ""
-    if kind not in ("P", "F"):
-        ended = stop_judge(server, 0 if kind else 0.1)
-        if not kind and ended and ended != -signal.SIGKILL:
-            # Nothing runs there but the tests and what the sample answered: only a kill is another's.
-            kind = "S"
-            os.pwrite(runner.SAID, b"ended the tests' process", 0)
-    return kind.upper(), end or ("" if kind else "I")
+def _warm(paths: list[str], preload: list[str]) -> None:
+    """Import what many samples import, and what Python's start without `site` has left out."""
+    sys.path += paths
+    for name in (*WARM, *preload):
+        __import__(name)
+    if preload:
+        del sys.path[len(sys.path) - len(paths) :]
+    site = __import__("site")
+    for add in (site.setquit, site.setcopyright, site.sethelper):
+        add()
+    finder.give_large_stacks()
+    streams: tuple[Any, Any] = sys.stdout, sys.stderr
+    for stream in streams:
+        stream.reconfigure(errors="backslashreplace")
 
 
-def tests(orders: socket.socket, allowed: Any) -> None:
-    """A process for the tests of many samples, in which no byte of one is executed. Never returns."""
+def run_tests(orders: socket.socket, allowed: Any) -> None:
+    """Become a process for the tests of many samples, in which no byte of a sample is executed.
+
+    It never returns.
+
+    Args:
+        orders: The socket to the fork server.
+        allowed: Top-level modules that may be imported; None for all.
+    """
     try:
         confine.die_with_parent()
         null = os.open(os.devnull, os.O_RDWR)
-        for fd, taken in ((null, 0), (null, 2), (orders.fileno(), 3)):
-            os.dup2(fd, taken)
+        os.dup2(null, 0)
+        os.dup2(null, 2)
+        os.dup2(orders.fileno(), 3)
         os.closerange(4, 1024)
         gc.enable()
-        runner.judge(socket.socket(fileno=3), allowed)
+        runner.serve_tests(socket.socket(fileno=3), allowed)
     finally:
         os._exit(1)
 
 
-def stop_judge(server: Server, patience: float = 0) -> int:
-    """Ends the tests' process; its exit code if it had ended. The next sample gets a new one."""
-    (pid, orders), server.judge = server.judge, None
-    orders.close()
-    with open(os.pidfd_open(pid), "rb") as dead:  # it may be about to end
-        ended = select.select([dead], [], [], patience)[0]
-    os.kill(pid, signal.SIGKILL)
-    status = os.waitpid(pid, 0)[1]
-    return os.waitstatus_to_exitcode(status) if ended else 0
-
-
-def sample(
+def run_sample(
     server: Server,
     job: dict[str, Any],
     files: list[int],
     number: int,
     out: int,
-    said: int,
+    report: int,
     nonce: bytes,
 ) -> None:
-    """In the sample's process: everything closed, locked, then run. Never returns."""
+    """Become a sample's process: close everything, confine it, then run the sample.
+
+    It never returns.
+
+    Args:
+        server: The fork server.
+        job: The request.
+        files: Descriptors of the solution and the tests; empty to name the layers alone.
+        number: Number of the test.
+        out: Socket for the verdict.
+        report: File for what is reported with it.
+        nonce: What marks a verdict as the runner's.
+    """
     try:
         solution = runner.read(files[0]) if files else ""
-        test = "" if job["apart"] else runner.read(files[1])["tests"][number]
+        test = ""
+        if not job["apart"]:
+            test = runner.read(files[1])["tests"][number]
         os.setsid()
-        os.dup2(said, 3, inheritable=False)
-        said = 3
+        os.dup2(report, 3, inheritable=False)
+        report = 3
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(said if server.command and fd else null, fd)
+            os.dup2(report if server.command and fd else null, fd)
         active = confine.lock(server.plan, job["seconds"], server.filter())
-        os.closerange(said + 1, out)
+        os.closerange(report + 1, out)
         os.closerange(out + 1, 1024)
         if not files:
-            os.pwrite(said, json.dumps(active).encode(), 0)
+            os.pwrite(report, json.dumps(active).encode(), 0)
             os.write(out, nonce + b"L")
             os._exit(0)
         if select.select([out], [], [], 0)[0]:
             os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
-            os.set_inheritable(
-                out, True
-            )  # an end of the pipe that closes is taken for the sample's own end
-            texts = {"SOLUTION": solution.replace("\0", ""), "TEST": test}
-            os.execve(
-                server.command[0],
-                server.command,
-                {k: v.encode("utf8", "replace") for k, v in texts.items()},
-            )
+            os.set_inheritable(out, True)  # if this end closes, the sample counts as ended
+            environment = {
+                "SOLUTION": solution.replace("\0", "").encode("utf8", "replace"),
+                "TEST": test.encode("utf8", "replace"),
+            }
+            os.execve(server.command[0], server.command, environment)
     except OSError as e:
-        os.pwrite(said, f"sandbox setup: {e}".encode(), 0)
+        os.pwrite(report, f"sandbox setup: {e}".encode(), 0)
         os.write(out, nonce + b"I")
         os._exit(0)
     gc.enable()
-    runner.run(
-        solution, test, job["apart"], out, said, nonce, server.allowed, partial(anew, server)
-    )
+    hide = partial(hide_first_run, server)
+    runner.run(solution, test, job["apart"], out, report, nonce, server.allowed, hide)
 
 
-def anew(server: Server) -> None:
-    """In the sample's process, before its second run: hide what the first run has written."""
+def hide_first_run(server: Server) -> None:
+    """In the sample's process, before its second run: hide what the first run has written.
+
+    Args:
+        server: The fork server.
+    """
     if server.plan.namespaces:
         os.chdir(filesystem.make_work(confine.SECOND_RUN))
         os.environ["HOME"] = os.getcwd()
@@ -294,145 +583,20 @@ def anew(server: Server) -> None:
         root.setLevel(sys.modules["logging"].WARNING)
 
 
-def wait(
-    server: Server, pids: list[int], reader: int, nonce: bytes, started: float, limit: float
-) -> tuple[str, str]:
-    """(what the last process's letter is, "T" where the limit ended it, "I" where the machine was slow)."""
-    ended = os.pidfd_open(pids[-1])
-    poll = select.poll()
-    poll.register(reader, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    os.set_blocking(reader, False)
-    try:
-        while not (news := poll.poll(0)):
-            wall = time.monotonic() - started
-            left, patience = remaining(server, pids, wall, limit), server.patience * limit - wall
-            if min(left, patience) <= 0:
-                break
-            # Past the limit at moments that nobody can foresee, who would sleep but for them.
-            longest = min(left, patience) * 1000 + 1
-            poll.poll(longest if wall < limit else min(longest, 1 + os.urandom(1)[0]))
-        return (letter(reader, nonce), "") if news else ("", "T" if left <= 0 else "I")
-    except OSError:  # it ended without a word, or with one unread
-        return "", ""
-    finally:
-        os.set_blocking(reader, True)
-        os.close(ended)
-
-
-def letter(reader: int, nonce: bytes) -> str:
-    """What comes after the nonce; "?" without one, "" at the end of the line. No more of it stays here."""
-    buffer = bytearray(len(nonce) + 1)
-    size = os.readv(reader, [buffer])
-    own = size == len(buffer) and memoryview(buffer)[:-1] == nonce
-    heard = chr(buffer[-1]) if own else "?" if size else ""
-    buffer[:] = bytes(len(buffer))
-    return heard
-
-
-def remaining(server: Server, pids: list[int], wall: float, limit: float) -> float:
-    """Seconds left after `wall`, so that a busy machine flips no verdict.
-
-    Processor time decides for processes that run or wait for a page (feigned or not, up to DISK times the
-    limit); where all sleep it is wall time, less what they stood ready without a processor. What a sample's
-    calls cost, the tests' process pays too.
-    """
-    if wall < limit:
-        return limit - wall
-    used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
-    apart = sum(used[1:])
-    values = min(apart, limit)
-    states = [stat(server, pid)[:1] for pid in pids]
-    if ["R"] in states or ["D"] in states:
-        left = min(limit + APART * values - used[0], APART * limit + 1 - apart)
-        return left if ["R"] in states else min(left, DISK * limit - wall + sum(ready))
-    return limit + APART * values + apart - wall + sum(ready)
-
-
-def spent(server: Server, pid: int) -> tuple[float, float]:
-    """(processor seconds of all threads, seconds that the first stood ready without one) since `before`."""
-    try:
-        used = time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid has it
-    except OSError:  # it has just ended
-        used = 0.0
-    ready = int((read_proc(server, f"{pid}/schedstat") or "0 0").split()[1]) / 1e9
-    before = server.before.get(pid, (0, 0))
-    return used - before[0], ready - before[1]
-
-
-def stat(server: Server, pid: int | str) -> list[str]:
-    """A process's state, its parent and more; nothing of one that has ended."""
-    return read_proc(server, f"{pid}/stat").split()
-
-
-def read_proc(server: Server, path: str) -> str:
-    """A file of /proc as it was before it was hidden; nothing where a process has just ended.
-
-    Without the process's name, which a sample chooses: it is not to stay in this memory."""
-    buffer = bytearray(8192)
-    try:
-        file = os.open(path, os.O_RDONLY, dir_fd=server.proc)
-        size = os.readv(file, [buffer])
-        os.close(file)
-    except OSError:
-        return ""
-    text = bytes(memoryview(buffer)[buffer.rfind(b")") + 1 : size]).decode()
-    buffer[:] = bytes(len(buffer))
-    return text
-
-
-def read_verdict(kind: str, end: str, status: int, limit: float) -> dict[str, Any]:
-    """What was said, or how the sample's process ended, as the reply's `kind` and `text` ("": as in SAID)."""
-    if kind and kind in "PFISL":
-        return {"kind": kind, "text": ""}
-    if kind:
-        return {"kind": "S", "text": "wrote to the verdict's channel"}
-    if end:
-        return {"kind": end, "text": f"no verdict within {limit:g} s" if end == "T" else BUSY}
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        names = {s.value: s.name for s in signal.Signals}
-        return {
-            "kind": "E",
-            "text": f"killed by {names.get(number := os.WTERMSIG(status), number)}",
-        }
-    return {"kind": "E", "text": "ended before the tests completed"}
-
-
-def sweep(server: Server) -> int:
-    """Kills what the sample started and orphaned, until nothing is left; the number that would not end."""
-    if server.plan.namespaces or server.plan.filtered:
-        return 0  # the namespace ended with the sample's process, or it could start none
-    if server.judge:
-        stop_judge(server)
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        for pid in children(server):  # those of one that ends become this process's
-            os.kill(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                continue
-        except ChildProcessError:
-            return 0
-    return len(children(server))
-
-
-def children(server: Server) -> list[int]:
-    """This process's, by their ids."""
-    own, names = [str(os.getpid())], filter(str.isdigit, os.listdir(server.proc))
-    return [int(n) for n in names if stat(server, n)[1:2] == own]
-
-
 def main() -> None:
-    """Serves until the parent closes the socket; the first message says which layers are active."""
+    """Serve until the parent closes the socket. The first message says which layers are active."""
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))
-        first = judge(server, {"seconds": 10.0, "tests": 1, "apart": True}, [])
-        said = os.pread(runner.SAID, 8192, 0).decode()
-        active = json.loads(said) if first["kind"] == "L" else {"sandbox": first["text"] or said}
+        request = {"seconds": 10.0, "tests": 1, "apart": True}
+        first = server.run_job(request, [])
+        report = os.pread(runner.REPORT, 8192, 0).decode()
+        active = {"sandbox": first["text"] or report}
+        if first["kind"] == LAYERS:
+            active = json.loads(report)
         wire.send(line, server.plan.layers | active)
         while files := socket.recv_fds(line, 1, 2)[1]:
-            wire.send(line, judge(server, wire.receive(line), files))
+            wire.send(line, server.run_job(wire.receive(line), files))
             for file in files:
                 os.close(file)
 

@@ -1,4 +1,4 @@
-"""The error taxonomy: Table 7's six types, and five beyond it that say why no test could decide."""
+"""The error types: Table 7's six, and five beyond it that say why no test could decide."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import contextlib
 TABLE7 = ("AssertionError", "NameError", "TypeError", "SyntaxError", "IndentationError", "Others")
 BEYOND = ("Timeout", "Memory", "ForbiddenImport", "ExtractionFailure", "Suspicious")
 SEPARATOR = " | failing: "
-LONGEST = 500
+LONGEST = 500  # characters of each part of a detail
+STATEMENT_LINES = 20  # in which the end of a failing statement is looked for
 
 
 def classify(names: list[str], forbidden_import: bool = False) -> str:
-    """The taxonomy's name for an exception whose class and base classes are `names`, most derived first."""
+    """Return the error type of an exception.
+
+    Args:
+        names: Names of its class and base classes, most derived first.
+        forbidden_import: Whether it was raised by an import that the setting forbids.
+    """
     if forbidden_import:
         return "ForbiddenImport"
     for name in names:
@@ -23,23 +29,40 @@ def classify(names: list[str], forbidden_import: bool = False) -> str:
 
 
 def join_detail(last_line: str, assertion: str = "") -> str:
-    """One line for an outcome's `detail`, cut to LONGEST characters a part."""
-    return SEPARATOR.join(p[:LONGEST] for p in (last_line, assertion) if p)
+    """Return an outcome's detail, one line.
+
+    Args:
+        last_line: Last line of the traceback.
+        assertion: The failing assertion; "" for none.
+    """
+    parts = [part[:LONGEST] for part in (last_line, assertion) if part]
+    return SEPARATOR.join(parts)
 
 
 def split_detail(detail: str) -> tuple[str, str]:
-    """(traceback's last line, failing assertion or "") of an outcome's `detail`."""
+    """Return the last line of the traceback and the failing assertion.
+
+    Args:
+        detail: What `join_detail` returned.
+    """
     last_line, _, assertion = detail.partition(SEPARATOR)
     return last_line, assertion
 
 
 def statement_at(number: str, test: str) -> str:
-    """The statement that starts at a line of the tests, counted from 1; "" where there is none."""
-    lines = (
-        test.splitlines()[int(number[:6]) - 1 :][:20] if number.isdecimal() and number > "0" else []
-    )
+    """Return the statement at a line of the tests; "" if there is no such line.
+
+    Args:
+        number: The line, counted from 1, as the sample's process has reported it.
+        test: The tests' program.
+    """
+    if not number.isdecimal() or number <= "0":
+        return ""
+    first = int(number[:6]) - 1
+    lines = test.splitlines()[first : first + STATEMENT_LINES]
     for end in range(1, len(lines) + 1):
+        statement = "\n".join(lines[:end]).strip()
         with contextlib.suppress(SyntaxError):
-            compile(text := "\n".join(lines[:end]).strip(), "", "exec", dont_inherit=True)
-            return text.replace("\n", " ")
+            compile(statement, "", "exec", dont_inherit=True)
+            return statement.replace("\n", " ")
     return lines[0].strip() if lines else ""

@@ -1,12 +1,14 @@
-"""The files that a sample can reach: Python's own, the allowed packages, the time zones, a work directory.
+"""The files that a sample can reach: Python's own, allowed packages, and a work directory.
 
-A machine may lack either way to say so: `own_root` moves the fork server into a root directory of mounts, in
-which a Python in root's own home serves an ordinary user too; `ruleset` makes each sample's Landlock rules.
-No directory is made on the machine, so that a run that is killed leaves none.
+There are two ways to limit them, and a machine may lack either. `own_root` moves the fork server
+into a root directory of mounts, so that a Python in root's own home also serves an ordinary user.
+`ruleset` makes each sample's Landlock rules. No directory is made on the machine, so a killed run
+leaves none.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH104, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
-# no pathlib here
+# ruff: noqa: PTH101, PTH102, PTH104, PTH103, PTH110, PTH112, PTH114, PTH115
+# ruff: noqa: PTH118, PTH119, PTH120, PTH123, PTH208, PTH211
+# this starts without pathlib
 from __future__ import annotations
 
 import ctypes
@@ -17,23 +19,43 @@ from collections.abc import Iterable, Iterator
 
 from syscalls import call
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
-RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8  # mount_setattr's
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+# mount_setattr's
+RDONLY = 1
+NOSUID = 2
+NODEV = 4
+NOEXEC = 8
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
-SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-READ_FILE, READ_DIR, WRITE_FILE, EXECUTE = 4, 8, 2, 1
-LISTED_BY_NOBODY = 0o111
+SYS_MOUNT_SETATTR = 442
+AT_FDCWD = -100
+AT_RECURSIVE = 0x8000
+MNT_DETACH = 2
+SYS_CREATE_RULESET = 444
+SYS_ADD_RULE = 445
+SYS_RESTRICT_SELF = 446
+EXECUTE = 1
+WRITE_FILE = 2
+READ_FILE = 4
+READ_DIR = 8
 RIGHTS = {
     1: 13,
     2: 14,
     3: 15,
     4: 15,
     5: 16,
-}  # Landlock's version -> how many rights on files it knows
-ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
+}  # number of rights on files that a Landlock version knows
+# bind and connect; abstract sockets and signals
+ALL_TCP = 3
+ALL_SCOPES = 3
+LISTED_BY_NOBODY = 0o111
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-USERS, GROUPS = "/etc/passwd", "/etc/group"
+USERS = "/etc/passwd"
+GROUPS = "/etc/group"
 SYSTEM = (
     "/etc/ld.so.cache",
     "/etc/localtime",
@@ -41,110 +63,142 @@ SYSTEM = (
     "/usr/lib/zoneinfo",
     "/etc/zoneinfo",
 )
-WORK_MB, FILES = 128, 8192  # of both runs of a solution (runner.py), so that each may fill half
-NOWHERE = (
-    "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
-)
+# shared by both runs of a solution (runner.py): each may fill half
+WORK_MB = 128
+FILES = 8192
+# Where the root of mounts is put together: it exists everywhere, and no file can be made in it.
+NOWHERE = "/proc"
 SAMPLE = "/sandbox/sample"  # in that root: the memory that each sample has for itself
-NAME = "sandbox"  # the user's, and the group's
 CURRENT = SAMPLE + "/current"  # a link to the directories of the present run
-WRITABLE = {
-    "/tmp": "tmp",
-    "/var/tmp": "tmp",
-    "/dev/shm": "shm",
-}  # path -> where it leads in CURRENT
+NAME = "sandbox"  # of the user and the group
+WRITABLE = {"/tmp": "tmp", "/var/tmp": "tmp", "/dev/shm": "shm"}  # path -> its directory in CURRENT
 
-Trees = dict[str, list[str]]
+Trees = dict[str, list[str]]  # path that is shown -> paths below it that stay hidden
 
 
-def trees(python: Iterable, paths: Iterable, packages: Iterable | None, hidden: list[str]) -> Trees:
-    """Path -> the paths below it that stay hidden, for all that a sample may read.
+def trees(
+    python: Iterable[str],
+    paths: Iterable[str],
+    packages: Iterable[str] | None,
+    hidden: list[str],
+) -> Trees:
+    """List what a sample may read.
 
-    Of `paths` the top-level modules `packages` (None: all but `hidden`); without the packages in them the
-    search path of `python` and the directories of the shared libraries loaded now (others lie beside them).
+    Args:
+        python: The search path of Python itself. Packages below it stay hidden.
+        paths: Directories of installed packages.
+        packages: Top-level modules of `paths` to show; None for all.
+        hidden: Paths that stay hidden where all packages are shown.
+
+    Returns:
+        The trees, with the directories of the shared libraries that this process has loaded.
     """
-    own = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
-    own |= {p: [] for p in SYSTEM if os.path.exists(p)}
-    if packages is None:
-        return own | {p: [h for h in hidden if _below(h, p)] for p in paths if os.path.isdir(p)}
-    names = [n for top in packages for n in (top, f"{top}.py", f"{top}.libs")]
-    return own | {
-        p: [] for path in paths for n in names if os.path.exists(p := os.path.join(path, n))
-    }
+    shown: Trees = {}
+    for path in (*python, *_library_folders()):
+        if os.path.isdir(path):
+            shown[path] = _other_packages(path)
+    shown |= {p: [] for p in SYSTEM if os.path.exists(p)}
+    for path in paths:
+        if packages is None:
+            if os.path.isdir(path):
+                shown[path] = [h for h in hidden if _below(h, path)]
+            continue
+        for package in packages:
+            for name in (package, f"{package}.py", f"{package}.libs"):
+                if os.path.exists(place := os.path.join(path, name)):
+                    shown[place] = []
+    return shown
 
 
 def loaded(paths: Iterable[str]) -> set[str]:
-    """The top-level modules below `paths` that this process has imported."""
-    files = [
-        (name, getattr(module, "__file__", None) or "")
-        for name, module in list(sys.modules.items())
-    ]
-    return {name.partition(".")[0] for name, file in files if any(_below(file, p) for p in paths)}
+    """Return the top-level modules in some directories that this process has imported.
+
+    Args:
+        paths: The directories.
+    """
+    found = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if any(_below(file, path) for path in paths):
+            found.add(name.partition(".")[0])
+    return found
 
 
 def _other_packages(folder: str) -> list[str]:
-    names = [n for n in os.listdir(folder) if n.endswith("-packages") or n.startswith("python")]
-    return [os.path.join(folder, n) for n in names if os.path.isdir(os.path.join(folder, n))]
+    """Return the directories of packages beside Python's own library."""
+    folders = [entry for entry in os.scandir(folder) if entry.is_dir()]
+    return [
+        entry.path
+        for entry in folders
+        if entry.name.endswith("-packages") or entry.name.startswith("python")
+    ]
+
+
+def _mapped_files() -> list[str]:
+    """Return the files that this process has mapped to memory."""
+    with open("/proc/self/maps", encoding="utf8", errors="replace") as file:
+        return [line.split(maxsplit=5)[5].strip() for line in file if "/" in line]
 
 
 def _library_folders() -> set[str]:
-    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
-        mapped = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
-    return {
-        os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p
-    }
+    libraries = [p for p in _mapped_files() if ".so" in os.path.basename(p)]
+    return {os.path.dirname(p) for p in libraries if "-packages/" not in p}
 
 
 def loader() -> str:
-    """The dynamic loader of this Python: who may execute it alone starts the programs that it may read."""
-    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
-        return next(p for line in f if os.path.basename(p := line.split()[-1]).startswith("ld-"))
+    """Return the dynamic loader of this Python.
+
+    A process that may execute the loader alone starts only programs that it may read.
+    """
+    return next(p for p in _mapped_files() if os.path.basename(p).startswith("ld-"))
 
 
 def _below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
-    """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
+def own_root(
+    shown: Trees,
+    machine: str,
+    user: int,
+    group: int,
+) -> None:
+    """Move this process into a read-only root directory in memory.
 
-    No device but DEVICES opens, /proc is empty and cannot be listed. `empty_work` fills SAMPLE. The paths in
-    WRITABLE lead there, unless Python itself is installed below one of them. USERS and GROUPS name nobody but
-    the sample's `user` and `group`.
+    It has the shown trees at their own paths. No device but DEVICES opens, and /proc is empty and
+    cannot be listed. `empty_work` fills SAMPLE. The paths in WRITABLE lead there, unless Python
+    itself is installed below one of them.
+
+    Args:
+        shown: What samples may read.
+        machine: The processor's architecture.
+        user: The only user that USERS names.
+        group: The only group that GROUPS names.
+
+    Raises:
+        OSError: The kernel refuses a mount.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(NOWHERE, "mode=755,size=1m")
     for path in sorted(shown):
-        _bind(path, NOWHERE + path)
+        _bind(path)
         for hidden in shown[path]:
             _mount_memory(NOWHERE + hidden, "mode=755,size=1m")
-    for folder in ("/dev", "/proc", SAMPLE):
+    for folder in ("/dev", "/proc", "/etc", SAMPLE):
         os.makedirs(NOWHERE + folder, exist_ok=True)
-    for name in os.listdir("/"):
-        if (
-            name.startswith("lib")
-            and os.path.islink("/" + name)
-            and not os.path.lexists(f"{NOWHERE}/{name}")
-        ):
-            os.symlink(os.readlink("/" + name), f"{NOWHERE}/{name}")
+    _link_library_folders()
     os.chmod(NOWHERE + "/proc", LISTED_BY_NOBODY)
-    os.makedirs(NOWHERE + "/etc", exist_ok=True)
-    lines = {
-        USERS: f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n",
-        GROUPS: f"{NAME}:x:{group}:\n",
-    }
-    for path, line in lines.items():
-        with open(NOWHERE + path, "w", encoding="ascii") as file:
-            file.write(line)
+    _write(USERS, f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n")
+    _write(GROUPS, f"{NAME}:x:{group}:\n")
     for path, name in WRITABLE.items():
         if not os.path.lexists(NOWHERE + path):
             os.makedirs(os.path.dirname(NOWHERE + path), exist_ok=True)
             os.symlink(f"{CURRENT}/{name}", NOWHERE + path)
     for path in DEVICES:
-        os.close(os.open(NOWHERE + path, os.O_CREAT))
+        _write(path, "")
     _set_attributes(NOWHERE, RDONLY | NOSUID | NODEV)
-    for path in DEVICES:  # after it, since they alone are to open as devices
-        _bind(path, NOWHERE + path)
+    for path in DEVICES:  # after it, since only these are to open as devices
+        _bind(path)
         _set_attributes(NOWHERE + path, RDONLY | NOSUID | NOEXEC)
     os.chdir(NOWHERE)
     call("syscall", SYS_PIVOT_ROOT[machine], b".", b".")
@@ -152,34 +206,48 @@ def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
     os.chdir("/")
 
 
-def _bind(source: str, target: str) -> None:
+def _link_library_folders() -> None:
+    """Make the links in the root directory that lead to libraries, such as /lib64."""
+    for name in os.listdir("/"):
+        link = f"/{name}"
+        own = NOWHERE + link
+        is_library = name.startswith("lib") and os.path.islink(link)
+        if is_library and not os.path.lexists(own):
+            os.symlink(os.readlink(link), own)
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file of the new root directory."""
+    with open(NOWHERE + path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def _bind(path: str) -> None:
+    """Mount a file or a directory at the same path of the new root directory."""
+    target = NOWHERE + path
     if not os.path.exists(target):
-        folder = target if os.path.isdir(source) else os.path.dirname(target)
+        folder = target if os.path.isdir(path) else os.path.dirname(target)
         os.makedirs(folder, exist_ok=True)
         if folder != target:
-            os.close(os.open(target, os.O_CREAT))
-    call("mount", os.fsencode(source), os.fsencode(target), None, MS_BIND | MS_REC, None)
+            _write(path, "")
+    source = os.fsencode(path)
+    call("mount", source, os.fsencode(target), None, MS_BIND | MS_REC, None)
 
 
 def _mount_memory(path: str, options: str) -> None:
-    call(
-        "mount",
-        b"none",
-        os.fsencode(path),
-        b"tmpfs",
-        MS_NOSUID | MS_NODEV | MS_NOEXEC,
-        options.encode(),
-    )
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    call("mount", b"none", os.fsencode(path), b"tmpfs", flags, options.encode())
 
 
 def _set_attributes(path: str, attributes: int) -> None:
-    data, name = struct.pack("QQQQ", attributes, 0, 0, 0), os.fsencode(path)
+    data = struct.pack("QQQQ", attributes, 0, 0, 0)
+    name = os.fsencode(path)
     size = ctypes.c_size_t(len(data))
     call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, name, AT_RECURSIVE, data, size)
 
 
 def empty_work() -> None:
-    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in its name."""
+    """Mount a sample's own memory, of WORK_MB; `make_work` fills it as the sample's user."""
     _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes={FILES},mode=1777")
 
 
@@ -200,34 +268,55 @@ def make_work(run: str) -> str:
     return own + "/work"
 
 
-def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int:
-    """Landlock's descriptor: `shown` is read, `folders` are listed, `run` is started; in an `own_root` SAMPLE
-    is written."""
+def ruleset(
+    shown: Trees,
+    folders: Iterable[str],
+    rooted: bool,
+    run: str,
+) -> int:
+    """Make Landlock's rules.
+
+    Args:
+        shown: What may be read.
+        folders: Directories that may be listed.
+        rooted: Whether this process is in an `own_root`, where SAMPLE may be written.
+        run: The program that may be started; "" for none.
+
+    Returns:
+        A descriptor of the rules.
+
+    Raises:
+        OSError: The kernel has no Landlock.
+    """
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
-    # The structure has grown with the versions: a kernel refuses fields that it does not know.
+    # The structure has grown with the versions. A kernel refuses fields that it does not know.
     size = 8 if version < 4 else 16 if version < 6 else 24
     attributes = struct.pack("QQQ", every, ALL_TCP, ALL_SCOPES)[:size]
-    rules = call("syscall", SYS_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    rules: int = call("syscall", SYS_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     for path, hidden in shown.items():
         for piece in _without(path, hidden):
             _allow(rules, piece, READ_FILE | READ_DIR)
-    for path in (*folders, *(p for p, hidden in shown.items() if hidden)):
+        if hidden:
+            _allow(rules, path, READ_DIR)
+    for path in folders:
         _allow(rules, path, READ_DIR)
     for path in DEVICES:
         _allow(rules, path, READ_FILE | WRITE_FILE)
     if rooted:
-        _allow(rules, "/", READ_DIR)  # nothing is there but what is shown
+        _allow(rules, "/", READ_DIR)  # only what is shown is there
         for path in (USERS, GROUPS):
             _allow(rules, path, READ_FILE)
-        _allow(rules, os.path.dirname(SAMPLE), every)  # not on what is mounted there
+        _allow(
+            rules, os.path.dirname(SAMPLE), every
+        )  # a rule on what is mounted there would not hold
     if run:
         _allow(rules, run, READ_FILE | EXECUTE)
     return rules
 
 
 def _without(path: str, hidden: list[str]) -> Iterator[str]:
-    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes nothing back."""
+    """Yield the largest paths at and below `path` with nothing hidden: rules only add rights."""
     if not any(_below(h, path) for h in hidden):
         yield path
         return
@@ -237,18 +326,30 @@ def _without(path: str, hidden: list[str]) -> Iterator[str]:
             yield from _without(child, hidden)
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
+def _allow(
+    rules: int,
+    path: str,
+    rights: int,
+) -> None:
     try:
         opened = os.open(path, os.O_PATH)
     except OSError:  # a broken link, or a path that this user cannot reach: nothing to allow
         return
     try:
         rights &= rights if os.path.isdir(path) else READ_FILE | WRITE_FILE | EXECUTE
-        call("syscall", SYS_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
+        rule = struct.pack("=Qi", rights, opened)
+        call("syscall", SYS_ADD_RULE, rules, 1, rule, 0)
     finally:
         os.close(opened)
 
 
 def restrict(rules: int) -> None:
-    """Puts the rules on this process, for good. It must have given up new privileges."""
+    """Put the rules on this process, for good. It must have given up new privileges.
+
+    Args:
+        rules: What `ruleset` returned.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
     call("syscall", SYS_RESTRICT_SELF, rules, 0)

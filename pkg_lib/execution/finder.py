@@ -1,8 +1,8 @@
-"""Imports in a sample's process: which modules are refused, and which are adapted to a single process.
+"""Imports in a sample's process: which modules are refused, and which are adapted.
 
-A sample cannot start a process. `multiprocessing` and `ProcessPoolExecutor` therefore run their workers as
-threads, and shared memory has no tracker process. Nothing here protects anything: a sample may undo it. The
-system call filter and Landlock do not depend on it.
+A sample cannot start a process. `multiprocessing` and `ProcessPoolExecutor` therefore run their
+workers as threads, and shared memory has no tracker process. Nothing here protects anything: a
+sample may undo it. The system call filter and Landlock do not depend on it.
 """
 
 from __future__ import annotations
@@ -19,30 +19,47 @@ from typing import Any
 
 
 class Finder:
-    """Goes before Python's own finders.
+    """A finder of modules that is asked before Python's own."""
 
-    Args:
-        allowed: Top-level modules that may be imported; None: all.
-        own: The directory below which a sample may write modules of its own, and import them.
-    """
+    def __init__(
+        self,
+        allowed: frozenset[str] | None,
+        own: str,
+    ) -> None:
+        """Store the setting.
 
-    def __init__(self, allowed: frozenset[str] | None, own: str) -> None:
-        self.allowed, self.own = allowed, own
+        Args:
+            allowed: Top-level modules that may be imported; None for all.
+            own: Directory below which a sample may write modules of its own, and import them.
+        """
+        self.allowed = allowed
+        self.own = own
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self,
+        name: str,
+        path: Any = None,
+        target: Any = None,
+    ) -> ModuleSpec | None:
         """Find a module that is adapted, and leave all others to the next finder.
+
+        Args:
+            name: Full name of the module.
+            path: Search path of its package.
+            target: Unused; part of the protocol of finders.
+
+        Returns:
+            How to load the module, or None for the next finder.
 
         Raises:
             ModuleNotFoundError: The setting forbids the package. The text is Python's own.
         """
         top = name.partition(".")[0]
-        if (
-            self.allowed is not None
-            and top not in self.allowed
-            and not top.startswith("_sysconfigdata")
-        ):
+        free = self.allowed is None or top in self.allowed or top.startswith("_sysconfigdata")
+        if not free:
             spec = PathFinder.find_spec(name, path, target)
-            if spec and os.path.abspath(spec.origin or "").startswith(self.own + "/"):  # noqa: PTH100
+            origin = os.path.abspath(spec.origin or "") if spec else ""  # noqa: PTH100
+            if origin.startswith(self.own + "/"):
                 return spec
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
         if name not in ADAPTED:
@@ -54,7 +71,7 @@ class Finder:
 
 
 def give_large_stacks() -> None:
-    """Let programs that choose the size of stacks use the address space that is reserved for them."""
+    """Give programs that choose the size of stacks the address space reserved for these."""
     choose = threading.stack_size
 
     def stack_size(size: int = 0, /) -> int:
@@ -68,21 +85,24 @@ def give_large_stacks() -> None:
 
 
 class _AdaptingLoader(SourceFileLoader):
+    """Adapts a module after it has been executed."""
+
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
         ADAPTED[module.__name__](module)
 
 
 def _without_tracker(module: Any) -> None:
-    """Send messages to the tracker nowhere. Shared memory ends with the sample's process."""
+    """Discard messages to the tracker. Shared memory ends with the sample's process."""
     module._resource_tracker._fd = 0  # standard input is the null device
 
 
 def _threads_as_processes(module: Any) -> None:
+    """Replace `multiprocessing.Process` by a thread with its interface."""
     from multiprocessing import context
     from multiprocessing.dummy import DummyProcess
 
-    class Process(DummyProcess):  # type: ignore[misc, valid-type]
+    class Process(DummyProcess):
         """A thread with the interface of a process."""
 
         sentinel = property(lambda self: self.native_id)
@@ -115,11 +135,11 @@ def _threads_as_processes(module: Any) -> None:
                     self._code = 1
                     sys.excepthook(*sys.exc_info())
 
-            self.run = run
+            self.run = run  # type: ignore[method-assign]  # as Process.start calls it
             super().start()
 
         @property
-        def exitcode(self) -> int | None:
+        def exitcode(self) -> int | None:  # type: ignore[override]  # a thread's is always 0
             return self._code if self._start_called and not self.is_alive() else None
 
         def close(self) -> None:
@@ -131,10 +151,11 @@ def _threads_as_processes(module: Any) -> None:
 
 
 def _pool_of_threads(module: Any) -> None:
+    """Replace `multiprocessing.Pool` by a pool of threads."""
     original = module.Pool
 
-    class Pool(module.ThreadPool):  # type: ignore[misc, name-defined]
-        """A ThreadPool. Its own code calls this class by the name `Pool`, and means the original."""
+    class Pool(module.ThreadPool):  # type: ignore[misc]  # known when it is imported
+        """A ThreadPool. Its own code calls this class `Pool`, and means the original."""
 
         _handle_workers = original._handle_workers
 
@@ -152,6 +173,7 @@ def _pool_of_threads(module: Any) -> None:
 
 
 def _executor_of_threads(module: Any) -> None:
+    """Replace `ProcessPoolExecutor` by a pool of threads."""
     from concurrent.futures.thread import ThreadPoolExecutor
 
     class ProcessPoolExecutor(ThreadPoolExecutor):

@@ -1,7 +1,9 @@
-"""What runs solution and tests: the tests' process apart, then the sample's as the official harness does.
+"""What runs a solution and its tests: in two processes, then in one as the official harness.
 
-Apart, no byte of the sample is executed where the tests are, and none of the tests is where it could read its
-answers. If it passed it gets them too, and says so with a nonce, which code finds: all of a `shared` one.
+In two processes, no byte of the sample is executed where the tests are, and no byte of the tests is
+where the sample could read its answers. A sample that passed gets the tests, too, and runs them in
+its own process. It reports the verdict with a nonce, which its code can find. The verdict of tests
+that only share the sample's process rests on that nonce alone.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import socket
 import sys
 from collections.abc import Callable, Container
 from functools import partial
+from types import CodeType
 from typing import Any, NoReturn
 
 import wire
 
-SAMPLE, TEST = "<sample>", "<test>"
-SAID = (
-    1  # where the tests' process and the fork server have the file for what is said with a verdict
-)
+SAMPLE = "<sample>"
+TEST = "<test>"
+# Where the tests' process and the fork server have the file for what is reported with a verdict.
+REPORT = 1
 MOST = 4096  # characters that are looked at of an error
 GROWN = 1 << 17  # kilobytes that samples' answers may leave in the tests' process
 Names = Container[str] | None
@@ -36,125 +39,178 @@ def run(
     test: str,
     apart: bool,
     out: int,
-    said: int,
+    report: int,
     nonce: bytes,
     allowed: Names,
-    anew: Callable[[], None],
+    hide_first_run: Callable[[], None],
 ) -> NoReturn:
-    """Answer the calls of tests that run `apart`, then write the verdict to `out`. Never returns.
+    """Run a solution with its tests, and write the verdict to `out`. Never returns.
+
+    The locals are bound before the sample runs, so that it cannot replace what they name.
 
     Args:
         solution: The sample's program.
         test: Tests that share its process; empty where they run apart.
-        apart: Whether a process of its own has the tests first.
-        out: Socket for the verdict, and for the tests that run apart.
-        said: File for what is reported with the verdict.
+        apart: Whether a process of its own has the tests first. Their calls are answered here.
+        out: Socket for the verdict, and to the tests that run apart.
+        report: File for what is reported with the verdict.
         nonce: What marks a verdict as the runner's.
-        allowed: Top-level modules that may be imported; None: all.
-        anew: Called before the second run, to hide what the first has written.
+        allowed: Top-level modules that may be imported; None for all.
+        hide_first_run: Called before the second run, to hide what the first has written.
     """
-    write, write_at, leave, execute = os.write, os.pwrite, os._exit, exec
-    space, state = {}, random.getstate()
+    write = os.write
+    write_at = os.pwrite
+    leave = os._exit
+    execute = exec
+    space: dict[str, Any] = {}
+    state = random.getstate()
     try:
-        program, code = compile(solution, SAMPLE, "exec", dont_inherit=True), compiled(test)
+        program = compile(solution, SAMPLE, "exec", dont_inherit=True)
+        code = compiled(test)
         execute(program, space)
         if apart:
             write(out, nonce + b"P")
             code = wire.serve(socket.socket(fileno=os.dup(out)), space)
             random.setstate(state)
             with contextlib.suppress(OSError):
-                anew()
-            execute(program, space := {})  # what the tests changed in it is gone
+                hide_first_run()
+            execute(program, space := {})  # without what the tests changed
         execute(marshal.loads(code), space)
         verdict = b"P"
-    except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
-        write_at(said, describe(e, allowed), 0)
+    except BaseException as e:  # noqa: BLE001  SystemExit is a verdict, too
+        write_at(report, describe(e, allowed), 0)
         verdict = b"F"
     write(out, nonce + verdict)
     leave(0)
 
 
 def read(file: int) -> Any:
-    return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+    """Read a file of JSON from its start.
+
+    Args:
+        file: Its descriptor.
+    """
+    return json.loads(wire.contents(file))
 
 
 def compiled(test: str) -> bytes:
-    """As marshal has it; a text that is no code as it is, so that it fails where it is executed."""
+    """Compile tests.
+
+    Args:
+        test: The program.
+
+    Returns:
+        Its code as marshal has it, or the text itself if it is not Python, so that it fails where
+        it is executed.
+    """
     try:
         return marshal.dumps(compile(test, TEST, "exec", dont_inherit=True))
     except (SyntaxError, ValueError):
         return marshal.dumps(test)
 
 
-def judge(orders: socket.socket, allowed: Names) -> NoReturn:
-    """In the tests' process: one job after the other, until a sample answers with what is no value.
+def serve_tests(orders: socket.socket, allowed: Names) -> NoReturn:
+    """In the tests' process: run the tests of one job after the other. Never returns.
 
-    A verdict in small letters says that the process has GROWN and is to be replaced.
+    It ends when a sample answers with what is not a value. A verdict in small letters says that the
+    process has grown by more than GROWN and is to be replaced.
+
+    Args:
+        orders: The socket to the fork server.
+        allowed: Top-level modules that may be imported; None for all.
     """
-    peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # noqa: E731
-    state, most = random.getstate(), peak() + GROWN
+    state = random.getstate()
+    largest = _peak_memory() + GROWN
 
-    def say(verdict: str, text: bytes = b"") -> None:
-        # None that failed sees the tests: by what it leaves, such as pages of files in memory, it could tell
-        # the next sample of the task.
-        os.ftruncate(SAID, 0)
-        os.pwrite(SAID, text, 0)
+    def answer(verdict: str, text: bytes = b"") -> None:
+        # Only a sample that passed gets the tests. Another could tell the next sample of the task
+        # about them by what it leaves, such as pages of files in memory.
+        os.ftruncate(REPORT, 0)
+        os.pwrite(REPORT, text, 0)
         if verdict in "Pp":
             with contextlib.suppress(OSError):  # the sample may have ended
                 wire.send(line, ["", code.hex()])
         orders.sendall(verdict.encode())
 
     def refuse(why: str) -> NoReturn:
-        say("S", why[:MOST].encode("utf8", "replace"))
+        answer("S", why[:MOST].encode("utf8", "replace"))
         os._exit(0)
 
     while True:
         _, (fd, file), *_ = socket.recv_fds(orders, 1, 2)
-        job, number = read(file), wire.receive(orders)
+        job = read(file)
+        number = wire.receive(orders)
         code = compiled(job["tests"][number])
         os.close(file)
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
             stand_in = partial(wire.stand_in, line, refuse)
-            verdict = _judged(
+            failure = _failure(
                 marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed
             )
-            # What its answers fill is given back before its verdict: where that fails, it is its own doing.
+            verdict = "P" if failure is None else "F"
+            # The memory that its answers fill is released before its verdict. If that fails, it is
+            # the sample's own doing.
             gc.collect()
-            say(verdict[0].lower() if peak() > most else verdict[0], verdict[1])
+            if _peak_memory() > largest:
+                verdict = verdict.lower()
+            answer(verdict, failure or b"")
 
 
-def _judged(
-    tests: Any, given: str, entry_point: str, stand_in: Callable[[str], Callable], allowed: Names
-) -> tuple[str, bytes]:
-    """(P or F, what `describe` says)."""
+def _peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _failure(
+    tests: CodeType,
+    given: str,
+    entry_point: str,
+    stand_in: Callable[[str], wire.Make],
+    allowed: Names,
+) -> bytes | None:
+    """Run tests with stand-ins for the sample's functions, and describe their failure."""
     space: dict[str, Any] = {}
     try:
         exec(given, space)
-        names = [n for n in tests.co_names if n not in space and not hasattr(builtins, n)]
-        space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {
-            entry_point: stand_in(entry_point)
-        }
+        for name in tests.co_names:
+            if name not in space and not hasattr(builtins, name):
+                space[name] = sys.modules.get(name) or stand_in(name)
+        space[entry_point] = stand_in(entry_point)
         exec(tests, space)
     except BaseException as e:  # noqa: BLE001  as in the sample's process
-        return "F", describe(e, allowed)
-    return "P", b""
+        return describe(e, allowed)
+    return None
 
 
 def describe(e: BaseException, allowed: Names) -> bytes:
-    """Lines: class names, most derived first; forbidden package; the traceback's last; the tests' number."""
+    """Describe an exception in four lines, as `sandbox` reads them.
+
+    Args:
+        e: The exception.
+        allowed: Top-level modules that may be imported; None for all.
+
+    Returns:
+        Names of its class and base classes, most derived first; the forbidden package, if it is
+        one; the last line of the traceback; and the line number of the innermost statement of the
+        tests.
+    """
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}"[:MOST].split()).removesuffix(":")
     except BaseException:  # noqa: BLE001  a hostile __str__
-        names, line = "Exception", "an error that cannot be printed"
-    top = (
-        e.name[:100].partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
-    )
-    blocked = "" if allowed is None or top in allowed else top
-    number, tb = 0, e.__traceback__
-    while tb is not None:  # up to the innermost statement of the tests at which the error came up
-        number = tb.tb_lineno if tb.tb_frame.f_code.co_filename == TEST else number
-        tb = tb.tb_next
-    parts = (names[:MOST], blocked, line[:500], number)
-    return "\n".join(str(p).replace("\n", " ") for p in parts).encode("utf8", "replace")
+        names = "Exception"
+        line = "an error that cannot be printed"
+    package = ""
+    if isinstance(e, ImportError) and type(e.name) is str:
+        package = e.name[:100].partition(".")[0]
+    if allowed is None or package in allowed:
+        package = ""
+    number = 0
+    traceback = e.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == TEST:
+            number = traceback.tb_lineno
+        traceback = traceback.tb_next
+    parts = (names[:MOST], package, line[:500], str(number))
+    text = "\n".join(part.replace("\n", " ") for part in parts)
+    return text.encode("utf8", "replace")

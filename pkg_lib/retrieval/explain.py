@@ -90,7 +90,7 @@ def explain(
     retriever = UNITS.get_or_fail(unit)(knowledge, pruning, calls)
     if not query.strip():
         raise UserError("the query is empty; write what the code should do")
-    task = Task("query", "", query, "", "", "")
+    task = Task("query", "", query, "")
     (context,) = retriever.retrieve([task])
     vectors = knowledge.embedder.encode([query])
     (nodes,), (cosines,) = retriever.nearest(vectors, RANKED_NODES)

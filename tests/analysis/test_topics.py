@@ -23,7 +23,7 @@ RADAR, MAPS = definitions("topics_radar"), definitions("umap_correctness")
 
 def task(number, text, solution=""):
     prompt = f"{text}\nTest: assert sort_string('a') == 'b'"
-    return Task(f"MBPP/{number}", "mbpp", prompt, "f", "", solution)
+    return Task(f"MBPP/{number}", "mbpp", prompt, "f", solution=solution)
 
 
 def assigned(*tasks, near=0):
@@ -49,7 +49,7 @@ def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_descr
 def test_statement_of_humaneval_is_the_docstring_without_examples():
     helper = 'def helper():\n    """No."""\n\n'
     prompt = helper + 'def f(x):\n    """ Count them.\n    >>> f("string")\n    1\n    """\n'
-    assert topics.statement(Task("HumanEval/0", "humaneval", prompt, "f", "", "")) == "Count them."
+    assert topics.statement(Task("HumanEval/0", "humaneval", prompt, "f")) == "Count them."
 
 
 @pytest.mark.parametrize(("helped", "bounds"), [(10, (1.0, 1.0)), (3, (0.0, 1.0))])

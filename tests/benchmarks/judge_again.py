@@ -27,7 +27,7 @@ def current(rows, name, control=False):
     rules, tasks = BENCHMARKS[name], {t.id: t for t in load_benchmark(name)}
     for row in rows:
         if task := tasks.get(row["task_id"]):
-            limits, mark = rules.limits(task), rules.mark(task, row["solution"])
+            limits, mark = rules.limits(task), rules.fingerprint(task, row["solution"])
             for protocol in PROTOCOLS:
                 if row["sha256"] == digest(mark, protocol, limits.packages):
                     make = rules.control_job if control else rules.job

@@ -87,7 +87,7 @@ def stored_run(answers, verdicts):
         for i, text in answers.items()
     }
     return SimpleNamespace(
-        tasks=[Task(i, "", "", "f", "", "") for i in answers],
+        tasks=[Task(i, "", "", "f") for i in answers],
         completions=lambda column: made,
         outcomes=lambda column: {i: Outcome(v) for i, v in verdicts.items()},
         contexts=lambda column: [SimpleNamespace(task_id=i) for i in answers],
@@ -161,9 +161,15 @@ def test_graph_small(tmp_path):
 REVERSE, ADD = "def f(s):\n    return reverse(words)\n", "def g(s):\n    return sum(numbers)\n"
 TASKS = [
     Task(
-        "MBPP/1", "mbpp", "Write a function to reverse words.\nFunction: def f(s)", "f", "", REVERSE
+        "MBPP/1",
+        "mbpp",
+        "Write a function to reverse words.\nFunction: def f(s)",
+        "f",
+        solution=REVERSE,
     ),
-    Task("MBPP/2", "mbpp", "Write a function to sum numbers.\nFunction: def g(s)", "g", "", ADD),
+    Task(
+        "MBPP/2", "mbpp", "Write a function to sum numbers.\nFunction: def g(s)", "g", solution=ADD
+    ),
 ]
 
 

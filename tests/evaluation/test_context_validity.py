@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes import WordEmbedder
 
-from pkg_lib.core.types import Context, Document, Task, UserError
+from pkg_lib.core.types import Context, Document, ProgramTests, Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.context_validity import (
@@ -32,15 +32,19 @@ class Made(Benchmark):
 
     def tasks(self):
         return [
-            Task(f"Made/{i}", "made", "the product of the first numbers", "fact", TEST, REFERENCE)
+            Task(
+                f"Made/{i}",
+                "made",
+                "the product of the first numbers",
+                "fact",
+                ProgramTests(TEST),
+                REFERENCE,
+            )
             for i in range(4)
         ]
 
     def program(self, task, solution):
         return solution
-
-    def tests(self, task, protocol):
-        return (task.test,)
 
 
 @pytest.fixture(autouse=True)

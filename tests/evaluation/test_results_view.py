@@ -19,6 +19,7 @@ from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Generation, 
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.mbpp import AssertionTests
 from pkg_lib.data.published import context_id
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -352,7 +353,7 @@ def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_i
 
 def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     """An MBPP prompt is prose: only the solution must parse there."""
-    test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"
+    test, solution = AssertionTests("", ("assert inc(1) == 2",)), "def inc(x): return x + 1"
     prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
     with_tasks(monkeypatch, "mbpp", [prose])
     run = Results(MODEL, "mbpp", "pkg-contexts")
@@ -364,7 +365,7 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
 
 def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
     """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness alone."""
-    test = "one = 1\n# ---\nassert inc(one) == 2"
+    test = AssertionTests("one = 1", ("assert inc(one) == 2",))
     task = Task("MBPP/1", "mbpp", "Add one to it.", "inc", test, "def inc(x): return x + 1")
     with_tasks(monkeypatch, "mbpp", [task])
     run = Results(MODEL, "mbpp", "pkg-contexts")

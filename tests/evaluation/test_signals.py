@@ -19,10 +19,10 @@ from pkg_lib.analysis.selection import (
 )
 from pkg_lib.analysis.stats import mean_pass_at_k
 from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import Task
+from pkg_lib.core.types import ProgramTests, Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.examples import like_inputs, shown_examples
-from pkg_lib.data.mbpp import SEPARATOR
+from pkg_lib.data.mbpp import AssertionTests
 from pkg_lib.evaluation import signals
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.signals import (
@@ -45,8 +45,7 @@ INC = Task(
     "mbpp",
     "Add one.\nTest: assert inc(1) == 2",
     "inc",
-    SEPARATOR.join(["", "assert inc(1) == 2 ", HIDDEN]),
-    "",
+    AssertionTests("", ("assert inc(1) == 2 ", HIDDEN)),
 )
 RIGHT, LUCKY, LATE, LOOPS = (
     "def inc(x): return x + 1",
@@ -92,7 +91,8 @@ def test_what_is_read_of_humaneval_stands_in_its_prompts():
 
 
 def hidden_changed(tasks: list[Task]) -> list[Task]:
-    return [replace(t, test="raise SystemExit", solution="raise SystemExit") for t in tasks]
+    hidden = ProgramTests("raise SystemExit")
+    return [replace(t, hidden_tests=hidden, solution="raise SystemExit") for t in tasks]
 
 
 def test_no_hidden_test_reaches_a_choice():

@@ -12,15 +12,16 @@ from notebook_code import definitions
 
 from pkg_lib.execution import child, errors, syscalls
 from pkg_lib.execution.errors import BEYOND, TABLE7, classify, join_detail, split_detail
+from pkg_lib.execution.processes import Processes
 
 NONCE = b"n" * child.NONCE
 
 
 @pytest.fixture
-def server():
-    proc = os.open("/proc", os.O_RDONLY)
-    yield SimpleNamespace(proc=proc, before={})
-    os.close(proc)
+def processes():
+    found = Processes()
+    yield found
+    os.close(found.proc)
 
 
 @pytest.mark.parametrize(
@@ -47,28 +48,28 @@ def test_only_the_nonce_makes_a_verdict(data, end, status, kind):
     os.close(writer)
     heard = child.letter(reader, NONCE)
     os.close(reader)
-    assert child.read_verdict(heard, end, status, 3.0)["kind"] == kind
+    assert child.read_verdict(heard, end, status, 3.0).kind == kind
 
 
-def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_time(server):
+def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_time(processes):
     sleeps = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
     with subprocess.Popen(sleeps, stdout=-1) as sleeper:
         sleeper.stdout.readline()
         time.sleep(0.2)
-        assert child.remaining(server, [sleeper.pid], 59.0, 30.0) <= 0
+        assert processes.remaining([sleeper.pid], 59.0, 30.0) <= 0
         sleeper.kill()
-    assert child.remaining(server, [os.getpid()], 1.0, 3.0) == 2.0
+    assert processes.remaining([os.getpid()], 1.0, 3.0) == 2.0
     # This process is running: 30 s of wall time have given it less than 30 s of processor time.
-    assert 0 < child.remaining(server, [os.getpid()], 1e5, 1e5) <= 1e5
+    assert 0 < processes.remaining([os.getpid()], 1e5, 1e5) <= 1e5
     # What it has spent before does not count.
-    server.before[os.getpid()] = (-1e5, 0.0)
-    assert child.remaining(server, [os.getpid()], 1e5, 1e5) < 0
+    processes.before[os.getpid()] = (-1e5, 0.0)
+    assert processes.remaining([os.getpid()], 1e5, 1e5) < 0
 
 
-def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server, monkeypatch):
-    monkeypatch.setattr(child, "stat", lambda *_: ["D"])
-    server.before[os.getpid()] = child.spent(server, os.getpid())
-    left = [child.remaining(server, [os.getpid()], wall, 2.0) for wall in (3.0, 19.0, 25.0)]
+def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(processes, monkeypatch):
+    monkeypatch.setattr(processes, "stat", lambda *_: ["D"])
+    processes.before[os.getpid()] = processes.spent(os.getpid())
+    left = [processes.remaining([os.getpid()], wall, 2.0) for wall in (3.0, 19.0, 25.0)]
     assert left[0] > 1 and 0 < left[1] < 1.5 and left[2] < 0, left
 
 
@@ -77,22 +78,22 @@ def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server,
     [("R", 11.5, 9.0, 0.5), ("R", 12.5, 9.0, -0.5), ("R", 2.0, 9.0, 1.0), ("S", 0.0, 9.0, 11.0)],
 )
 def test_costly_values_give_a_sample_at_most_four_limits(
-    server, monkeypatch, state, sample, tests, left
+    processes, monkeypatch, state, sample, tests, left
 ):
     """What both have spent of a limit of 3 s, after 10 s; the tests' process itself has 10 s."""
-    monkeypatch.setattr(child, "stat", lambda *_: [state])
-    monkeypatch.setattr(child, "spent", lambda _, pid: ({1: sample, 2: tests}[pid], 0.0))
-    assert child.remaining(server, [1, 2], 10.0, 3.0) == left
+    monkeypatch.setattr(processes, "stat", lambda *_: [state])
+    monkeypatch.setattr(processes, "spent", lambda pid: ({1: sample, 2: tests}[pid], 0.0))
+    assert processes.remaining([1, 2], 10.0, 3.0) == left
 
 
 @pytest.mark.parametrize(
     ("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)]
 )
-def test_of_a_tests_process_that_ended_its_exit_code_is_known(server, ends, code):
+def test_of_a_tests_process_that_ended_its_exit_code_is_known(ends, code):
     """One that was alive has none."""
     with subprocess.Popen([sys.executable, "-c", ends or "input()"], stdin=-1) as process:
-        server.judge = process.pid, SimpleNamespace(close=lambda: None)
-        assert child.stop_judge(server, 5.0 if ends else 0.1) == code
+        tests = child.TestsProcess(process.pid, SimpleNamespace(close=lambda: None))
+        assert tests.stop(5.0 if ends else 0.1) == code
         process.returncode = 0  # it was waited for
 
 
@@ -101,16 +102,16 @@ def test_an_error_of_many_megabytes_is_described_in_a_few_kilobytes():
     assert len(child.runner.describe(error, ())) < 9000
 
 
-def test_an_ended_process_has_no_time_left(server):
+def test_an_ended_process_has_no_time_left(processes):
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert child.remaining(server, [process.pid], 4.0, 3.0) < 0
+    assert processes.remaining([process.pid], 4.0, 3.0) < 0
 
 
-def test_children_are_found(server):
+def test_children_are_found(processes):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert process.pid in child.children(server)
-    assert process.pid not in child.children(server)
+        assert process.pid in processes.children()
+    assert process.pid not in processes.children()
 
 
 def test_the_filter_is_whole_instructions_and_ends_by_allowing():

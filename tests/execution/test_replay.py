@@ -148,7 +148,7 @@ def test_mbpp_ids_may_be_numbers(tmp_path):
     path = tmp_path / "mbpp" / "m.jsonl"
     path.parent.mkdir()
     path.write_text("\n".join(row(task, "x") for task in (11, "11", "MBPP/11")))
-    samples, problems = read_samples(path, [Task("MBPP/11", "mbpp", "", "f", "", "")])
+    samples, problems = read_samples(path, [Task("MBPP/11", "mbpp", "", "f")])
     assert samples["task_id"].tolist() == ["MBPP/11"] * 3 and not problems
 
 

@@ -275,8 +275,8 @@ KERNEL_REFUSES = """
 import ctypes, fcntl, os, socket, sys, termios
 sys.path.insert(0, {folder!r})
 import confine, syscalls
-confine._prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
-assert confine._filter(confine.loadable({program})) is True
+confine.prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
+assert confine.install_filter(confine.loadable({program})) is True
 libc = ctypes.CDLL(None, use_errno=True)
 """
 
@@ -325,8 +325,8 @@ sys.path[0] = {root!r}
 from pkg_lib.execution.sandbox import layers
 print({{n: v for n, v in layers().items() if v is not True}})
 """
-    op = "syscalls._op(syscalls"
-    unshare = f"{op}.LOAD, 0) + syscalls._refuse(272) + {op}.RETURN, syscalls.ALLOW)"
+    op = "syscalls.instruction(syscalls"
+    unshare = f"{op}.LOAD, 0) + syscalls.refuse(272) + {op}.RETURN, syscalls.ALLOW)"
     done = confined(unshare, code.format(root=str(ROOT)))
     assert "'process namespace': 'unshare: Operation not permitted'" in done.stdout, done.stderr
     assert "filter" not in done.stdout

@@ -314,7 +314,7 @@ def f(x):
             worker.run(Job("t", code, ("assert f(1) == 1",), "f", 3.0, None, "")).error
             == "Suspicious"
         )
-        assert os.fstat(worker.said).st_size < 9000
+        assert os.fstat(worker.report).st_size < 9000
     finally:
         worker.close()
 

@@ -278,8 +278,8 @@ def test_enhanced_payloads_lie_beside_the_graph(corpus, tmp_path):
 def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder, monkeypatch):
     graph, rows = graph_and_rows(corpus, tmp_path)
     tasks = [
-        Task("T/0", "x", "many bananas", "size", "", ""),
-        Task("T/1", "x", "told", "told", "", ""),
+        Task("T/0", "x", "many bananas", "size"),
+        Task("T/1", "x", "told", "told"),
     ]
     frame = enhancer.retrieval_change(graph, rows, tasks, embedder)
     assert [graph.where(v) for v in frame["after"]] == ["b.py:2-3", "a.py:5-6"]

@@ -231,7 +231,7 @@ SOURCES = (
     IS_PRIME,
     "def read_lines(path):\n    with open(path) as file:\n        return file.readlines()\n",
 )
-TASK = Task("T/0", "made-up", "is this number prime: divisor", "f", "", "")
+TASK = Task("T/0", "made-up", "is this number prime: divisor", "f")
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_contexts_never_grow_over_the_limit(textbook, embedder):
     knowledge = Knowledge(textbook[0], embedder)
     knowledge.graph = textbook[1]
     names = textbook[1].payloads(textbook[1].of_type(NAME)[::60])
-    tasks = [Task(f"T/{i}", "made-up", name, "f", "", "") for i, name in enumerate(names)]
+    tasks = [Task(f"T/{i}", "made-up", name, "f") for i, name in enumerate(names)]
     for calls in (0, 1500, MANY):
         found = FuncPKG(knowledge, calls=calls).retrieve(tasks)
         assert max(len(c.text) for c in found) <= CONTEXT_CHARS

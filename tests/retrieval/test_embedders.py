@@ -290,7 +290,7 @@ def test_so_many_units_are_joined_best_first(top):
         "x = 1\n",
     ]
     knowledge = Knowledge([Document(f"d{i}", t) for i, t in enumerate(texts)], WordEmbedder(), top)
-    tasks = [Task("T/0", "", "add a and b", "add", "", "")]
+    tasks = [Task("T/0", "", "add a and b", "add")]
     for column, units in ((FuncPKG, 2), (DenseRows, 3), (BM25Rows, 2)):
         one, several = (
             column(k).retrieve(tasks)[0]

@@ -71,7 +71,7 @@ def enhance(corpus, tmp_path, count=None, model=MODEL):
 
 
 def retrieve(corpus, *prompts) -> list[Context]:
-    tasks = [Task(f"T/{i}", "made-up", prompt, "f", "", "") for i, prompt in enumerate(prompts)]
+    tasks = [Task(f"T/{i}", "made-up", prompt, "f") for i, prompt in enumerate(prompts)]
     return METHODS[METHOD].make_retriever(knowledge(corpus)).retrieve(tasks)
 
 
@@ -100,8 +100,7 @@ def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
     """Functions that have docstrings, and those that got none, are retrieved and pruned as by Func-PKG."""
     enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(lambda request: ""))
     tasks = [
-        Task(f"T/{i}", "", p, "f", "", "")
-        for i, p in enumerate(("mean items sum", "bananas", "x one"))
+        Task(f"T/{i}", "", p, "f") for i, p in enumerate(("mean items sum", "bananas", "x one"))
     ]
     plain = methods_of(corpus)["Func-PKG"](knowledge(corpus)).retrieve(tasks)
     enhanced = METHODS[METHOD].make_retriever(knowledge(corpus)).retrieve(tasks)

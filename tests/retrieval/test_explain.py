@@ -39,9 +39,7 @@ def knowledge(embedder):
 def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
     explained, graph = explain(knowledge, QUERY, unit, pruning, calls), knowledge.graph
     context = explained.context
-    assert [context] == column(knowledge, pruning, calls).retrieve(
-        [Task("query", "", QUERY, "", "", "")]
-    )
+    assert [context] == column(knowledge, pruning, calls).retrieve([Task("query", "", QUERY, "")])
     assert (
         context.source.startswith(graph.where(explained.nodes[0]))
         and len(context.text) <= CONTEXT_CHARS

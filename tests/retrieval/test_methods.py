@@ -47,7 +47,7 @@ def authors(tmp_path, monkeypatch):
 
 
 def task(i, benchmark="humaneval"):
-    return Task(i, benchmark, "", "f", "", "")
+    return Task(i, benchmark, "", "f")
 
 
 def test_columns_by_corpus():

@@ -45,7 +45,7 @@ def read_lines(path):
 
 
 def tasks(*prompts: str) -> list[Task]:
-    return [Task(f"T/{i}", "made-up", prompt, "f", "", "") for i, prompt in enumerate(prompts)]
+    return [Task(f"T/{i}", "made-up", prompt, "f") for i, prompt in enumerate(prompts)]
 
 
 TASKS = tasks("is this number prime: divisor", "merge sort items", "read lines of a file at a path")

@@ -64,7 +64,7 @@ def queries(textbook) -> list[Task]:
     graph = textbook[1]
     payloads = graph.payloads(graph.first_of_each_text(IMPL))
     texts = [" ".join(text.split()[2:9]) for text in payloads[:200]]
-    return [Task(f"q/{i}", "humaneval", text, "f", "", "") for i, text in enumerate(texts)]
+    return [Task(f"q/{i}", "humaneval", text, "f") for i, text in enumerate(texts)]
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +178,7 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
         "Dense",
         "JSON-PKG",
     }
-    tasks = [Task("q/0", "humaneval", "prime divisors", "f", "", "")]
+    tasks = [Task("q/0", "humaneval", "prime divisors", "f")]
     for method, retriever in methods_of("python-docs").items():
         ours, theirs = (
             retriever(TextKnowledge(PAGES, WordEmbedder())),
@@ -279,7 +279,7 @@ def test_mistakes_get_one_line(running, monkeypatch):
         contexts(
             knowledge_of(f"{running}/others"),
             "Func-PKG",
-            [Task("q", "humaneval", "x", "f", "", "")],
+            [Task("q", "humaneval", "x", "f")],
         )
 
 

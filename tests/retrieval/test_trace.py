@@ -35,9 +35,7 @@ def of(knowledge):
 
 
 def retrieved(knowledge, column, query="apple apples core"):
-    (context,) = (
-        METHODS[column].make_retriever(knowledge).retrieve([Task("t", "", query, "", "", "")])
-    )
+    (context,) = METHODS[column].make_retriever(knowledge).retrieve([Task("t", "", query, "")])
     return context
 
 
@@ -90,7 +88,7 @@ def test_leaves_of_text_are_found_by_document_and_path(embedder):
     knowledge = TextKnowledge(
         [Document("docs/fruit#apples", page, "rst"), Document("docs/fruit", page, "rst")], embedder
     )
-    (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "", "", "")])
+    (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "")])
     found = trace(context, of(knowledge))
     assert found.text == context.text and found.graph.payload(found.node) == context.text
 

@@ -90,7 +90,7 @@ def choose(folder: Path, say: Say) -> None:
         packages[package.name] = about | counts
         for task in tasks:
             place = task.path, task.id.rpartition(":")[2], task.gold
-            values = (task.id, package.name, *place, task.tests, digest(task.prompt))
+            values = (task.id, package.name, *place, task.test_names, digest(task.prompt))
             rows.append(dict(zip(FIELDS, values, strict=True)))
     write_jsonl(folder / "tasks.jsonl", rows)
     _write_about(folder / "tasks.jsonl", packages=packages, limit=LIMIT)
@@ -144,7 +144,7 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]
     maskable, coverage = candidates(package, files), trace(package, files)
     sound = [f for f in maskable if (f.path, f.first) not in coverage.suspects]
     tasks = [as_task(package, f, files[f.path], coverage.tests(f)) for f in sound]
-    covered = sorted((t for t in tasks if t.tests), key=lambda t: digest(t.id))
+    covered = sorted((t for t in tasks if t.test_names), key=lambda t: digest(t.id))
     chosen, tried = list[RepoTask](), 0
     while tried < len(covered) and len(chosen) < limit:
         batch = covered[tried : tried + BATCH]
@@ -239,7 +239,8 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
     "repoeval": lambda: _of_functions("repoeval", load_repoeval()),
     # Each problem's repository is of a commit of its own.
     "swebench-lite": lambda: (
-        (i.id, swebench.DATA.repository(i.id), [i]) for i in swebench.load_swebench()
+        (i.id, swebench.DATA.repository(i.id), [(i.id, i.query, i.gold)])
+        for i in swebench.load_swebench()
     ),
 }
 

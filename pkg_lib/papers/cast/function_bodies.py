@@ -91,9 +91,6 @@ class FunctionBodies(Benchmark):
     def program(self, task: Task, solution: str) -> str:
         return task.prompt + solution
 
-    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (task.test,)
-
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         return match(solution, task.solution)
 
@@ -169,14 +166,16 @@ def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str
         p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)
     }
     code[task.path] = replaced(task, files[task.path], body)
-    modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
+    modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.test_names}
     parents = {f"{parent}/__init__.py" for m in modules for parent in Path(m).parents} - code.keys()
     tests = {p: t for wanted in (modules, parents) for p, t in files.items() if p in wanted}
     module = task.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     inside = INSIDE.read_text("utf8")
     solution = f"{inside}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
     # An assertion last, since for others the sandbox searches the whole text for the statement that failed.
-    test = f"_tests = install({tests!r})\n_names = {list(task.tests)!r}\nassert run_all(_names)\n"
+    test = (
+        f"_tests = install({tests!r})\n_names = {list(task.test_names)!r}\nassert run_all(_names)\n"
+    )
     return Job(task.id, solution, (test,), task.entry_point)
 
 

@@ -57,7 +57,7 @@ class JavaQuestions(Benchmark):
         questions = self.opened.questions if self.opened else read_questions(place(self.questions))
         # A needed type's simple name: what follows the last dot of a full one.
         needs = {q.id: "\n".join(n.rpartition(".")[2] for n in q.needs) for q in questions}
-        return [Task(q.id, self.name, q.question, "", "", needs[q.id]) for q in questions]
+        return [Task(q.id, self.name, q.question, "", solution=needs[q.id]) for q in questions]
 
     def knowledge(self, generator: Generator) -> RepositoryStudy:
         from pkg_lib.papers.dkb.repository_study import open_study

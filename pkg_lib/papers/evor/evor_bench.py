@@ -9,7 +9,7 @@ alone, where what a hostile one does fails its task. The form names neither solu
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -25,6 +25,26 @@ from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
 DATA = DataSet("EVOR-BENCH", "PKG_EVOR_DIR", "xlangai/EVOR_data", ("xlangai/EVOR_data",))
 EQUAL = "def test(result, answer):\n    return result == answer\n"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTests:
+    """Hidden tests of an EVOR-BENCH task: inputs with their answers.
+
+    Attributes:
+        context: Program with one [insert], where the solution goes.
+        judge: Program that defines ``test(result, answer)``.
+        cases: Number, pickled input and pickled answer of each case, both in hexadecimal.
+    """
+
+    context: str
+    judge: str
+    cases: tuple[tuple[str, str, str], ...]
+
+    @property
+    def text(self) -> str:
+        """All three as JSON, which identifies them in stored digests."""
+        return json.dumps([self.context, self.judge, self.cases])
 
 
 class EvorBench(Unfamiliar):
@@ -76,10 +96,9 @@ class EvorBench(Unfamiliar):
                 raise ValueError(
                     "one [insert] in code_context.txt and an input/input1.pkl are needed"
                 )
-            hidden = json.dumps(
-                [context, read_text(judge, "") if judge.is_file() else EQUAL, cases]
-            )
-            return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden, "")
+            judging = read_text(judge, "") if judge.is_file() else EQUAL
+            hidden = CaseTests(context, judging, tuple(cases))
+            return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden)
         except (UserError, ValueError) as e:
             raise UserError(f"{folder} is no example of {self.title}: {e}") from e
 
@@ -103,8 +122,9 @@ class EvorBench(Unfamiliar):
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        context, judge, cases = json.loads(task.test)
-        return tuple(PROGRAMS["case"].format(*case, context=context, judge=judge) for case in cases)
+        hidden = task.tests_as(CaseTests)
+        program, about = PROGRAMS["case"], {"context": hidden.context, "judge": hidden.judge}
+        return tuple(program.format(*case, **about) for case in hidden.cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         return replace(

@@ -19,7 +19,7 @@ from typing import Any
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import read_json, read_rows
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissing, Outcome, ProgramTests, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII
 from pkg_lib.execution.sandbox import Job, Limits
@@ -110,13 +110,12 @@ class LibraryTasks(Unfamiliar):
         apis = row[self.of + "apis"]  # they decide, too, and a verdict is known by its test
         test = PROGRAMS["test"].format(cases=calls, not_called=NOT_CALLED, apis=", ".join(apis))
         prompt = f'{head}    """{about}\n    """\n'
-        return Task(row["id"], self.name, prompt, "solve", test, row[self.of + "solution"])
+        return Task(
+            row["id"], self.name, prompt, "solve", ProgramTests(test), row[self.of + "solution"]
+        )
 
     def program(self, task: Task, solution: str) -> str:
         return task.prompt + solution
-
-    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (task.test,)
 
     def limits(self, task: Task) -> Limits:
         return Limits(

@@ -13,8 +13,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import unescape
 from itertools import zip_longest
@@ -69,7 +69,7 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def judged(solution: str, calls: tuple[str, ...], expected: list[str], printed: str) -> Outcome:
+def judged(solution: str, calls: tuple[str, ...], expected: Sequence[str], printed: str) -> Outcome:
     """The verdict on what was printed; a draft's calls, of which no values are expected, need only end."""
     if not printed.startswith(BEGIN + END):
         return Outcome("not_measured", "", f"newLISP did not start: {printed[:LONGEST]}")
@@ -124,6 +124,19 @@ def fetched() -> Path:
     return program
 
 
+@dataclass(frozen=True, slots=True)
+class CallTests:
+    """Hidden tests of a newLISP task: calls, and the value of each as newLISP prints it."""
+
+    calls: tuple[str, ...]
+    expected: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Both as JSON, which identifies them in stored digests."""
+        return json.dumps([self.calls, self.expected])
+
+
 class NewLisp(Unfamiliar):
     """Problems of our own; their inputs are generated, mutated and reduced as in Appendix A.3."""
 
@@ -142,8 +155,8 @@ class NewLisp(Unfamiliar):
         return read_records(PROBLEMS, self.title, self._task)
 
     def _task(self, row: dict[str, Any]) -> Task:
-        name, test = row["name"], json.dumps([row["calls"], row["expected"]])
-        return Task(f"newLISP/{name}", self.name, row["statement"], name, test, row["newlisp"])
+        name, tests = row["name"], CallTests(tuple(row["calls"]), tuple(row["expected"]))
+        return Task(f"newLISP/{name}", self.name, row["statement"], name, tests, row["newlisp"])
 
     def documents(self) -> Mapping[str, str]:
         return {name: text for name, (text, _) in self.manual.items()}
@@ -160,9 +173,6 @@ class NewLisp(Unfamiliar):
     def program(self, task: Task, solution: str) -> str:
         return solution
 
-    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (task.test,)
-
     def limits(self, task: Task) -> Limits:
         return Limits(packages="stdlib", command=(str(interpreter()), "-n", "-e", MAIN))
 
@@ -177,18 +187,17 @@ class NewLisp(Unfamiliar):
         ]
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        calls, expected = json.loads(task.test)
-        job = replace(
-            super().job(task, solution, protocol), tests=self.look(task, solution, calls).tests
-        )
-        return replace(job, judge=partial(judged, solution, calls, expected))
+        hidden = task.tests_as(CallTests)
+        draft = self.look(task, solution, hidden.calls)
+        judge = partial(judged, solution, hidden.calls, hidden.expected)
+        return replace(super().job(task, solution, protocol), tests=draft.tests, judge=judge)
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         fetched()
         lines = [
             f'(set \'_v (list {c})) (print "{BEGIN}{i} " _v "{END}")' for i, c in enumerate(calls)
         ]
-        judge = partial(judged, solution, calls, [])
+        judge = partial(judged, solution, calls, ())
         return Job(task.id, solution, ("\n".join(lines),), task.entry_point, self.seconds, judge)
 
     def control(self, task: Task, name: str) -> str:

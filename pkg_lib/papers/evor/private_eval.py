@@ -23,7 +23,7 @@ from typing import Any
 from pkg_lib.core import reading
 from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.reading import Kinds
-from pkg_lib.core.types import Outcome, Task, UserError
+from pkg_lib.core.types import Outcome, ProgramTests, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII, UNICODE
 from pkg_lib.data.records import DataSet
@@ -48,7 +48,7 @@ WAYS = {"": "authors' rule", "-module": "renamed library", "-public": "public"}
 FIELDS: Kinds = {**dict.fromkeys(("task_id", "entry_point", "test"), str), "oracle_docs": list}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateTask(Task):
     """`prompt` is the program that `completion` continues; the tests know its function as `called`."""
 
@@ -134,7 +134,7 @@ class PrivateEval(Unfamiliar):
     def _fault(self, task: Task) -> str:
         if task.id.rpartition("/")[2] in map(str, self.about.left_out):
             return "its own solution fails with the installed packages"
-        tree = parsed(task.test)
+        tree = parsed(task.hidden_tests.text)
         empty = tree and not any(isinstance(n, ast.Assert | ast.Raise) for n in ast.walk(tree))
         return "its test asserts nothing" if empty else ""
 
@@ -146,8 +146,17 @@ class PrivateEval(Unfamiliar):
         # A new name within a name changed that, too; the tests call it by the public program's.
         name = re.findall(r"^def\s+(\w+)", prompt, re.M)[-1] if called else ""
         test, oracle = f"{row['test']}\ncheck({called})\n", "\n".join(row["oracle_docs"])
-        texts = (prompt.rstrip("\n") + "\n", name, test, prompt + completion)
-        return PrivateTask(row["task_id"], self.name, *texts, called, completion, oracle)
+        return PrivateTask(
+            id=row["task_id"],
+            benchmark=self.name,
+            prompt=prompt.rstrip("\n") + "\n",
+            entry_point=name,
+            hidden_tests=ProgramTests(test),
+            solution=prompt + completion,
+            called=called,
+            completion=completion,
+            oracle=oracle,
+        )
 
     @cached_property
     def _documents(self) -> Mapping[str, str]:
@@ -187,9 +196,6 @@ class PrivateEval(Unfamiliar):
 
     def program(self, task: Task, solution: str) -> str:
         return solution
-
-    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (task.test,)
 
     def limits(self, task: Task) -> Limits:
         packages = dict.fromkeys(("numpy", "pandas", self.public))

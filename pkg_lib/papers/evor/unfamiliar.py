@@ -181,7 +181,7 @@ class Unfamiliar(Benchmark):
         return tuple(dict.fromkeys(map(ast.unparse, own)))[:5]
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        """The job that runs a draft on generated inputs alone; `task.test` is no part of it."""
+        """The job that runs a draft on generated inputs alone; the task's hidden tests are no part of it."""
         program = self.program(task, solution)
         run = PROGRAMS["run"].format(program=program, calls=calls)
         return Job(task.id, "", (looking(program, run),), "", self.seconds)

@@ -188,7 +188,7 @@ def test_repoeval_s_records_get_ids_of_their_own(folder):
         (3, 3),
         "    ",
     )
-    assert (first.entry_point, first.query, first.tests) == ("f", "import os\ndef f():", ())
+    assert (first.entry_point, first.query, first.test_names) == ("f", "import os\ndef f():", ())
 
 
 def test_a_task_goes_through_its_file(functions, folder):

@@ -27,8 +27,21 @@ IN_METHOD = textwrap.indent(BODY, "        ")
 
 def task(indent="    ", name="f"):
     body = textwrap.indent("return a\ny = 1", indent)
+    return repo_task(f"def {name}(a):\n", name, body, lineno=1, def_lineno=0)
+
+
+def repo_task(prompt, name, body, lineno, def_lineno):
     return RepoTask(
-        "p/m:f", "packages", f"def {name}(a):\n", name, "", body, ("p", "m.py"), 0, 1, 0
+        id="p/m:f",
+        benchmark="packages",
+        prompt=prompt,
+        entry_point=name,
+        solution=body,
+        repository="p",
+        path="m.py",
+        context_start_lineno=0,
+        lineno=lineno,
+        def_lineno=def_lineno,
     )
 
 
@@ -131,7 +144,7 @@ def test_the_context_names_each_file_and_stays_within_its_budget():
 
 def test_the_left_context_never_loses_the_function_s_own_head():
     text = "import os\n" * 50 + "def f(\n    a,\n):\n"
-    long = RepoTask("i", "packages", text, "f", "", "    return a", ("p", "m.py"), 0, 53, 50)
+    long = repo_task(text, "f", "    return a", lineno=53, def_lineno=50)
     assert body_prompts.left_context(long, len, 5) == "def f(\n    a,\n):"
     assert body_prompts.left_context(long, len, 40).count("import os") == 2
     assert body_prompts.left_context(long, len, 10_000) == long.prompt.rstrip("\n")

@@ -66,7 +66,7 @@ def by_name(outcomes):
 
 def test_tasks_are_read_back_from_the_archive(folder):
     tasks = BENCHMARKS["packages"].tasks()
-    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.tests for t in tasks)
+    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.test_names for t in tasks)
     path = folder / "repo_tasks" / "tasks.jsonl"
     path.write_text(path.read_text().replace('"prompt_sha256": "', '"prompt_sha256": "0'))
     with pytest.raises(UserError, match=r"is not in shapes 1\.0 as it was"):
@@ -188,7 +188,7 @@ def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path
     cast_steps.write_tasks(local(shapes, ["shapes/"], ["tests"]), tmp_path / FILE, lines.append, 24)
     monkeypatch.setenv(DATA.variable, str(tmp_path))
     tasks = load_repoeval()
-    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.tests for t in tasks)
+    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.test_names for t in tasks)
     assert {t.repository for t in tasks} == {"mine"} and "tasks: 2" in lines[0]
     nothing = local(shapes, ["shapes/constants.py"], ["tests"])
     with pytest.raises(UserError, match="gives no task"):

@@ -64,7 +64,16 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package,
 def test_replacing_a_body_touches_nothing_else(lines):
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
     body = "\n".join(f"    {line}" for line in lines)
-    task = RepoTask("i", "packages", before, "f", "", body, ("p", "m.py"), 0, 1, 0)
+    place = {
+        "repository": "p",
+        "path": "m.py",
+        "context_start_lineno": 0,
+        "lineno": 1,
+        "def_lineno": 0,
+    }
+    task = RepoTask(
+        id="i", benchmark="packages", prompt=before, entry_point="f", solution=body, **place
+    )
     assert replaced(task, before + body + after, "    new") == before + "    new" + after
 
 
@@ -79,9 +88,9 @@ def test_the_prompt_is_cut_at_a_line_but_not_in_the_signature(package):
 
 def test_tracing_finds_who_calls_what(functions):
     area = ("tests.test_shapes:AreaTests.test_negative", "tests.test_shapes:AreaTests.test_one")
-    assert functions["area"].tests == area and functions["unused"].tests == ()
-    assert functions["size"].tests == ("tests.test_shapes:TestSquare.test_size",)
-    assert functions["quiet"].tests == ("tests.test_shapes:test_quiet",)
+    assert functions["area"].test_names == area and functions["unused"].test_names == ()
+    assert functions["size"].test_names == ("tests.test_shapes:TestSquare.test_size",)
+    assert functions["quiet"].test_names == ("tests.test_shapes:test_quiet",)
 
 
 def test_failing_tests_speak_against_the_functions_that_the_error_came_through(package, functions):

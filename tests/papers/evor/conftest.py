@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.types import Task
+from pkg_lib.core.types import ProgramTests, Task
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -37,10 +37,17 @@ class Toy(Unfamiliar):
                 "toy",
                 root,
                 "half",
-                "assert candidate(7777) == 88",
+                ProgramTests("assert candidate(7777) == 88"),
                 f"{root}    import math\n    return math.isqrt(n)  # the reference",
             ),
-            Task("toy/1", "toy", add, "add", HIDDEN, f"{add}    return n + 1  # the reference"),
+            Task(
+                "toy/1",
+                "toy",
+                add,
+                "add",
+                ProgramTests(HIDDEN),
+                f"{add}    return n + 1  # the reference",
+            ),
         ]
 
     def documents(self) -> Mapping[str, str]:
@@ -61,7 +68,7 @@ class Toy(Unfamiliar):
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        return (f"candidate = {task.entry_point}\n{task.test}",)
+        return (f"candidate = {task.entry_point}\n{task.hidden_tests.text}",)
 
 
 def answer(request):

@@ -16,6 +16,7 @@ from tests.papers.evor import newlisp_recipe as recipe
 BENCHMARK = NewLisp()
 TASKS = {t.entry_point: t for t in BENCHMARK.tasks()}
 TASK = TASKS["plus-one"]
+TESTS = TASK.hidden_tests
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +89,7 @@ def test_endless_programs_end_and_are_named(program):
 
 
 def test_a_verdict_cannot_be_printed(program):
-    calls, expected = json.loads(TASK.test)
+    calls, expected = TESTS.calls, TESTS.expected
     mark = "\2{} ({})\3".format
     guesses = "".join(mark(i, "(1 2 4)") for i in range(len(calls)))
     both = "(define (plus-one d) (print {}) nil)"
@@ -135,12 +136,16 @@ def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
         assert feedback.line == line
 
 
+def test_stored_results_still_belong_to_these_tasks():
+    assert json.loads(TESTS.text) == [[*TESTS.calls], [*TESTS.expected]]
+
+
 def test_a_draft_is_run_on_its_calls_alone(program):
     job = BENCHMARK.look(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
     sent = "\n".join((job.solution, *job.tests))
     assert "(plus-one '(7))" in sent
-    assert not any(call in sent for call in json.loads(TASK.test)[0])
-    expected, task_calls = json.loads(TASK.test)[1], "".join(json.loads(TASK.test)[0])
+    assert not any(call in sent for call in TESTS.calls)
+    expected, task_calls = TESTS.expected, "".join(TESTS.calls)
     judging = BENCHMARK.job(TASK, "")
     assert not any(value in judging.tests[0] for value in expected if f"'{value}" not in task_calls)
 

@@ -56,7 +56,7 @@ def test_a_finished_task_is_not_asked_again_and_keeps_its_answer(toy, method):
 
 def test_a_draft_that_adds_nothing_has_failed(toy):
     evolution = toy().run.knowledge
-    script = Task("toy/0", "toy", "import math\nroot = 3", "", "", "")
+    script = Task("toy/0", "toy", "import math\nroot = 3", "")
     evolution.tasks = {"toy/0": script}
     evolution.run.solutions = lambda column: {"toy/0": "import math\n\nroot = 3\n"}
     assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.error == NOTHING_WRITTEN
