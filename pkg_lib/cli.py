@@ -313,7 +313,7 @@ def run(
     from pkg_lib.evaluation import batch, notebook_execution
 
     work = batch.Batch(
-        typer.echo, notebook_execution.workers(jobs), fresh or rerun, render_notebook
+        typer.echo, jobs or notebook_execution.default_parallelism(), fresh or rerun, render_notebook
     )
     with locks.writing(results_dir()):
         work.run(study.plan(choice))

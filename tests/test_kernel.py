@@ -143,7 +143,6 @@ def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
         monkeypatch.setattr(
             psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30)
         )
-        return notebook_execution.workers(None)
+        return notebook_execution.default_parallelism()
 
     assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)
-    assert notebook_execution.workers(5) == 5
