@@ -29,7 +29,7 @@ from pkg_lib.core.store import (
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
-from pkg_lib.evaluation.freshness import Records, program
+from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
     AS_PRINTED,
     OTHERS,
@@ -54,7 +54,7 @@ def write(results: Path) -> None:
         [results / f"leaderboard.{kind}" for kind in ("json", "csv")],
         results / "leaderboard.made.json",
     )
-    now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
+    now = digest(program_digest(), *Records(results).contents(map(Path, FOLDERS)))
     with suppress(OSError, UserError):  # never written, or damaged
         known = read_json(made, {"absent": list})
         same = {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}

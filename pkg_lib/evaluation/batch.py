@@ -81,7 +81,7 @@ class Batch:
     def execute(self, jobs: list[NotebookJob]) -> None:
         """Executes those notebooks that are not as they would be made now."""
         records = Records(results_dir())
-        due = [job for job in jobs if not records.unchanged(job) or self.again]
+        due = [job for job in jobs if not records.is_current(job) or self.again]
         for job in (job for job in jobs if job not in due):
             self._succeeded(job, "unchanged")
 
@@ -171,7 +171,7 @@ def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
             costs.append(forecast.cost(run, columns, rates))
             incomplete = bool(costs[-1].todo)
         due += [
-            f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)
+            f"  {j.label}" for j in step.jobs if again or incomplete or not records.is_current(j)
         ]
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
