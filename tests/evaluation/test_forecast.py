@@ -173,7 +173,7 @@ def dry_run(monkeypatch, capsys, *words):
         "textbook",
         *words,
     ]
-    monkeypatch.setattr(sys, "argv", [*command, "--column", "None", "--notebook", "rq1_code_pkg"])
+    monkeypatch.setattr(sys, "argv", [*command, "--method", "None", "--notebook", "rq1_code_pkg"])
     assert cli.main() == 0
     return capsys.readouterr().out.splitlines()
 
