@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from pkg_lib import paper_commands
 from pkg_lib.core import locks, models, workers
+from pkg_lib.core.embedders import DEFAULT as DEFAULT_EMBEDDER
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
@@ -30,7 +31,6 @@ from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
     CONTEXT_CHARS,
     CORPORA,
-    MINILM,
     TOKENIZER_NAMES,
     Retrieval,
     check_tokenizer,
@@ -65,7 +65,7 @@ from pkg_lib.options import (
 from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer versions of typer carry their own click, so the base of usage errors is found through typer.
-UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+UsageFault: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 SHOWN_ARGUMENTS = 10  # of superfluous arguments that an error names
 SHOWN_CHARACTERS = 30  # of each
 STOPPED = (
@@ -129,7 +129,7 @@ def run(
         Many,
         opt("A parameter of notebooks; repeatable.", "--parameter", "-p", metavar="NAME=VALUE"),
     ] = None,
-    embedder: Embedding = MINILM,
+    embedder: Embedding = DEFAULT_EMBEDDER,
     tokenizer: Annotated[
         str,
         opt(
@@ -375,7 +375,7 @@ def graph(
     store: Annotated[
         str, opt("A graph database to save it in, with vectors: bolt://HOST[:PORT][/NAME].")
     ] = "",
-    embedder: Annotated[str, opt("For --store: the embedder of the vectors.")] = MINILM,
+    embedder: Annotated[str, opt("For --store: the embedder of the vectors.")] = DEFAULT_EMBEDDER,
     engine: Engine = "local",
 ) -> None:
     """Build the graph of a corpus, and report what was skipped or cut.
@@ -416,8 +416,8 @@ def search(
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    if not embedder:  # the vectors in a database are MiniLM's
-        embedder = MINILM if "://" in place else quickest()
+    if not embedder:  # the vectors in a database are of the default embedder
+        embedder = DEFAULT_EMBEDDER if "://" in place else quickest()
     say(explain.search(place, [query], Embedder(embedder), unit, index, top))
 
 

@@ -422,7 +422,7 @@ def _showing(choice: Choice, chosen: list[Notebook]) -> dict[Part, list[Notebook
     if not candidates:
         return {}
     showing = {}
-    shown = set()
+    shown: set[str] = set()
     for part in parts(choice):
         names = choice.notebooks or part.notebooks or notebooks()
         fitting = [n for n in candidates if n.name in names and n.fits(part)]
@@ -467,7 +467,7 @@ def _step(
     methods = list(part.methods or results.retrievers)
     jobs = []
     for notebook in showing:
-        job = _job(notebook, results, {"limit": results.limit} | choice.parameters)
+        job = _job(notebook, results, {"limit": results.limit, **choice.parameters})
         try:
             problem = _unmeasured_method(notebook.defaults | job.parameters, results, methods)
         except Damaged as e:
@@ -489,7 +489,7 @@ def _independent_step(choice: Choice, chosen: list[Notebook], planned: Plan) -> 
     for notebook in chosen:
         wanted = choice.notebooks or choice.is_whole_study
         if wanted and not notebook.about_model and notebook.name not in shown:
-            jobs.append(_job(notebook, None, {"limit": limit} | choice.parameters))
+            jobs.append(_job(notebook, None, {"limit": limit, **choice.parameters}))
     return Step(None, [], jobs)
 
 
@@ -501,7 +501,7 @@ def _job(notebook: Notebook, results: Results | None, given: Mapping[str, Any]) 
                 parameters[name] = getattr(results, name)
     elif results:  # it shows all benchmarks of its kind together, for one generator
         if results.model not in notebook.defaults.values():
-            given = {"generator": results.model} | given
+            given = {"generator": results.model, **given}
         results = None
     taken = notebook.defaults.keys() - parameters.keys()
     custom = {name: value for name, value in given.items() if name in taken}
