@@ -134,7 +134,10 @@ def test_places_are_the_callers(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli.read_parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
     assert cli.read_parameter("prices=") == ("prices", "")
-    assert cli.read_parameter("corpus=textbook+source:a") == ("corpus", f"textbook+source:{tmp_path}/a")
+    assert cli.read_parameter("corpus=textbook+source:a") == (
+        "corpus",
+        f"textbook+source:{tmp_path}/a",
+    )
     assert cli.read_parameter("count=3") == ("count", 3)
 
 

@@ -163,12 +163,9 @@ class Records:
     def _outputs(self, job: NotebookJob) -> dict[str, str]:
         """Return path -> SHA-256 of the executed notebook, its tables and its figures."""
         outputs = {}
-        for pattern in (
-            f"figures/{job.stem}.*",
-            f"notebooks/{job.stem}.ipynb",
-            f"tables/{job.stem}.*",
-        ):
-            for path in sorted(self.results.glob(pattern)):
+        for pattern in ("tables/{}.*", "figures/{}.*", "notebooks/{}.ipynb"):
+            for path in self.results.glob(pattern.format(job.stem)):
                 if path.suffix not in TEMPORARY and path.is_file():
-                    outputs[path.relative_to(self.results).as_posix()] = sha256_of(path)
+                    name = path.relative_to(self.results).as_posix()
+                    outputs[name] = sha256_of(path)
         return outputs

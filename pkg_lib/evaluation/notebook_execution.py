@@ -125,10 +125,8 @@ class Execution:
 
 def default_parallelism() -> int:
     """Return how many notebooks run at once: one per core, as far as the memory allows."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     kernels = int(psutil.virtual_memory().available / KERNEL_MEMORY)
     return max(1, min(cores, kernels))
 

@@ -152,9 +152,9 @@ def _models(choice: Choice) -> Iterable[str]:
         return choice.models
     if choice.corpora:
         return [MODEL]
-    wanted = choice.benchmarks or [part.benchmark for part in STUDY]
-    models = dict.fromkeys(part.model for part in STUDY if part.benchmark in wanted)
-    return models or [MODEL]
+    wanted = choice.benchmarks
+    models = [part.model for part in STUDY if not wanted or part.benchmark in wanted]
+    return dict.fromkeys(models) or [MODEL]
 
 
 def _benchmarks(choice: Choice, model: str) -> Iterable[str]:
@@ -226,6 +226,23 @@ class Notebook:
             right_kind = self.kind in ("", "text" if kind == "text" else "code")
         return right_kind and part.benchmark in (self.benchmarks or [part.benchmark])
 
+    def check_type(self, parameter: str, value: object) -> None:
+        """Check the type of a parameter's value.
+
+        Args:
+            parameter: The name of the parameter.
+            value: The value.
+
+        Raises:
+            UserError: The value has another type than the default.
+        """
+        default = self.defaults[parameter]
+        if default is not None and type(value) is not type(default):
+            kind = type(default).__name__
+            raise UserError(
+                f"parameter {parameter} of notebook {self.name} must be {kind}, as {default!r} is"
+            )
+
 
 def notebooks() -> list[str]:
     """Return the names of the notebooks that `run` executes, sorted."""
@@ -252,8 +269,9 @@ def read_notebook(name: str) -> Notebook:
         if "parameters" not in cell["metadata"].get("tags", []):
             continue
         for statement in ast.parse("".join(cell["source"])).body:
-            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                defaults[statement.targets[0].id] = ast.literal_eval(statement.value)
+            if isinstance(statement, ast.Assign):
+                parameter = ast.unparse(statement.targets[0])
+                defaults[parameter] = ast.literal_eval(statement.value)
     return Notebook(name, defaults, **stored["metadata"].get("pkg_lib", {}))
 
 
@@ -307,13 +325,17 @@ def stem_of(notebook: str, results: Results | None, **parameters: Any) -> str:
         folder is in front if a parameter other than the limit differs.
     """
     defaults = read_notebook(notebook).defaults
-    changed = {name: value for name, value in parameters.items() if value != defaults[name]}
-    words = [slug(f"{name}-{value}").replace(".", "_") for name, value in changed.items()]
+    changed = set()
+    words = []
+    for name, value in parameters.items():
+        if value != defaults[name]:
+            changed.add(name)
+            words.append(slug(f"{name}-{value}").replace(".", "_"))
     if sum(map(len, words)) > LONGEST_STEM:
         words = [f"parameters-{digest(*words)[:8]}"]
     if results:
         words.insert(0, results.stem)
-    folder = CUSTOM if changed.keys() - {"limit"} else ""
+    folder = CUSTOM if changed - {"limit"} else ""
     return folder + ".".join([*words, notebook])
 
 
@@ -349,7 +371,9 @@ class Plan:
     @property
     def jobs(self) -> list[NotebookJob]:
         """The notebooks, each once, although some show several parts."""
-        by_stem = {job.stem: job for step in self.steps for job in step.jobs}
+        by_stem: dict[str, NotebookJob] = {}
+        for step in self.steps:
+            by_stem.update((job.stem, job) for job in step.jobs)
         return list(by_stem.values())
 
 
@@ -367,146 +391,155 @@ def plan(choice: Choice) -> Plan:
     Raises:
         UserError: A name or value is wrong, or nothing remains.
     """
-    chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
-    _check(choice, chosen)
-    planned = Plan()
-    caches: dict[Any, Any] = {}  # completions of one step are known to the next
-    for part, showing in _showing(choice, chosen).items():
-        step = _step(choice, part, showing, caches, planned)
-        if step:
-            planned.steps.append(step)
-    if planned.damaged and not planned.jobs:
-        raise Damaged(*dict.fromkeys(map(str, planned.damaged.values())))
-    planned.left_out = list(dict.fromkeys(planned.left_out))
-    if planned.left_out and not planned.steps:
-        raise BenchmarkMissing(*planned.left_out)
-    planned.steps.append(_independent_step(choice, chosen, planned))
-    planned.steps = [step for step in planned.steps if step.jobs]
-    if not planned.steps:
-        reasons = planned.left_out or [
-            f"{part.benchmark} with {part.corpus}: no notebook is for it" for part in parts(choice)
-        ]
-        raise UserError(*(f"nothing to show of {reason}" for reason in reasons))
-    if choice.shard[1] > 1:
-        planned.steps = [replace(step, jobs=[]) for step in planned.steps if step.evaluator]
-    return planned
+    planner = _Planner(choice)
+    planner.check()
+    planner.plan_parts()
+    return planner.finished()
 
 
-def _check(choice: Choice, chosen: list[Notebook]) -> None:
-    """Raise UserError for an option or parameter that no chosen notebook takes."""
-    names = ", ".join(notebook.name for notebook in chosen)
-    if not any(notebook.shows_results for notebook in chosen):
-        for option in ("models", "benchmarks", "corpora", "methods"):
-            if getattr(choice, option):
-                raise UserError(f"no model is shown by {names}; leave its {option} out")
-    for name, value in choice.parameters.items():
-        takers = [notebook for notebook in chosen if name in notebook.defaults]
-        if not takers:
-            where = f"of notebook {names}" if len(chosen) == 1 else "of these notebooks"
-            known = {parameter for notebook in chosen for parameter in notebook.defaults}
-            raise unknown("parameter", name, sorted(known), where)
-        if name in SHARED_PARAMETERS and all(notebook.about_model for notebook in takers):
-            raise UserError(f"--parameter {name}: a notebook about a model takes it as --{name}")
-        for notebook in takers:
-            default = notebook.defaults[name]
-            if default is not None and type(value) is not type(default):
+class _Planner:
+    """Builds the plan of a choice, step by step."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
+        self.plan = Plan()
+        self.caches: dict[Any, Any] = {}  # completions of one step are known to the next
+
+    def check(self) -> None:
+        """Raise UserError for an option or parameter that no chosen notebook takes."""
+        if not any(notebook.shows_results for notebook in self.chosen):
+            for option in ("models", "benchmarks", "corpora", "methods"):
+                if getattr(self.choice, option):
+                    raise UserError(f"no model is shown by {self.names}; leave its {option} out")
+        takers: dict[str, list[Notebook]] = {}
+        for notebook in self.chosen:
+            for name in notebook.defaults:
+                takers.setdefault(name, []).append(notebook)
+        for name, value in self.choice.parameters.items():
+            if name not in takers:
+                is_one = len(self.chosen) == 1
+                where = f"of notebook {self.names}" if is_one else "of these notebooks"
+                raise unknown("parameter", name, sorted(takers), where)
+            if name in SHARED_PARAMETERS and all(n.about_model for n in takers[name]):
                 raise UserError(
-                    f"parameter {name} of notebook {notebook.name} must be "
-                    f"{type(default).__name__}, as {default!r} is"
+                    f"--parameter {name}: a notebook about a model takes it as --{name}"
+                )
+            for notebook in takers[name]:
+                notebook.check_type(name, value)
+
+    @property
+    def names(self) -> str:
+        return ", ".join(notebook.name for notebook in self.chosen)
+
+    def plan_parts(self) -> None:
+        """Plan the parts of the study that notebooks show."""
+        candidates = [notebook for notebook in self.chosen if notebook.shows_results]
+        shown: set[str] = set()
+        for part in parts(self.choice) if candidates else []:
+            names = self.choice.notebooks or part.notebooks or notebooks()
+            showing = [n for n in candidates if n.name in names and n.fits(part)]
+            if showing:
+                shown.update(notebook.name for notebook in showing)
+                self.plan_part(part, showing)
+        for notebook in candidates:
+            is_named = notebook.about_model and notebook.name in self.choice.notebooks
+            if is_named and notebook.name not in shown:
+                corpora = f"corpora of {notebook.kind}" if notebook.kind else "any corpus"
+                scope = ", ".join([corpora, *notebook.benchmarks])
+                raise UserError(
+                    f"notebook {notebook.name} is for {scope}; choose --benchmark and --corpus so"
                 )
 
+    def plan_part(self, part: Part, showing: list[Notebook]) -> None:
+        """Plan one part; note what is unavailable or damaged."""
+        from pkg_lib.evaluation.pipeline import Evaluator  # slow to import
+        from pkg_lib.evaluation.results import Results
 
-def _showing(choice: Choice, chosen: list[Notebook]) -> dict[Part, list[Notebook]]:
-    """Return the chosen parts with the notebooks that show them; UserError if a named one fits none."""
-    candidates = [notebook for notebook in chosen if notebook.shows_results]
-    if not candidates:
-        return {}
-    showing = {}
-    shown: set[str] = set()
-    for part in parts(choice):
-        names = choice.notebooks or part.notebooks or notebooks()
-        fitting = [n for n in candidates if n.name in names and n.fits(part)]
-        if fitting:
-            showing[part] = fitting
-            shown.update(notebook.name for notebook in fitting)
-    for notebook in candidates:
-        if (
-            notebook.about_model
-            and notebook.name in choice.notebooks
-            and notebook.name not in shown
-        ):
-            corpora = f"corpora of {notebook.kind}" if notebook.kind else "any corpus"
-            scope = ", ".join([corpora, *notebook.benchmarks])
-            raise UserError(
-                f"notebook {notebook.name} is for {scope}; choose --benchmark and --corpus so"
-            )
-    return showing
-
-
-def _step(
-    choice: Choice, part: Part, showing: list[Notebook], caches: dict[Any, Any], planned: Plan
-) -> Step | None:
-    """Plan a part of the study; note in `planned` what is unavailable or damaged."""
-    from pkg_lib.evaluation.pipeline import Evaluator  # slow to import
-    from pkg_lib.evaluation.results import Results
-
-    label = f"{part.model} | {part.benchmark}"
-    try:
-        results = Results(
-            part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard
-        )
-        results.caches = caches
-        results.slots = choice.slots
-        evaluator = Evaluator(results, choice.fresh)
-    except BenchmarkMissing as e:
-        planned.left_out.append(f"{label}: {e}")
-        return None
-    except Damaged as e:
-        planned.damaged[f"{label} | {part.corpus}"] = e
-        return None
-    methods = list(part.methods or results.retrievers)
-    jobs = []
-    for notebook in showing:
-        job = _job(notebook, results, {"limit": results.limit, **choice.parameters})
+        choice = self.choice
+        label = f"{part.model} | {part.benchmark}"
         try:
-            problem = _unmeasured_method(notebook.defaults | job.parameters, results, methods)
+            results = Results(
+                part.model,
+                part.benchmark,
+                part.corpus,
+                choice.limit,
+                results_path(),
+                choice.shard,
+            )
+            results.caches = self.caches
+            results.slots = choice.slots
+            evaluator = Evaluator(results, choice.fresh)
+        except BenchmarkMissing as e:
+            self.plan.left_out.append(f"{label}: {e}")
+            return
         except Damaged as e:
-            planned.damaged[job.label] = e
-            continue
-        if problem:
-            planned.left_out.append(f"{job.label}: {problem}")
-        else:
-            jobs.append(job)
-    return Step(evaluator, methods, jobs)
+            self.plan.damaged[f"{label} | {part.corpus}"] = e
+            return
+        methods = list(part.methods or results.retrievers)
+        step = Step(evaluator, methods, [])
+        self.plan.steps.append(step)
+        for notebook in showing:
+            job = self.job(notebook, results, results.limit)
+            try:
+                problem = _unmeasured_method(notebook.defaults | job.parameters, results, methods)
+            except Damaged as e:
+                self.plan.damaged[job.label] = e
+                continue
+            if problem:
+                self.plan.left_out.append(f"{job.label}: {problem}")
+            else:
+                step.jobs.append(job)
 
+    def finished(self) -> Plan:
+        """Add the notebooks about no model; raise UserError if nothing remains to be shown."""
+        plan = self.plan
+        if plan.damaged and not plan.jobs:
+            raise Damaged(*dict.fromkeys(map(str, plan.damaged.values())))
+        plan.left_out = list(dict.fromkeys(plan.left_out))
+        if plan.left_out and not plan.steps:
+            raise BenchmarkMissing(*plan.left_out)
+        plan.steps.append(self.independent_step())
+        plan.steps = [step for step in plan.steps if step.jobs]
+        if not plan.steps:
+            reasons = plan.left_out
+            for part in [] if reasons else parts(self.choice):
+                reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
+            raise UserError(*map("nothing to show of {}".format, reasons))
+        if self.choice.shard[1] > 1:
+            plan.steps = [step for step in plan.steps if step.evaluator]
+            for step in plan.steps:
+                step.jobs.clear()
+        return plan
 
-def _independent_step(choice: Choice, chosen: list[Notebook], planned: Plan) -> Step:
-    """Plan the notebooks about no model that no other step has."""
-    limits = {step.evaluator.run.limit for step in planned.steps if step.evaluator}
-    limit = None if limits == {None} else choice.limit  # a limit beyond all tasks is none
-    shown = {job.notebook for job in planned.jobs}
-    jobs = []
-    for notebook in chosen:
-        wanted = choice.notebooks or choice.is_whole_study
-        if wanted and not notebook.about_model and notebook.name not in shown:
-            jobs.append(_job(notebook, None, {"limit": limit, **choice.parameters}))
-    return Step(None, [], jobs)
+    def independent_step(self) -> Step:
+        """Plan the notebooks about no model that no other step has."""
+        limits = {step.evaluator.run.limit for step in self.plan.steps if step.evaluator}
+        limit = None if limits == {None} else self.choice.limit  # beyond all tasks, it is none
+        shown = {job.notebook for job in self.plan.jobs}
+        step = Step(None, [], [])
+        for notebook in self.chosen:
+            wanted = self.choice.notebooks or self.choice.is_whole_study
+            if wanted and not notebook.about_model and notebook.name not in shown:
+                step.jobs.append(self.job(notebook, None, limit))
+        return step
 
-
-def _job(notebook: Notebook, results: Results | None, given: Mapping[str, Any]) -> NotebookJob:
-    parameters = {}
-    if results and notebook.about_model:
-        for name in SHARED_PARAMETERS:
-            if name in notebook.defaults:
-                parameters[name] = getattr(results, name)
-    elif results:  # it shows all benchmarks of its kind together, for one generator
-        if results.model not in notebook.defaults.values():
-            given = {"generator": results.model, **given}
-        results = None
-    taken = notebook.defaults.keys() - parameters.keys()
-    custom = {name: value for name, value in given.items() if name in taken}
-    stem = stem_of(notebook.name, results, **custom)
-    return NotebookJob(notebook.name, parameters | custom, stem, results)
+    def job(self, notebook: Notebook, results: Results | None, limit: int | None) -> NotebookJob:
+        """Give a notebook the values of its parameters."""
+        given = {"limit": limit, **self.choice.parameters}
+        parameters: dict[str, Any] = {}
+        if results and notebook.about_model:
+            for name in SHARED_PARAMETERS:
+                if name in notebook.defaults:
+                    parameters[name] = getattr(results, name)
+        elif results:  # it shows all benchmarks of its kind together, for one generator
+            if results.model not in notebook.defaults.values():
+                given = {"generator": results.model, **given}
+            results = None
+        taken = notebook.defaults.keys() - parameters.keys()
+        custom = {name: value for name, value in given.items() if name in taken}
+        stem = stem_of(notebook.name, results, **custom)
+        return NotebookJob(notebook.name, parameters | custom, stem, results)
 
 
 def _unmeasured_method(parameters: dict[str, Any], results: Results, methods: list[str]) -> str:
@@ -523,7 +556,6 @@ def _unmeasured_method(parameters: dict[str, Any], results: Results, methods: li
             if method not in COLUMNS:
                 raise UserError(f"parameter {name}: {unknown('method', method, COLUMNS)}")
             if not is_measured(method) and not COLUMNS[method].needs:
-                measured = [f'"{known}"' for known in results.retrievers if is_measured(known)]
-                known = ", ".join(measured) or "no method"
-                return f"method {method} is not measured; measured: {known}"
+                measured = ", ".join(f'"{m}"' for m in filter(is_measured, results.retrievers))
+                return f"method {method} is not measured; measured: {measured or 'no method'}"
     return ""

@@ -1,9 +1,8 @@
 """Verifies the cache: completes cached prompts again with the model, and compares the answers."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +125,21 @@ def _differences(prompts: list[CachedPrompt]) -> Iterator[str]:
             yield _changed_tokens(backend, prompt, row.tokens, sampling)
 
 
+def _first_difference(old: Sequence[object], new: Sequence[object]) -> int:
+    """Return the first position at which two sequences differ, or the length of the shorter one."""
+    for position, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            return position
+    return min(len(old), len(new))
+
+
 def _changed_text(cached: Generation, reply: Any, raw: str) -> str:
     """Describe the first line that differs, and what the server now reports otherwise."""
-    lines = zip_longest(cached.raw.split("\n"), raw.split("\n"), fillvalue="")
-    number, old, new = next((n, a, b) for n, (a, b) in enumerate(lines, 1) if a != b)
-    text = f"{cached.task_id}: line {number} is {old!r} in the cache, {new!r} live"
+    old_lines = [*cached.raw.split("\n"), ""]
+    new_lines = [*raw.split("\n"), ""]
+    position = _first_difference(old_lines, new_lines)
+    old, new = old_lines[position], new_lines[position]
+    text = f"{cached.task_id}: line {position + 1} is {old!r} in the cache, {new!r} live"
     for name in ("server_model", "fingerprint"):
         before, now = cached.meta.get(name), reply.about.get(name)
         if before != now:
@@ -147,11 +156,10 @@ def _changed_tokens(
     random number leads to both tokens with logits that are off by rounding.
     """
     request, cached = prompt.request, prompt.generation.tokens
-    same = min(len(cached), len(live))
-    position = next((i for i in range(same) if cached[i] != live[i]), same)
+    position = _first_difference(cached, live)
+    prefix = cached[:position]
     end = min(backend.ends)
     pair = [[*tokens, end][position] for tokens in (cached, live)]
-    prefix = cached[:position]
     if sampling.get("temperature"):
         is_near = set(pair) <= backend.near_draws(request, prefix, **sampling)
         distance = "by one random number"

@@ -15,7 +15,8 @@ FIRST = STUDY[0]
 def jobs(**chosen):
     """(corpus of the run, or None; notebook) of each notebook that a choice of few tasks would execute."""
     return [
-        (j.results and j.results.corpus, j.notebook) for j in study.plan(Choice(limit=2, **chosen)).jobs
+        (j.results and j.results.corpus, j.notebook)
+        for j in study.plan(Choice(limit=2, **chosen)).jobs
     ]
 
 
