@@ -58,7 +58,6 @@ from pkg_lib.options import (
     model_name,
     one_line,
     opt,
-    save_graph,
     say,
     wrapped,
 )
@@ -391,7 +390,9 @@ def graph(
         built = graph_building.build_corpus(corpus, processes)
         say(graph_building.lines(built))
         say(graph_building.unread_lines(built.graph))
-        save_graph(disk.save, built.graph, output)
+        if output:
+            disk.save(built.graph, output)
+            typer.echo(f"saved: {output}")
         if database:
             kind = "text" if is_text(corpus) else "code"
             about = built.documents, kind, tokenizer_of(corpus)

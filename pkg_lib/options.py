@@ -7,7 +7,7 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,16 +168,3 @@ def log_lines(log: dict[str, Any]) -> Iterable[str]:
             value = ", ".join(f"{reason} {count}" for reason, count in value.items()) or "none"
         if isinstance(value, str | int | float) and "digest" not in name:
             yield f"{name.replace('_', ' ')}: {value}"
-
-
-def save_graph(save: Callable[[Any, Path], object], graph: Any, output: Path | None) -> None:
-    """Save a graph if the user named a place, and say so.
-
-    Args:
-        save: Writes the graph.
-        graph: The graph.
-        output: The file or directory; None to save nothing.
-    """
-    if output is not None:
-        save(graph, output)
-        typer.echo(f"saved: {output}")

@@ -27,7 +27,6 @@ from pkg_lib.options import (
     arg,
     log_lines,
     opt,
-    save_graph,
     say,
 )
 
@@ -240,7 +239,9 @@ def typegraph(
 
     built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
-    save_graph(build.save, built.graph, output)
+    if output:
+        build.save(built.graph, output)
+        typer.echo(f"saved: {output}")
     if record:
         from pkg_lib.papers.dkb import measurement, repository_study
 
