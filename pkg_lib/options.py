@@ -88,7 +88,7 @@ Corpus = Annotated[str, opt(CORPUS_HELP)]
 CorpusArgument = Annotated[str, arg(CORPUS_HELP)]
 BenchmarkArgument = Annotated[str, arg(BENCHMARK_HELP)]
 Embedding = Annotated[str, opt(EMBEDDER_HELP)]
-Limit = Annotated[int | None, opt("Only the first N.", least=1)]
+Limit = Annotated[int | None, opt("Only the first N tasks, or documents.", least=1)]
 Processes = Annotated[int, opt("Number of parallel processes.", least=1)]
 Engine = Annotated[
     str, opt("Where to encode, build graphs and execute samples: local, or ray[:HOST:PORT].")

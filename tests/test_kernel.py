@@ -76,6 +76,7 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
     assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
     stopped = nbformat.read(jobs[2].target, as_version=4).cells
     assert [len(c.outputs) for c in stopped if c.source] == [1, 1, 0]
+    assert not any("papermill" in str(c.metadata) for c in stopped)
     assert sorted(p.stem for p in (tmp_path / "out").iterdir()) == ["fails", "first", "killed"]
 
 
