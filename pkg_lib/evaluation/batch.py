@@ -115,7 +115,11 @@ class Batch:
             else:
                 due.append(job)
 
-        def done(job: NotebookJob, error: Exception | None, seconds: float) -> None:
+        def done(
+            job: NotebookJob,
+            error: Exception | None,
+            seconds: float,
+        ) -> None:
             if error is None:
                 records.keep(job)
                 self._succeeded(job, f"{seconds:.0f} s")
@@ -228,7 +232,11 @@ def prepare(evaluator: Evaluator, methods: list[str]) -> str:
     return "\n".join(lines + rows)
 
 
-def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
+def dry_run(
+    plan: Plan,
+    again: bool,
+    rates: forecast.Rates,
+) -> list[str]:
     """Describe what `run` would do; nothing is loaded, retrieved or written.
 
     Args:

@@ -1,8 +1,10 @@
 """Forecasts what a run would cost: missing completions, and their tokens, hours and dollars."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from pkg_lib.core.endpoints import endpoints
@@ -83,6 +85,15 @@ class Cost:
     seconds: float | None
     dollars: float | None
 
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.todo + other.todo,
+            self.prompt_tokens + other.prompt_tokens,
+            self.new_tokens + other.new_tokens,
+            _sum_if_known(self.seconds, other.seconds),
+            _sum_if_known(self.dollars, other.dollars),
+        )
+
     def __str__(self) -> str:
         text = (
             f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
@@ -95,6 +106,10 @@ class Cost:
         return text
 
 
+def _sum_if_known(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
+
+
 def _duration(seconds: float) -> str:
     if seconds >= 3600:
         return f"{seconds / 3600:.1f} h"
@@ -104,7 +119,9 @@ def _duration(seconds: float) -> str:
 
 
 def forecast(
-    evaluator: Evaluator, methods: Sequence[str], counted: set[str]
+    evaluator: Evaluator,
+    methods: Sequence[str],
+    counted: set[str],
 ) -> list[MethodForecast]:
     """Forecast what methods have and lack.
 
@@ -119,7 +136,11 @@ def forecast(
     return [_forecast(evaluator, method, counted) for method in methods]
 
 
-def _forecast(evaluator: Evaluator, method: str, counted: set[str]) -> MethodForecast:
+def _forecast(
+    evaluator: Evaluator,
+    method: str,
+    counted: set[str],
+) -> MethodForecast:
     results = evaluator.run
     generator = results.generator_of(method)
     longest_prompt = _mean_prompt_bound(results)
@@ -177,7 +198,11 @@ def _similar_generations(results: Results, method: str) -> list[Generation]:
     return []
 
 
-def cost(results: Results, forecasts: Sequence[MethodForecast], rates: Rates) -> Cost:
+def cost(
+    results: Results,
+    forecasts: Sequence[MethodForecast],
+    rates: Rates,
+) -> Cost:
     """Compute what the missing completions cost.
 
     Args:
@@ -214,25 +239,14 @@ def total(costs: Sequence[Cost]) -> Cost:
         The sum. Time and price are known if every cost that has something to complete knows them.
     """
     relevant = [cost for cost in costs if cost.todo] or costs[:1]
-    return Cost(
-        sum(cost.todo for cost in relevant),
-        sum(cost.prompt_tokens for cost in relevant),
-        sum(cost.new_tokens for cost in relevant),
-        _sum_of_known([cost.seconds for cost in relevant]),
-        _sum_of_known([cost.dollars for cost in relevant]),
-    )
+    return reduce(operator.add, relevant)
 
 
-def _sum_of_known(values: list[float | None]) -> float | None:
-    result = 0.0
-    for value in values:
-        if value is None:
-            return None
-        result += value
-    return result
-
-
-def lines(results: Results, forecasts: Sequence[MethodForecast], rates: Rates) -> list[str]:
+def lines(
+    results: Results,
+    forecasts: Sequence[MethodForecast],
+    rates: Rates,
+) -> list[str]:
     """Describe in a dry run what results lack.
 
     Args:

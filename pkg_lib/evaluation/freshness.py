@@ -14,7 +14,14 @@ from typing import Any
 
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import package_digest, read_json, rows_sha256, sha256_of, slug, write_json
+from pkg_lib.core.store import (
+    package_digest,
+    read_json,
+    rows_sha256,
+    sha256_of,
+    slug,
+    write_json,
+)
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.evaluation.study import NotebookJob

@@ -184,7 +184,11 @@ def _sort(file: StoredFile, name: Path) -> None:
     file.rows = dict(rows)
 
 
-def _write(results: Path, name: Path, file: StoredFile) -> None:
+def _write(
+    results: Path,
+    name: Path,
+    file: StoredFile,
+) -> None:
     path = results / name
     if name.suffix == ".json":
         write_json(path, file.rows[""])

@@ -17,7 +17,14 @@ from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
-from pkg_lib.retrieval.columns import COLUMNS, DRAW, TOP_P, draw_name, retrieved, variants
+from pkg_lib.retrieval.columns import (
+    COLUMNS,
+    DRAW,
+    TOP_P,
+    draw_name,
+    retrieved,
+    variants,
+)
 
 if TYPE_CHECKING:
     from pkg_lib.evaluation.pipeline import Evaluator
@@ -171,7 +178,11 @@ def _planned(model: str, benchmark: str = "") -> list[Part]:
     return [p for p in STUDY if p.model == model and benchmark in ("", p.benchmark)]
 
 
-def _parts_of(model: str, benchmark: str, corpora: Iterable[str]) -> Iterator[Part]:
+def _parts_of(
+    model: str,
+    benchmark: str,
+    corpora: Iterable[str],
+) -> Iterator[Part]:
     about = BENCHMARKS.get_or_fail(benchmark)
     if corpora:
         for corpus in corpora:
@@ -312,7 +323,11 @@ class NotebookJob:
         return f"{self.notebook} | {self.results.label}" if self.results else self.notebook
 
 
-def stem_of(notebook: str, results: Results | None, **parameters: Any) -> str:
+def stem_of(
+    notebook: str,
+    results: Results | None,
+    **parameters: Any,
+) -> str:
     """Return what the names of a notebook's files start with.
 
     Args:
@@ -524,7 +539,12 @@ class _Planner:
                 step.jobs.append(self.job(notebook, None, limit))
         return step
 
-    def job(self, notebook: Notebook, results: Results | None, limit: int | None) -> NotebookJob:
+    def job(
+        self,
+        notebook: Notebook,
+        results: Results | None,
+        limit: int | None,
+    ) -> NotebookJob:
         """Give a notebook the values of its parameters."""
         given = {"limit": limit, **self.choice.parameters}
         parameters: dict[str, Any] = {}
@@ -542,7 +562,11 @@ class _Planner:
         return NotebookJob(notebook.name, parameters | custom, stem, results)
 
 
-def _unmeasured_method(parameters: dict[str, Any], results: Results, methods: list[str]) -> str:
+def _unmeasured_method(
+    parameters: dict[str, Any],
+    results: Results,
+    methods: list[str],
+) -> str:
     """Say which method of the parameters has no results and will have none; "" if there is none."""
 
     def is_measured(method: str) -> bool:

@@ -74,7 +74,11 @@ def _prompts_of(stored: Results, method: str) -> Iterator[CachedPrompt]:
             yield CachedPrompt(generator, request, completions[task.id])
 
 
-def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
+def verify(
+    model: str,
+    sample: int,
+    seed: int = 0,
+) -> tuple[int, list[str]]:
     """Complete a random sample of the cached prompts again.
 
     Endpoints return no tokens. Their texts are compared, and how the server describes itself.
@@ -112,7 +116,11 @@ def _differences(prompts: list[CachedPrompt]) -> Iterator[str]:
     sampling = generator.decoding.sampling
     live: dict[Request, tuple[Any, str]] = {}
 
-    def keep(row: Any, raw: str, _: str) -> None:
+    def keep(
+        row: Any,
+        raw: str,
+        _: str,
+    ) -> None:
         live[row.request] = (row, raw)
 
     backend.generate([prompt.request for prompt in prompts], keep, **sampling)
@@ -133,7 +141,11 @@ def _first_difference(old: Sequence[object], new: Sequence[object]) -> int:
     return min(len(old), len(new))
 
 
-def _changed_text(cached: Generation, reply: Any, raw: str) -> str:
+def _changed_text(
+    cached: Generation,
+    reply: Any,
+    raw: str,
+) -> str:
     """Describe the first line that differs, and what the server now reports otherwise."""
     old_lines = [*cached.raw.split("\n"), ""]
     new_lines = [*raw.split("\n"), ""]
@@ -148,7 +160,10 @@ def _changed_text(cached: Generation, reply: Any, raw: str) -> str:
 
 
 def _changed_tokens(
-    backend: Any, prompt: CachedPrompt, live: list[int], sampling: dict[str, float]
+    backend: Any,
+    prompt: CachedPrompt,
+    live: list[int],
+    sampling: dict[str, float],
 ) -> str:
     """Describe the first token that differs, and whether rounding can explain it.
 
