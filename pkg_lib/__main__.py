@@ -1,4 +1,4 @@
-"""python -m pkg_lib, or pkg-lib: the command line of cli.py."""
+"""`python -m pkg_lib` and `pkg-lib`: start the command line of cli.py."""
 
 import os
 import signal
@@ -6,7 +6,12 @@ import sys
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # Ctrl-C while the import below runs
+    """Run the command line.
+
+    Returns:
+        The exit code.
+    """
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # Ctrl-C during the import below
     from pkg_lib import cli
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import WordEmbedder
 
-from pkg_lib import cli
+from pkg_lib import cli, paper_commands
 from pkg_lib.evaluation import study
 from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
@@ -23,8 +23,8 @@ run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
 run --model hf:a/b --style nosuch -> unknown prompt style 'nosuch'
 run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
 run --style plain -> --style is only for hf:ORG/NAME
-run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> endpoint 'nosuch': the file
-run --model path:/no/such/dir --benchmark humaneval --limit 1 --column None -> the directory /no/such/dir does not exist
+run --model endpoint:nosuch --benchmark humaneval --limit 1 --method None -> endpoint 'nosuch': the file
+run --model path:/no/such/dir --benchmark humaneval --limit 1 --method None -> the directory /no/such/dir does not exist
 fetch endpoint:nosuch -> endpoint 'nosuch': the file
 run --benchmark nosuch -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
 run --corpus nosuch -> unknown corpus 'nosuch'; `pkg-lib list corpora`
@@ -47,7 +47,7 @@ run --slots 4 --model endpoint:nosuch -> set concurrency
 nosuch -> nosuch
 replay /no/such -> /no/such does not exist
 merge /no/such -> /no/such does not exist
-chunk /no/such -> /no/such does not exist
+cast chunk /no/such -> /no/such does not exist
 graph sorce:/tmp -> did you mean 'source:'
 graph source:{__file__} -> it is a file
 fetch nosuch -> unknown model 'nosuch'
@@ -59,30 +59,30 @@ graph textbook+python-docs -> mixes code and text
 search /no/such/graph x -> pkg-lib graph source:DIR --output
 search http://localhost x -> write bolt://HOST
 graph textbook --store bolt: -> write bolt://HOST
-enhance --model nosuch -> unknown model 'nosuch'
-enhance --model codellama-7b-instruct -> no fill-in-the-middle tokens
-enhance --benchmark nosuch -> unknown benchmark 'nosuch'
-enhance --corpus nosuch -> unknown corpus 'nosuch'
-structure --corpus textbook -> is code; structurers take text
-structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
-structure --corpus docstrings:human_eval --structurer llm -> takes a --model
-typegraph /no/such/dir -> /no/such/dir: no such directory or zip archive
-typegraph {__file__} -> no zip archive
-typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
-repo-qa . -> --questions
-repo-qa . --questions /no/such.yaml -> give a YAML file of questions
-repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
-repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
-make-library nosuch --output /no/such/dir -> unknown library 'nosuch'; choose from: networkx, more-itertools
-make-library networkx --output {SHOP} -> exists; name a directory that does not
-repo-tasks nosuch -> unknown step 'nosuch'
-repo-tasks verdicts -> unknown step 'verdicts'
+pkg enhance --model nosuch -> unknown model 'nosuch'
+pkg enhance --model codellama-7b-instruct -> no fill-in-the-middle tokens
+pkg enhance --benchmark nosuch -> unknown benchmark 'nosuch'
+pkg enhance --corpus nosuch -> unknown corpus 'nosuch'
+pkg structure --corpus textbook -> is code; structurers take text
+pkg structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
+pkg structure --corpus docstrings:human_eval --structurer llm -> takes a --model
+dkb typegraph /no/such/dir -> /no/such/dir: no such directory or zip archive
+dkb typegraph {__file__} -> no zip archive
+dkb typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
+dkb ask . -> --questions
+dkb ask . --questions /no/such.yaml -> give a YAML file of questions
+dkb ask {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
+dkb ask {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
+evor make-library nosuch --output /no/such/dir -> unknown library 'nosuch'; choose from: networkx, more-itertools
+evor make-library networkx --output {SHOP} -> exists; name a directory that does not
+cast prepare nosuch -> unknown step 'nosuch'
+cast prepare verdicts -> unknown step 'verdicts'
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; `pkg-lib list models`
 show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from its 164, such as HumanEval/11
 show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
-show {study.MODEL} humaneval HumanEval/0 --column nosuch -> unknown column 'nosuch' for corpus
-show {study.MODEL} humaneval HumanEval/0 --column Ideal -> unknown column 'Ideal' for corpus textbook+stdlib
+show {study.MODEL} humaneval HumanEval/0 --method nosuch -> 'nosuch' for corpus
+show {study.MODEL} humaneval HumanEval/0 --method Ideal -> 'Ideal' for corpus textbook+stdlib
 show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEval/0
 """
 
@@ -132,10 +132,13 @@ def test_results_directory_that_cannot_be_made(call, monkeypatch, tmp_path):
 
 def test_places_are_the_callers(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert cli._parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
-    assert cli._parameter("prices=") == ("prices", "")
-    assert cli._parameter("corpus=textbook+source:a") == ("corpus", f"textbook+source:{tmp_path}/a")
-    assert cli._parameter("count=3") == ("count", 3)
+    assert cli.read_parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
+    assert cli.read_parameter("prices=") == ("prices", "")
+    assert cli.read_parameter("corpus=textbook+source:a") == (
+        "corpus",
+        f"textbook+source:{tmp_path}/a",
+    )
+    assert cli.read_parameter("count=3") == ("count", 3)
 
 
 def test_list_names_everything_that_run_takes(call):
@@ -152,7 +155,7 @@ def test_list_names_everything_that_run_takes(call):
 
 @pytest.mark.slow
 def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
-    task = (study.MODEL, "humaneval", "HumanEval/1", "--column", "BM25")
+    task = (study.MODEL, "humaneval", "HumanEval/1", "--method", "BM25")
     page = tmp_path / "a" / "case.html"
     _, shown, _ = call("show", *task, "--output", page)
     assert shown.splitlines()[-1] == str(page)
@@ -207,9 +210,9 @@ def test_enhance_and_structure_print_their_logs_main_figures(call, monkeypatch, 
     log = {"model": "m", "rejected": {"empty": 2}, "versions": {"python": "3"}}
     enhance = "pkg_lib.papers.pkg.enhancer.enhance"
     monkeypatch.setattr(enhance, lambda corpus, *_: log | {"corpus": corpus})
-    _, shown, _ = call("enhance", "--corpus", "stdlib", "--count", "9")
+    _, shown, _ = call("pkg", "enhance", "--corpus", "stdlib", "--count", "9")
     assert shown.splitlines() == ["model: m", "rejected: empty 2", "corpus: stdlib"]
-    words = "structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
+    words = "pkg structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
     _, shown, _ = call(*words.split())
     assert {"documents: 3", "structured: 3", "rejected by reason: none"} < {*shown.splitlines()}
     assert len(list(results.glob("structured/*/docstrings.log.json"))) == 1
@@ -221,7 +224,7 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(call, tmp_path, re
     (tmp_path / "repo" / "Empty.java").write_text("")
     output = tmp_path / "graph.json"
     options = f"--mode as-published --output {output} --record small"
-    _, shown, _ = call("typegraph", tmp_path / "repo", *options.split())
+    _, shown, _ = call("dkb", "typegraph", tmp_path / "repo", *options.split())
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
     assert (
         "2 edges: injects 2" in shown
@@ -247,3 +250,18 @@ def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_pat
         assert "unknown index 'tree'; choose" in mistake(
             call, "search", place, "x", "--index", "tree"
         )
+
+
+@pytest.mark.parametrize(("old", "new"), paper_commands.OLD_NAMES.items())
+def test_an_old_name_works_with_a_note(call, old, new):
+    code, shown, note = call(old, "--help")
+    assert code == 0 and note.count("\n") == 1 and new in note
+    assert shown == call(*new.split(), "--help")[1]
+    assert f"  {old} " not in call("--help")[1]
+
+
+def test_old_options_and_kinds_work_with_a_note(call):
+    assert call("list", "columns")[1] == call("list", "methods")[1]
+    code, _, errors = call("run", "--column=nosuch", "--dry-run")
+    note, error = errors.splitlines()
+    assert code == 2 and "--method" in note and "'nosuch'" in error

@@ -181,7 +181,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         results, cache = tmp_path / engine[:3], tmp_path / f"cache-{engine[:3]}"
         shutil.copytree(first / "generations", results / "generations")
         places = {"PKG_RESULTS": str(results), "PKG_CACHE": str(cache)} | plugins
-        columns = [word for column in COLUMNS for word in ("--column", column)]
+        columns = [word for column in COLUMNS for word in ("--method", column)]
         said = command(*STUDY, *columns, "--notebook", "rq1_code_pkg", "--engine", engine, **places)
         assert "numbers-corpus: 60 tasks, 0 completions generated" in said
         command(

@@ -21,19 +21,20 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 
 # A command, its exit code, the most lines that it may write (progress bars not counted), words among them.
 COMMANDS = [
-    ("--help", 0, 50, ("repo-tasks", "make-tasks", "lab")),
+    ("--help", 0, 50, ("Study:", "cast", "lab")),
+    ("cast --help", 0, 20, ("chunk", "make-tasks")),
     ("list", 0, 160, (MODEL, "Block-PKG")),
     ("nosuch", 2, 0, ("No such command 'nosuch'",)),
     ("lab --version", 0, 1, ()),
-    ("make-tasks /no/such --source a --tests b --output x.jsonl", 2, 0, ("/no/such",)),
-    ("--notebook error_types --parameter column=nosuch", 2, 1, ("unknown column 'nosuch'",)),
+    ("cast make-tasks /no/such --source a --tests b --output x.jsonl", 2, 0, ("/no/such",)),
+    ("--notebook error_types --parameter column=nosuch", 2, 1, ("'nosuch'",)),
     (LARGE, 0, 80, ("left out: codellama-7b-instruct | mbpp",)),
     (f"{LARGE} --benchmark mbpp", 2, 0, ("PKG_MBPP_DIR",)),
     (f"{LARGE} --tokens-per-second 400 --prices notebooks/prices.csv", 0, 80, ("US dollars",)),
     (f"show {MODEL} humaneval HumanEval/20", 0, 2, ("results/shown/",)),
     ("replay {folder}/none", 2, 9, ("no completion in", "could be judged", "HumanEval/999")),
     ("replay {folder}/several", 0, 9, ("pass@1", "pass@2", "100.0")),
-    (ERRORS, 0, 60, ("python-docs: column Func-PKG is not measured",)),
+    (ERRORS, 0, 60, ("python-docs: method Func-PKG is not measured",)),
     ("--notebook explore -p query=sort -p corpus=source:{folder}", 0, 4, ("notebooks/own/",)),
 ]
 

@@ -74,7 +74,7 @@ def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, f
         pytest.skip("a damaged line of the cache is generated again, which needs weights")
     left = damage(results / file, how)
     code, out, errors = call(
-        results, *RUN, "--corpus", "pkg-contexts", "--corpus", "published", "--column", "Func-PKG"
+        results, *RUN, "--corpus", "pkg-contexts", "--corpus", "published", "--method", "Func-PKG"
     )
     lines = told(errors)
     assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), (
@@ -89,8 +89,8 @@ def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, f
 def test_a_case_is_shown_unless_it_needs_the_damaged_file(results, how):
     damage(results / ANSWERS, how)
     asked = ("show", MODEL, "humaneval", "HumanEval/1", "--corpus")
-    assert call(results, *asked, "published", "--column", "Func-PKG")[0] == 0
-    code, _, errors = call(results, *asked, "pkg-contexts", "--column", "Func-PKG")
+    assert call(results, *asked, "published", "--method", "Func-PKG")[0] == 0
+    code, _, errors = call(results, *asked, "pkg-contexts", "--method", "Func-PKG")
     if how in LINES_ALONE:  # the damaged line is named and ignored, and its answer is not measured
         assert code == 0 and f"{results / ANSWERS}, line 1 is damaged" in errors
     else:

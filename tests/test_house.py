@@ -137,9 +137,9 @@ def test_every_public_function_and_class_has_a_caller_outside_the_tests():
     assert uncalled <= BY_NAME
 
 
-@pytest.mark.parametrize("command", [["list"], ["--help"], ["chunk", "FILE"]])
+@pytest.mark.parametrize("command", [["list"], ["--help"], ["cast", "chunk", "FILE"]])
 def test_a_short_command_loads_nothing_that_computes(command, tmp_path):
-    """Start-up is imports: `chunk` of a small file is to be as quick as the names of a list."""
+    """Start-up is imports: `cast chunk` of a small file is to be as quick as the names of a list."""
     (tmp_path / "a.py").write_text("x = 1\n")
     words = ["pkg_lib", *(str(tmp_path / "a.py") if w == "FILE" else w for w in command)]
     code = (

@@ -76,6 +76,7 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
     assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
     stopped = nbformat.read(jobs[2].target, as_version=4).cells
     assert [len(c.outputs) for c in stopped if c.source] == [1, 1, 0]
+    assert not any("papermill" in str(c.metadata) for c in stopped)
     assert sorted(p.stem for p in (tmp_path / "out").iterdir()) == ["fails", "first", "killed"]
 
 
@@ -143,7 +144,6 @@ def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
         monkeypatch.setattr(
             psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30)
         )
-        return notebook_execution.workers(None)
+        return notebook_execution.default_parallelism()
 
     assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)
-    assert notebook_execution.workers(5) == 5

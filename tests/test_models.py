@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.cli import model_name
 from pkg_lib.core import models
 from pkg_lib.core.models import MODELS, converted_dir, fetch, is_available, model_spec, revision_of
 from pkg_lib.core.types import UserError
+from pkg_lib.options import model_name
 
 DATA = bytes(range(256)) * 10
 SPEC = replace(

@@ -33,7 +33,7 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
             (committed / f"tables/{table}.{kind}").stat().st_size for kind in ("csv", "md", "tex")
         )
     assert all(list((committed / "figures").glob(f"{name}.*.{kind}")) for kind in ("pdf", "png"))
-    verdicts = job.run.verdicts()
+    verdicts = job.results.verdicts()
     rows = pd.read_csv(committed / "tables" / f"{name}.csv").set_index("method")
     rate = rows.at["Block-PKG", "pass_at_1_percent"].iloc[0]
     assert rate == pytest.approx(100 * verdicts["Block-PKG"].mean(), abs=1e-3)

@@ -35,7 +35,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
-from pkg_lib.evaluation.freshness import Records, program
+from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
     AS_PRINTED,
     SELECTING,
@@ -69,7 +69,7 @@ def write(results: Path) -> None:
     """
     outputs = [results / "leaderboard.json", results / "leaderboard.csv"]
     record = results / "leaderboard.made.json"
-    now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
+    now = digest(program_digest(), *Records(results).contents(map(Path, FOLDERS)))
     if _is_current(record, now, outputs):
         return
     board = _Leaderboard(results)

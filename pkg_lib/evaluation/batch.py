@@ -1,6 +1,6 @@
-"""A plan carried out: runs are prepared one after the other, notebooks execute in parallel."""
+"""Carries out a plan: prepares results one after the other, and executes notebooks in parallel."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,173 +11,265 @@ from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, notebook_execution
 from pkg_lib.evaluation.freshness import Records
 from pkg_lib.evaluation.pipeline import Evaluator
-from pkg_lib.evaluation.study import NotebookJob, Plan, read_notebook
+from pkg_lib.evaluation.study import NotebookJob, Plan, Step, read_notebook
 from pkg_lib.generation.cache import pack_rows
 from pkg_lib.retrieval.explain import explain, knowledge_of_code
+
+Errors = dict[str, Exception]  # by the label of a notebook or of results
 
 
 @dataclass
 class Batch:
-    """Executes notebooks, `at_once` at a time; those that are unchanged only where `again` says so.
+    """One `run`: prepares results and executes notebooks.
 
-    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors of notebooks
-    by label, `damaged` those of runs that need a damaged file; `executed` counts the other notebooks,
-    `reported` says whether the report changes.
+    Attributes:
+        say: Prints a line of progress.
+        at_once: The number of notebooks that run at the same time.
+        again: Whether notebooks are executed although they are current.
+        page_of: Renders a notebook with a user's parameters; returns the path of the page.
+        failed: Errors of notebooks.
+        skipped: Errors of notebooks whose input is unavailable.
+        damaged: Errors of notebooks and results that need a damaged file.
+        executed: The number of notebooks that are current now.
+        reported: Whether the report changes.
     """
 
     say: Callable[[str], None]
     at_once: int
     again: bool = False
     page_of: Callable[[Path], Path] | None = None
-    failed: dict[str, Exception] = field(default_factory=dict)
-    skipped: dict[str, Exception] = field(default_factory=dict)
-    damaged: dict[str, Exception] = field(default_factory=dict)
+    failed: Errors = field(default_factory=dict)
+    skipped: Errors = field(default_factory=dict)
+    damaged: Errors = field(default_factory=dict)
     executed: int = 0
     reported: bool = False
 
     def run(self, plan: Plan) -> None:
-        """Prepares what is missing, and executes the notebooks.
+        """Prepare what is missing, and execute the notebooks.
 
-        They run together before the next run that lacks completions, and at the end. What cannot be had here
-        is left out by name, as long as something remains.
+        Notebooks wait for each other, but not for the next step that lacks completions. What is
+        unavailable is left out by name.
+
+        Args:
+            plan: What to do.
+
+        Raises:
+            UserError: A step cannot be prepared, or nothing is available.
         """
-        for line in pack_rows(
-            results_dir()
-        ):  # which is made here, or refused before anything is computed
-            self.say(f"not packed: {line}")
-        ready: list[NotebookJob] = []
-        lacking: list[Unavailable] = []
+        self._start(plan)
+        ready: dict[str, NotebookJob] = {}
+        unavailable: Unavailable | None = None
         remains = False
-        for line in plan.left_out:
-            self.say(f"left out: {line}")
-        self.damaged |= plan.damaged
         for step in plan.steps:
             try:
-                if step.preparer and ready and step.preparer.lacks(step.columns):
-                    self.execute(ready)
-                    ready = []
-                if step.preparer:
-                    self.say(prepare(step.preparer, step.columns))
-                    step.preparer.run.generator.release()  # the weights of several models do not fit together
-            except Damaged as e:  # which concerns this run alone
-                self.damaged[step.preparer.run.label] = e
-                continue
+                if ready and step.evaluator and step.evaluator.lacks(step.methods):
+                    self.execute(ready.values())
+                    ready.clear()
+                self._prepare(step)
+            except Damaged as e:
+                self.damaged[_label(step)] = e
             except Unavailable as e:
-                lacking.append(e)
-                self.say(f"left out: {step.preparer.run.label}: {e}")
-                continue
+                unavailable = unavailable or e
+                self.say(f"left out: {_label(step)}: {e}")
             except UserError:
-                self.execute(ready)  # what is complete is shown all the same
+                self.execute(ready.values())  # what is complete is shown all the same
                 raise
-            remains = True
-            ready += [job for job in step.jobs if job.stem not in {r.stem for r in ready}]
-        if lacking and not remains:
-            raise lacking[0]
-        self.execute(ready)
+            else:
+                remains = True
+                for job in step.jobs:
+                    ready.setdefault(job.stem, job)
+        if unavailable and not remains:
+            raise unavailable
+        self.execute(ready.values())
         if self.failed:
-            of = self.executed + len(self.failed)
-            self.say(f"{len(self.failed)} of {of} notebooks failed: {'; '.join(self.failed)}")
+            total = self.executed + len(self.failed)
+            self.say(f"{len(self.failed)} of {total} notebooks failed: {'; '.join(self.failed)}")
 
-    def execute(self, jobs: list[NotebookJob]) -> None:
-        """Executes those notebooks that are not as they would be made now."""
+    def _start(self, plan: Plan) -> None:
+        # A results directory that cannot be used is reported before anything is computed.
+        for line in pack_rows(results_dir()):
+            self.say(f"not packed: {line}")
+        for line in plan.left_out:
+            self.say(f"left out: {line}")
+        self.damaged.update(plan.damaged)
+
+    def _prepare(self, step: Step) -> None:
+        if step.evaluator:
+            self.say(prepare(step.evaluator, step.methods))
+            # The weights of several models do not fit into memory together.
+            step.evaluator.run.generator.release()
+
+    def execute(self, jobs: Iterable[NotebookJob]) -> None:
+        """Execute the notebooks that are not current.
+
+        Args:
+            jobs: The notebooks.
+        """
+
         records = Records(results_dir())
-        due = [job for job in jobs if not records.unchanged(job) or self.again]
-        for job in (job for job in jobs if job not in due):
-            self._succeeded(job, "unchanged")
+        due = []
+        for job in jobs:
+            if records.is_current(job) and not self.again:
+                self._succeeded(job, "unchanged")
+            else:
+                due.append(job)
 
-        def done(job: NotebookJob, error: Exception | None, seconds: float) -> None:
+        def done(
+            job: NotebookJob,
+            error: Exception | None,
+            seconds: float,
+        ) -> None:
             if error is None:
                 records.keep(job)
                 self._succeeded(job, f"{seconds:.0f} s")
                 return
-            skipped = isinstance(error, Unavailable)
-            self.reported |= not job.own
-            (self.skipped if skipped else self.failed)[job.label] = error
-            if not isinstance(
-                error, UserError
-            ):  # what a mistake left as it was may still be unchanged
+            if not isinstance(error, UserError):  # after a mistake, the last copy may be current
                 records.forget(job)
-            self.say(f"  {job.label}: {'skipped, ' if skipped else ''}{error}")
+            self._failed(job, error)
 
         if due:
-            number = f"{len(due)} notebook{'s' * (len(due) > 1)}"
-            self.say(f"executing {number}, {min(self.at_once, len(due))} at once")
-        for job in (job for job in due if job.notebook == "explore"):
-            # Encoded here, with a progress bar, not out of sight in the notebook, which tells of mistakes.
-            asked = read_notebook(job.notebook).defaults | job.parameters
-            with suppress(UserError):
-                explain(knowledge_of_code(asked.pop("corpus")), **asked)
+            plural = "s" if len(due) > 1 else ""
+            at_once = min(self.at_once, len(due))
+            self.say(f"executing {len(due)} notebook{plural}, {at_once} at once")
+        for job in due:
+            if job.notebook == "explore":
+                _encode_corpus(job)
         notebook_execution.run_jobs(due, self.at_once, done)
 
     def _succeeded(self, job: NotebookJob, how: str) -> None:
         self.executed += 1
-        self.reported |= not job.own
-        page = f", {self.page_of(job.target)}" if job.own and self.page_of else ""
-        self.say(f"  {job.label}: {how}{page}")
+        line = f"  {job.label}: {how}"
+        if not job.is_custom:
+            self.reported = True
+        elif self.page_of:
+            line += f", {self.page_of(job.target)}"
+        self.say(line)
+
+    def _failed(self, job: NotebookJob, error: Exception) -> None:
+        if not job.is_custom:
+            self.reported = True
+        if isinstance(error, Unavailable):
+            self.skipped[job.label] = error
+            self.say(f"  {job.label}: skipped, {error}")
+        else:
+            self.failed[job.label] = error
+            self.say(f"  {job.label}: {error}")
 
     def outcome(self) -> tuple[int, list[str]]:
-        """The exit code (2: only user's mistakes went wrong), and a line for each that went wrong."""
-        wrong = self.damaged | (self.failed or ({} if self.executed else self.skipped))
-        mistakes = all(isinstance(e, UserError) for e in wrong.values())
-        code = (2 if mistakes else 1) if wrong else 0
-        return code, by_reason(wrong)
+        """Summarise what went wrong.
+
+        Returns:
+            The exit code, which is 2 if there were only user's mistakes; and a line for each
+            reason.
+        """
+        errors = dict(self.damaged)
+        if self.failed:
+            errors |= self.failed
+        elif not self.executed:
+            errors |= self.skipped
+        if not errors:
+            return 0, []
+        mistakes = all(isinstance(error, UserError) for error in errors.values())
+        return 2 if mistakes else 1, by_reason(errors)
 
 
-def by_reason(wrong: dict[str, Exception]) -> list[str]:
-    """A line for each reason why something is left out or failed, with its first label and a count.
+def _label(step: Step) -> str:
+    return step.evaluator.run.label if step.evaluator else ""
+
+
+def _encode_corpus(job: NotebookJob) -> None:
+    """Encode the corpus of a notebook here, where a progress bar is seen.
+
+    The notebook itself reports mistakes in its parameters.
+    """
+    parameters = read_notebook(job.notebook).defaults | job.parameters
+    with suppress(UserError):
+        knowledge = knowledge_of_code(parameters.pop("corpus"))
+        explain(knowledge, **parameters)
+
+
+def by_reason(errors: Errors) -> list[str]:
+    """Write a line for each reason why something is left out or failed.
 
     Args:
-        wrong: The label of each run or notebook, with its error.
+        errors: The errors of notebooks and results, by their labels.
+
+    Returns:
+        Lines of the first label, the number of others with the same reason, and the reason.
     """
     labels: dict[str, list[str]] = {}
-    for label, error in wrong.items():
-        labels.setdefault(" ".join(str(error).split()), []).append(label)
+    for label, error in errors.items():
+        reason = " ".join(str(error).split())
+        labels.setdefault(reason, []).append(" ".join(label.split()))
     lines = []
     for reason, (first, *others) in labels.items():
         more = f" and {len(others)} more" if others else ""
-        lines.append(f"{' '.join(first.split())}{more}: {reason}")
+        lines.append(f"{first}{more}: {reason}")
     return lines
 
 
-def prepare(preparer: Evaluator, columns: list[str]) -> str:
-    """Makes what is missing; returns what that was, and a line for each column with pass@1 in percent."""
-    count, run = preparer.prepare(columns), preparer.run
-    lines = [forecast.heading(run, f", {count} completions generated")]
-    judged = {c: v.dropna() for c, v in run.verdicts().items() if v.notna().any()}
-    if judged:
-        lines.append(f"  {'column':<20}{'pass@1':>8}{'passed':>9}{'measured':>10}")
-    for column, verdicts in judged.items():
-        passed, rate = int(verdicts.sum()), 100 * verdicts.mean()
-        lines.append(f"  {column:<20}{rate:>8.1f}{passed:>9}{len(verdicts):>10}")
-    return "\n".join(lines)
+def prepare(evaluator: Evaluator, methods: list[str]) -> str:
+    """Make what is missing.
+
+    Args:
+        evaluator: Prepares the results.
+        methods: The methods to generate with.
+
+    Returns:
+        How many completions were generated, and a line for each method with pass@1 in percent.
+    """
+    count = evaluator.prepare(methods)
+    lines = [forecast.heading(evaluator.run, f", {count} completions generated")]
+    rows = []
+    for method, verdicts in evaluator.run.verdicts().items():
+        measured = verdicts.dropna()
+        if len(measured):
+            rate, passed = 100 * measured.mean(), int(measured.sum())
+            rows.append(f"  {method:<20}{rate:>8.1f}{passed:>9}{len(measured):>10}")
+    if rows:
+        lines.append(f"  {'method':<20}{'pass@1':>8}{'passed':>9}{'measured':>10}")
+    return "\n".join(lines + rows)
 
 
-def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
-    """What `run` would do with this plan, in lines; nothing is loaded, retrieved or written."""
+def dry_run(
+    plan: Plan,
+    again: bool,
+    rates: forecast.Rates,
+) -> list[str]:
+    """Describe what `run` would do; nothing is loaded, retrieved or written.
+
+    Args:
+        plan: What would be done.
+        again: Whether notebooks would be executed although they are current.
+        rates: What a completion costs.
+
+    Returns:
+        Lines to print.
+    """
     lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
     lines += [f"left out: {line}" for line in plan.left_out]
     damaged = dict(plan.damaged)
-    records, counted, costs, due = Records(results_path()), set[str](), [], []
+    records = Records(results_path())
+    counted: set[str] = set()
+    costs = []
+    due = []
     for step in plan.steps:
         incomplete = False
-        if step.preparer:
-            run = step.preparer.run
+        if step.evaluator:
+            results = step.evaluator.run
             try:
-                columns = forecast.forecast(step.preparer, step.columns, counted)
+                forecasts = forecast.forecast(step.evaluator, step.methods, counted)
             except Damaged as e:
-                damaged[run.label] = e
+                damaged[results.label] = e
                 continue
-            lines += forecast.lines(run, columns, rates)
-            costs.append(forecast.cost(run, columns, rates))
-            incomplete = bool(costs[-1].todo)
-        due += [
-            f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)
-        ]
+            lines += forecast.lines(results, forecasts, rates)
+            cost = forecast.cost(results, forecasts, rates)
+            costs.append(cost)
+            incomplete = cost.todo > 0
+        all_due = again or incomplete
+        due += [f"  {job.label}" for job in step.jobs if all_due or not records.is_current(job)]
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
-    return [
-        *lines,
-        f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged",
-        *due,
-    ]
+    lines.append(f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged")
+    return lines + due

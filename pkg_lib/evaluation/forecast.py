@@ -1,14 +1,17 @@
-"""What a run would cost: completions that are stored or missing; tokens, hours and dollars of the latter."""
+"""Forecasts what a run would cost: missing completions, and their tokens, hours and dollars."""
 
 import math
+import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
 
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.models import model_spec
+from pkg_lib.core.models import ModelSpec, model_spec
 from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, slug
+from pkg_lib.core.types import Generation
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -23,18 +26,26 @@ from pkg_lib.generation.batch_size import (
 )
 from pkg_lib.generation.cache import read_generations, stored_files
 
-CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
-SPEED = Path("benchmarks", "generation.json")
+CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
+SPEED = Path("benchmarks", "generation.json")  # below the results directory
 
 
-class ColumnForecast(NamedTuple):
-    """One column: its tasks with and without a completion, and what is to be written for it.
+@dataclass(frozen=True, slots=True)
+class MethodForecast:
+    """What one method has and lacks.
 
-    `todo` counts prompts: what tasks or columns share is completed once. Tokens are the mean of `stored`
-    completions times `todo`; where none is stored the new ones are an upper bound.
+    Attributes:
+        method: Its name.
+        cached: The number of tasks with a completion.
+        missing: The number of tasks without one.
+        todo: The number of prompts to complete; tasks and methods with equal prompts share one.
+        prompt_tokens: Tokens of these prompts, from the mean of the stored completions. Without
+            stored completions it is an upper bound.
+        new_tokens: Tokens to generate, estimated in the same way.
+        stored: The number of stored completions that the means are taken from.
     """
 
-    name: str
+    method: str
     cached: int
     missing: int
     todo: int
@@ -43,15 +54,30 @@ class ColumnForecast(NamedTuple):
     stored: int
 
 
-class Rates(NamedTuple):
-    """New tokens a second, and model -> dollars for a million prompt tokens, and new ones."""
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast and at what price completions are generated.
+
+    Attributes:
+        tokens_per_second: New tokens per second; None if the user gave no speed.
+        prices: Dollars per million prompt tokens and per million new tokens, by model.
+    """
 
     tokens_per_second: float | None = None
     prices: dict[str, tuple[float, float]] | None = None
 
 
-class Cost(NamedTuple):
-    """What is to be completed: prompts, tokens of them and for them; seconds, dollars (None: not known)."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What it costs to complete prompts.
+
+    Attributes:
+        todo: The number of prompts.
+        prompt_tokens: Their tokens.
+        new_tokens: Tokens to generate.
+        seconds: The time; None if it is unknown.
+        dollars: The price in US dollars; None if it is unknown.
+    """
 
     todo: int
     prompt_tokens: float
@@ -59,191 +85,270 @@ class Cost(NamedTuple):
     seconds: float | None
     dollars: float | None
 
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.todo + other.todo,
+            self.prompt_tokens + other.prompt_tokens,
+            self.new_tokens + other.new_tokens,
+            _sum_if_known(self.seconds, other.seconds),
+            _sum_if_known(self.dollars, other.dollars),
+        )
+
     def __str__(self) -> str:
-        words = f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
-        words += f"{self.new_tokens:,.0f} new tokens"
+        text = (
+            f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
+            f"{self.new_tokens:,.0f} new tokens"
+        )
         if self.seconds is not None:
-            words += f", {time_text(self.seconds)}"
-        return words if self.dollars is None else f"{words}, {self.dollars:,.2f} US dollars"
+            text += f", {_duration(self.seconds)}"
+        if self.dollars is not None:
+            text += f", {self.dollars:,.2f} US dollars"
+        return text
+
+
+def _sum_if_known(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} h"
+    if seconds >= 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s"
 
 
 def forecast(
-    preparer: Evaluator, columns: Sequence[str], counted: set[str]
-) -> list[ColumnForecast]:
-    """What each column has and lacks; `counted` are keys that are counted already, and grows."""
-    return [_column(preparer, name, counted) for name in columns]
+    evaluator: Evaluator,
+    methods: Sequence[str],
+    counted: set[str],
+) -> list[MethodForecast]:
+    """Forecast what methods have and lack.
+
+    Args:
+        evaluator: Knows what is stored.
+        methods: Names of methods.
+        counted: Keys of prompts that are counted already; it grows.
+
+    Returns:
+        A forecast for each method, in order.
+    """
+    return [_forecast(evaluator, method, counted) for method in methods]
 
 
-def _column(preparer: Evaluator, name: str, counted: set[str]) -> ColumnForecast:
-    run, missing = preparer.run, list(preparer.missing(name))
-    generator = run.generator_of(name)
-    lengths: list[int | None] = []  # in characters; None where the context is not retrieved yet
-    for task, context in missing:
-        if context is None or context.text is None:
-            lengths.append(None)
+def _forecast(
+    evaluator: Evaluator,
+    method: str,
+    counted: set[str],
+) -> MethodForecast:
+    results = evaluator.run
+    generator = results.generator_of(method)
+    longest_prompt = _mean_prompt_bound(results)
+    missing = todo = 0
+    characters = 0.0
+    for task, context in evaluator.missing(method):
+        missing += 1
+        if context is None or context.text is None:  # not retrieved yet
+            todo += 1
+            characters += longest_prompt
             continue
-        request = run.request(task, context, name)
-        if (key := generator.key(request.text, request.sample)) not in counted:
+        request = results.request(task, context, method)
+        key = generator.key(request.text, request.sample)
+        if key not in counted:
             counted.add(key)
-            lengths.append(len(request.text))
-    if stored := _stored_tokens(run, name):
-        asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
-        tokens = len(lengths) * asked
+            todo += 1
+            characters += len(request.text)
+    stored = _similar_generations(results, method)
+    if stored:
+        prompt_tokens = todo * sum(g.prompt_tokens for g in stored) / len(stored)
+        new_tokens = todo * sum(len(g.tokens) for g in stored) / len(stored)
     else:
-        how = parse_corpus(run.corpus)
-        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + how.top_k * how.length
-        tokens, new = (
-            sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN,
-            _most(run),
-        )
-    have = len(run.completions(name))
-    return ColumnForecast(
-        name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored)
-    )
+        prompt_tokens = characters / CHARS_PER_TOKEN
+        new_tokens = todo * _max_new_tokens(results)
+    cached = len(results.completions(method))
+    return MethodForecast(method, cached, missing, todo, prompt_tokens, new_tokens, len(stored))
 
 
-def _most(run: Results) -> int:
-    return int(run.generator.decoding.parameters["max_new_tokens"])
+def _mean_prompt_bound(results: Results) -> float:
+    """Bound the mean length of a prompt in characters, from the tasks and the longest context."""
+    if not results.tasks:
+        return 0
+    return sum(len(t.prompt) for t in results.tasks) / len(results.tasks) + _context_bound(results)
 
 
-def _stored_tokens(run: Results, column: str) -> list[tuple[int, int]]:
-    """(prompt tokens, new tokens) of stored completions: of this column and corpus, else column, else any."""
-    file = run.file("generations", column).name
-    folder = run.results / "generations" / slug(run.model) / run.benchmark
-    for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
-        answers = [
-            g for path in stored_files(folder, pattern) for _, g in read_generations(path) if g
-        ]
-        if answers:
-            return [(g.prompt_tokens, len(g.tokens)) for g in answers]
+def _context_bound(results: Results) -> int:
+    spec = parse_corpus(results.corpus)
+    return spec.top_k * spec.length
+
+
+def _max_new_tokens(results: Results) -> int:
+    return int(results.generator.decoding.parameters["max_new_tokens"])
+
+
+def _similar_generations(results: Results, method: str) -> list[Generation]:
+    """Read stored completions: of the method and corpus, else of the method, else of any method."""
+    name = results.file("generations", method).name
+    folder = results.results / "generations" / slug(results.model) / results.benchmark
+    for pattern in (f"{slug(results.corpus)}/{name}", f"*/{name}", "*/*.jsonl"):
+        found = []
+        for path in stored_files(folder, pattern):
+            found += [generation for _, generation in read_generations(path) if generation]
+        if found:
+            return found
     return []
 
 
-def cost(run: Results, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
-    """What a run's missing completions cost."""
-    todo, asked, new = (sum(getattr(c, n) for c in columns) for n in Cost._fields[:3])
-    endpoint = endpoints().get(model_spec(run.model).endpoint)
-    price = (rates.prices or {}).get(run.model) or (endpoint.usd_per_million if endpoint else None)
-    speed = _speed(run, rates)[0]
-    dollars = (asked * price[0] + new * price[1]) / 1e6 if price else None
-    return Cost(todo, asked, new, new / speed if speed else None, dollars)
+def cost(
+    results: Results,
+    forecasts: Sequence[MethodForecast],
+    rates: Rates,
+) -> Cost:
+    """Compute what the missing completions cost.
+
+    Args:
+        results: The results that lack them.
+        forecasts: What each method lacks.
+        rates: Speed and prices; by default those that are measured or configured.
+
+    Returns:
+        The cost of all methods together.
+    """
+    prompt_tokens = sum(f.prompt_tokens for f in forecasts)
+    new_tokens = sum(f.new_tokens for f in forecasts)
+    price = (rates.prices or {}).get(results.model)
+    endpoint = endpoints().get(model_spec(results.model).endpoint)
+    if not price and endpoint:
+        price = endpoint.usd_per_million
+    speed, _ = _speed(results, rates)
+    return Cost(
+        sum(f.todo for f in forecasts),
+        prompt_tokens,
+        new_tokens,
+        new_tokens / speed if speed else None,
+        (prompt_tokens * price[0] + new_tokens * price[1]) / 1e6 if price else None,
+    )
 
 
 def total(costs: Sequence[Cost]) -> Cost:
-    """All together; time and price are known where each is that has something to complete."""
-    each = zip(*([c for c in costs if c.todo] or costs[:1]), strict=True)
-    return Cost(*(None if None in values else sum(values) for values in each))
+    """Add costs.
+
+    Args:
+        costs: At least one cost.
+
+    Returns:
+        The sum. Time and price are known if every cost that has something to complete knows them.
+    """
+    relevant = [cost for cost in costs if cost.todo] or costs[:1]
+    return reduce(operator.add, relevant)
 
 
-def lines(run: Results, columns: Sequence[ColumnForecast], rates: Rates) -> list[str]:
-    """A run's part of a dry run."""
-    width = max(12, *(len(c.name) for c in columns))
-    table = [heading(run), f"  {'column':<{width}}{'cached':>8}{'missing':>9}"]
-    table += [f"  {c.name:<{width}}{c.cached:>8}{c.missing:>9}" for c in columns]
-    due, price = [c for c in columns if c.todo], cost(run, columns, rates)
+def lines(
+    results: Results,
+    forecasts: Sequence[MethodForecast],
+    rates: Rates,
+) -> list[str]:
+    """Describe in a dry run what results lack.
+
+    Args:
+        results: The results.
+        forecasts: What each method lacks.
+        rates: Speed and prices.
+
+    Returns:
+        Lines to print.
+    """
+    width = max(12, *(len(f.method) for f in forecasts))
+    table = [heading(results), f"  {'method':<{width}}{'cached':>8}{'missing':>9}"]
+    for f in forecasts:
+        table.append(f"  {f.method:<{width}}{f.cached:>8}{f.missing:>9}")  # noqa: PERF401
+    due = [f for f in forecasts if f.todo]
     if not due:
         return [*table, "  to complete: nothing"]
+    price = cost(results, forecasts, rates)
     table.append(f"  to complete: {price}")
-    if not all(c.stored for c in due):
-        table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
-    table.append(f"  time: {_speed(run, rates)[1]}")
-    table += _batch_lines(run, price.new_tokens)
-    if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
-        table.append(
-            "  price: unknown; usd_per_million in the endpoint's table gives it, or --prices"
-        )
+    if not all(f.stored for f in due):
+        most = _max_new_tokens(results)
+        table.append(f"  tokens: at most, {most} new ones where no completion is stored")
+    _, source = _speed(results, rates)
+    table.append(f"  time: {source}")
+    table += _batch_lines(results, price.new_tokens)
+    if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
+        table.append("  price: unknown; give it by usd_per_million of the endpoint, or by --prices")
     return table
 
 
-def _batch_lines(run: Results, new_tokens: float) -> list[str]:
-    """How many prompts a GPU decodes together, and for how long; nothing for a model that needs no GPU."""
-    spec = model_spec(run.model)
-    if run.slots:
-        return [f"  batch size: {run.slots} prompts, as --slots says"]
+def heading(results: Results, more: str = "") -> str:
+    """Describe results in one line of progress.
+
+    Args:
+        results: The results.
+        more: Text behind the number of tasks.
+
+    Returns:
+        The line.
+    """
+    line = f"{results.label}: {len(results.tasks)} tasks{more}"
+    if results.tasks_absent:
+        line += f"; verdicts as stored, since the tasks are unavailable ({results.tasks_absent})"
+    return line
+
+
+def _batch_lines(results: Results, new_tokens: float) -> list[str]:
+    """Say how many prompts a GPU decodes together, and for how long; nothing for a small model."""
+    spec = model_spec(results.model)
+    if results.slots:
+        return [f"  batch size: {results.slots} prompts, as --slots says"]
     if not spec.cache:
         unknown = f"  batch size: by the GPU's memory, once {spec.name} is loaded"
         return [unknown] if spec.needs_gpu else []
-    shape, weights = CacheShape(**spec.cache), round(spec.params_b * 1e9 * BYTES)
-    tokens = longest_row(run)
-    sizes = {f"{size} GB": size * 10**9 for size in GPU_SIZES}
-    if free := _free_memory(spec.needs_gpu):
-        sizes["this GPU"] = free
-    counts = []
-    for memory in sizes.values():
-        rows = slots_for(shape, memory, weights, tokens)
-        counts.append(f"{rows}" if fits(memory, weights) else "too small")
-    cache = f"cache {shape.bytes_per_token:,} bytes per token"
-    lines = [
-        f"  batch size on a GPU of {', '.join(sizes)}: {', '.join(counts)}",
-        f"    weights {weights / 1e9:.1f} GB, {cache}, at most {tokens:,} tokens per prompt and answer",
-    ]
-    lengths = []
+    shape = CacheShape(**spec.cache)
+    weights = round(spec.params_b * 1e9 * BYTES)
+    longest_prompt = max((len(t.prompt) for t in results.tasks), default=0)
+    row = math.ceil((longest_prompt + _context_bound(results)) / CHARS_PER_TOKEN)
+    row += _max_new_tokens(results)
+    names, counts = [], []
+    for name, memory in _gpus(spec).items():
+        names.append(name)
+        slots = slots_for(shape, memory, weights, row)
+        counts.append(str(slots) if fits(memory, weights) else "too small")
+    durations = []
     for size, bandwidth in A100_BANDWIDTH.items():
-        rows = slots_for(shape, size * 10**9, weights, tokens)
-        seconds = decoding_seconds(shape, weights, rows, tokens, round(new_tokens), bandwidth)
-        lengths.append(time_text(seconds))
-    sizes_of_a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
+        slots = slots_for(shape, size * 10**9, weights, row)
+        seconds = decoding_seconds(shape, weights, slots, row, round(new_tokens), bandwidth)
+        durations.append(_duration(seconds))
+    a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
+    cache = f"cache {shape.bytes_per_token:,} bytes per token"
     return [
-        *lines,
-        f"  time on one A100 of {sizes_of_a100}: {', '.join(lengths)} (computed, not measured)",
+        f"  batch size on a GPU of {', '.join(names)}: {', '.join(counts)}",
+        f"    weights {weights / 1e9:.1f} GB, {cache}, at most {row:,} tokens per prompt and answer",
+        f"  time on one A100 of {a100}: {', '.join(durations)} (computed, not measured)",
     ]
 
 
-def time_text(seconds: float) -> str:
-    """Write a time in the unit that suits it.
+def _gpus(spec: ModelSpec) -> dict[str, int]:
+    """Return the memory in bytes of common GPUs, and the free memory of the GPUs here."""
+    gpus = {f"{size} GB": size * 10**9 for size in GPU_SIZES}
+    if spec.needs_gpu:
+        from torch import cuda  # slow to import
 
-    Args:
-        seconds: The time.
-
-    Returns:
-        Such as "2.8 h", "31 min" or "12 s".
-    """
-    units = (3600, ".1f", "h"), (60, ".0f", "min"), (1, ".0f", "s")
-    length, digits, unit = next(u for u in units if seconds >= u[0] or u[0] == 1)
-    return f"{seconds / length:{digits}} {unit}"
+        free = sum(cuda.mem_get_info(gpu)[0] for gpu in range(cuda.device_count()))
+        if free:
+            gpus["this GPU"] = free
+    return gpus
 
 
-def longest_row(run: Results) -> int:
-    """Estimate the tokens of the longest prompt together with the most new ones.
-
-    Args:
-        run: A run; its corpus limits the length of a context.
-
-    Returns:
-        Tokens that the cache of one row must hold.
-    """
-    how = parse_corpus(run.corpus)
-    longest = max((len(task.prompt) for task in run.tasks), default=0) + how.top_k * how.length
-    return math.ceil(longest / CHARS_PER_TOKEN) + _most(run)
-
-
-def _free_memory(needs_gpu: bool) -> int:
-    """Free bytes of all visible GPUs together; 0 without any."""
-    if not needs_gpu:
-        return 0
-    from torch import cuda  # slow to import
-
-    return sum(cuda.mem_get_info(gpu)[0] for gpu in range(cuda.device_count()))
-
-
-def heading(run: Results, more: str = "") -> str:
-    """A run in progress lines."""
-    absent = f"; verdicts as stored, since the tasks cannot be had ({run.tasks_absent})"
-    return f"{run.label}: {len(run.tasks)} tasks{more}{absent if run.tasks_absent else ''}"
-
-
-def _speed(run: Results, rates: Rates) -> tuple[float | None, str]:
-    """New tokens a second, and where that is from: given, or measured and scaled to the model's size."""
-    path, spec = run.results / SPEED, model_spec(run.model)
+def _speed(results: Results, rates: Rates) -> tuple[float | None, str]:
+    """Return the new tokens per second, and where the number is from."""
     if rates.tokens_per_second:
         return rates.tokens_per_second, f"at the given {rates.tokens_per_second:g} new tokens/s"
+    path = results.results / SPEED
+    spec = model_spec(results.model)
     if spec.needs_gpu or not spec.params_b or not path.exists():
         return None, "unknown, no speed was measured for this model; give --tokens-per-second"
     measured = read_json(path, {"model": str, "batch_tokens_per_s": NUMBER})
     base = model_spec(measured["model"])
     speed = float(measured["batch_tokens_per_s"]) * base.params_b / spec.params_b
-    scaled = "" if base.name == spec.name else f", scaled from {base.name} by its size"
-    return (
-        speed,
-        f"at {speed:.1f} new tokens/s (results/{SPEED.as_posix()}{scaled}; other machines differ)",
-    )
+    source = f"results/{SPEED.as_posix()}"
+    if base.name != spec.name:
+        source += f", scaled from {base.name} by its size"
+    return speed, f"at {speed:.1f} new tokens/s ({source}; other machines differ)"

@@ -1,6 +1,10 @@
-"""What an executed notebook was made from, by contents: it is executed again only when that has changed.
+"""Decides whether an executed notebook is current, by contents and never by times.
 
-results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
+A notebook is executed again if its source, its parameters, the program, a stored file that it may
+read, or a file that it left has changed. Beside each executed notebook is the record of its last
+execution:
+
+    results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 """
 
 import json
@@ -10,101 +14,165 @@ from typing import Any
 
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import package_digest, read_json, rows_sha256, sha256_of, slug, write_json
+from pkg_lib.core.store import (
+    package_digest,
+    read_json,
+    rows_sha256,
+    sha256_of,
+    slug,
+    write_json,
+)
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.evaluation.study import NotebookJob
 
-SHARED = (
-    "replay",
-    "benchmarks",
-    "enhanced",
-    "structured",
-    "tasks",
-    "repo_qa",
-)  # every notebook may read it
-ALL = ("contexts", "generations", "evaluations", "repo_tasks", "feedback", *SHARED)
-LONGEST = 255  # characters of a file's name; a longer text is no path
-TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
+# Folders below results/ that every notebook may read.
+SHARED_INPUTS = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")
+ALL_INPUTS = (
+    "contexts",
+    "generations",
+    "evaluations",
+    "repo_tasks",
+    "feedback",
+    *SHARED_INPUTS,
+)
+LONGEST_FILE_NAME = 255  # characters; a longer text is no path
+TEMPORARY = (".tmp", ".part")  # suffixes of files that are being written
 
 
 def inputs(parameters: dict[str, Any]) -> list[Path]:
-    """The folders below results/ that a notebook with these parameters may read: all where it has no model.
+    """List the folders below results/ that a notebook may read.
 
-    Else the model's completions on all benchmarks, and contexts and verdicts of its benchmark and corpus.
+    Args:
+        parameters: The values of the notebook's parameters.
+
+    Returns:
+        All folders for a notebook without a model. Otherwise the completions of the model, and the
+        contexts and verdicts of its benchmark and corpus.
     """
     if "model" not in parameters:
-        return list(map(Path, ALL))
-    model, benchmark = slug(parameters["model"]), parameters.get("benchmark", "")
-    places = [Path(benchmark, corpus) for corpus in ("none", slug(parameters.get("corpus", "")))]
+        return [Path(name) for name in ALL_INPUTS]
+    model = slug(parameters["model"])
+    benchmark = parameters.get("benchmark", "")
     folders = [
         Path("generations", model),
         Path("evaluations", "controls", benchmark),
-        *map(Path, SHARED),
     ]
-    return folders + [
-        f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))
-    ]
+    for corpus in ("none", slug(parameters.get("corpus", ""))):
+        folders.append(Path("contexts", benchmark, corpus))
+        folders.append(Path("evaluations", model, benchmark, corpus))
+    folders += [Path(name) for name in SHARED_INPUTS]
+    return folders
 
 
-def program() -> str:
-    """Digest of pkg_lib, of the pinned versions and of plug-ins."""
+def program_digest() -> str:
+    """Return a digest of pkg_lib, of the pinned library versions and of the plug-ins."""
     return digest(package_digest(), *map(sha256_of, plugins()))
 
 
 class Records:
-    """What notebooks were made from, and would be made from now. A stored file is read once."""
+    """Records of what notebooks were made from.
+
+    An instance reads each stored file once, so it is used for one pass over the notebooks.
+
+    Args:
+        results: The results directory.
+    """
 
     def __init__(self, results: Path) -> None:
         self.results = results
-        self._digests: dict[Path, str] = {}
-        self._now: dict[str, str] = {}  # stem -> digest, as it was when `unchanged` looked
+        self._file_digests: dict[Path, str] = {}
+        self._made_from: dict[str, str] = {}  # stem -> the digest that `is_current` computed
 
     def contents(self, folders: Iterable[Path]) -> list[str]:
-        """Path below results/ and SHA-256 of each stored file of the folders, a line each."""
-        stored = {p for f in folders for p in (self.results / f).rglob("*") if p.is_file()}
-        kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
-        self._digests |= {p: rows_sha256(p) for p in kept if p not in self._digests}
-        return [f"{p.relative_to(self.results).as_posix()} {self._digests[p]}" for p in kept]
+        """Describe every stored file of some folders, except temporary and hidden files.
+
+        Args:
+            folders: Folders relative to the results directory.
+
+        Returns:
+            A line for each file: its path below the results directory, and its SHA-256.
+        """
+        files: set[Path] = set()
+        for folder in folders:
+            files.update((self.results / folder).rglob("*"))
+        lines = []
+        for path in sorted(files):
+            if path.name.startswith(".") or path.suffix in TEMPORARY or not path.is_file():
+                continue
+            if path not in self._file_digests:
+                self._file_digests[path] = rows_sha256(path)
+            name = path.relative_to(self.results).as_posix()
+            lines.append(f"{name} {self._file_digests[path]}")
+        return lines
 
     def made_from(self, job: NotebookJob) -> str:
-        """The digest of what the notebook would be made from now, files that parameters name included.
+        """Compute a digest of everything that an execution of a notebook would depend on.
 
-        "" for a corpus of the user's own: it may change at any time under its name.
+        Args:
+            job: The notebook. A file that one of its parameters names counts by its contents.
+
+        Returns:
+            The digest; "" for a user-supplied corpus, which may change under its name at any time.
         """
-        texts = {n: v for n, v in sorted(job.parameters.items()) if isinstance(v, str)}
-        if any(corpora.own(v) for n, v in texts.items() if n.endswith("corpus")):
-            return ""
-        paths = {n: Path(v) for n, v in texts.items() if len(Path(v).name) <= LONGEST}
-        given = [f"{n} {sha256_of(p)}" for n, p in paths.items() if p.is_absolute() and p.is_file()]
-        named = json.dumps(job.parameters, sort_keys=True)
-        files = self.contents(inputs(job.parameters))
-        return digest(program(), sha256_of(job.source), named, *given, *files)
+        named_files = []
+        for name, value in sorted(job.parameters.items()):
+            if not isinstance(value, str):
+                continue
+            if name.endswith("corpus") and corpora.own(value):
+                return ""
+            path = Path(value)
+            if len(path.name) <= LONGEST_FILE_NAME and path.is_absolute() and path.is_file():
+                named_files.append(f"{name} {sha256_of(path)}")
+        return digest(
+            program_digest(),
+            sha256_of(job.source),
+            json.dumps(job.parameters, sort_keys=True),
+            *named_files,
+            *self.contents(inputs(job.parameters)),
+        )
 
-    def unchanged(self, job: NotebookJob) -> bool:
-        """Whether the notebook was made from just this, and what it left is still there as it was."""
-        now = self._now[job.stem] = self.made_from(job)
+    def is_current(self, job: NotebookJob) -> bool:
+        """Tell whether an execution would only repeat what is stored.
+
+        Args:
+            job: The notebook.
+        """
+        made_from = self.made_from(job)
+        self._made_from[job.stem] = made_from
         try:
-            stored = read_json(self._file(job))
-        except Damaged:
-            return False  # never executed to its end, or a damaged record
-        return bool(now) and stored == {"from": now, "outputs": self._outputs(job)}
+            record = read_json(self._file(job))
+        except Damaged:  # the notebook never ran to its end, or its record is damaged
+            return False
+        return made_from != "" and record == {"from": made_from, "outputs": self._outputs(job)}
 
     def keep(self, job: NotebookJob) -> None:
-        """Records that the notebook ran to its end, from what `unchanged` saw; write it last."""
-        if now := self._now[job.stem]:
-            write_json(self._file(job), {"from": now, "outputs": self._outputs(job)})
+        """Record that a notebook ran to its end, after all its outputs are written.
+
+        Args:
+            job: The notebook, which `is_current` has seen before the execution.
+        """
+        made_from = self._made_from[job.stem]
+        if made_from:
+            write_json(self._file(job), {"from": made_from, "outputs": self._outputs(job)})
 
     def forget(self, job: NotebookJob) -> None:
-        """Takes the record away, of a notebook that failed."""
+        """Remove the record of a notebook that failed.
+
+        Args:
+            job: The notebook.
+        """
         self._file(job).unlink(missing_ok=True)
 
     def _file(self, job: NotebookJob) -> Path:
         return self.results / "notebooks" / f"{job.stem}.made.json"
 
     def _outputs(self, job: NotebookJob) -> dict[str, str]:
-        """What the notebook has left: the executed one, its tables and its figures."""
-        patterns = (f"tables/{job.stem}.*", f"figures/{job.stem}.*", f"notebooks/{job.stem}.ipynb")
-        left = sorted(p for pattern in patterns for p in self.results.glob(pattern))
-        kept = [p for p in left if p.suffix not in TEMPORARY and p.is_file()]
-        return {p.relative_to(self.results).as_posix(): sha256_of(p) for p in kept}
+        """Return path -> SHA-256 of the executed notebook, its tables and its figures."""
+        outputs = {}
+        for pattern in ("tables/{}.*", "figures/{}.*", "notebooks/{}.ipynb"):
+            for path in self.results.glob(pattern.format(job.stem)):
+                if path.suffix not in TEMPORARY and path.is_file():
+                    name = path.relative_to(self.results).as_posix()
+                    outputs[name] = sha256_of(path)
+        return outputs

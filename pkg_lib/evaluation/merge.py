@@ -1,6 +1,7 @@
-"""Joins what the shards of a run have written, each on its machine, into one results directory."""
+"""Merges the results that shards of a run have written, each on its machine, into one directory."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,73 +13,79 @@ from pkg_lib.evaluation.stored_rows import OUTCOME
 from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")
-# In which rows may differ that say the same: how long it took, on which machine, by which server.
+# Fields in which equal rows may differ: how long it took, on which machine, by which server.
 OF_MACHINE = {"seconds", "meta", "versions", "base_url"}
-Rows = dict[
-    str, dict[str, Any]
-]  # key of a completion, else task id -> row; "" -> the whole of a .json file
 
 
 class PartlyMerged(UserError):
-    """Some files are damaged and left out; all others are merged. `lines` says what grew."""
+    """Some files are damaged and left out, and all others are merged.
+
+    Args:
+        damaged: A line for each file that is left out.
+        lines: What `merge` would have returned.
+    """
 
     def __init__(self, damaged: Sequence[str], lines: Sequence[str]) -> None:
         super().__init__(*damaged)
         self.lines = lines
 
 
+@dataclass(slots=True)
+class StoredFile:
+    """What a file holds.
+
+    Attributes:
+        rows: The rows by key, or by task where rows have no key. A .json file is one row with key "".
+        damaged: Damaged lines.
+        messages: A line about each damaged line.
+    """
+
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    damaged: list[ScannedRow] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+
 def merge(folders: Sequence[Path], results: Path) -> list[str]:
-    """Add to the results what they lack, in the order of the tasks.
+    """Add to a results directory what it lacks, in the order of the tasks.
 
     Args:
         folders: Results directories of the shards; nothing is written there.
         results: The results directory that grows.
 
     Returns:
-        A line for each file that grew, and one for each damaged line, which is left out. A damaged line of
-        `results` itself is kept in FILE.damaged.
+        A line for each file that grew, and one for each damaged line, which is left out. A damaged
+        line of `results` itself is kept in FILE.damaged.
 
     Raises:
-        UserError: A folder is no results directory, or two rows of one key differ. Nothing is written.
-        PartlyMerged: Some files cannot be read. They stay as they are, and the others are merged.
+        UserError: A folder is no results directory, or two rows with one key differ. Nothing is
+            written.
+        PartlyMerged: Some files cannot be read or written. They stay, and the others are merged.
     """
+    lines: list[str] = []
+    unreadable: list[str] = []
+    names: set[Path] = set()
     for folder in folders:
-        if not folder.exists():
-            raise UserError(f"{shown(str(folder))} does not exist")
-        if not any((folder / stage).is_dir() for stage in STAGES):
-            raise UserError(
-                f"{shown(str(folder))} is not a results directory: it has none of {', '.join(STAGES)}"
-            )
-    files = (p.relative_to(f) for f in folders for s in STAGES for p in (f / s).rglob("*.json*"))
-    grown, lines = dict[Path, Rows](), list[str]()
-    aside: dict[Path, list[ScannedRow]] = {}
-    unreadable = [line for folder in folders for line in _links_not_followed(folder)]
-    plain = {n.with_suffix("") if n.suffix == PACKED else n for n in files}
-    for name in sorted(n for n in plain if n.suffix in (".json", ".jsonl")):
-        told: list[str] = []
+        names |= _stored_names(folder)
+        unreadable += _links_not_followed(folder)
+    grown: dict[Path, StoredFile] = {}
+    for name in sorted(names):
         try:
-            ours, damaged = _read(results / name, told)
-            rows = dict(ours)
+            file = _read(results / name)
+            before = len(file.rows)
             for folder in folders:
-                _add(rows, folder / name, told)
+                _add(file, folder / name)
         except (Damaged, OSError) as e:
             unreadable.append(str(e))
             continue
-        lines += told
-        if len(rows) > len(ours):
-            grown[name], aside[name] = rows, damaged
-            lines.append(f"{shown(str(name))}: {len(rows) - len(ours)} added")
-    places = {name: _places(name) for name in grown if name.suffix != ".json"}
-    for name, rows in grown.items():
-        if name.suffix == ".json":
-            write_json(results / name, rows[""])
-            continue
-        in_order = sorted(rows.values(), key=lambda row, of=places[name]: of.get(row["task_id"], 0))
-        path, of_cache = results / name, name.parts[0] == "generations"
+        lines += file.messages
+        added = len(file.rows) - before
+        if added:
+            grown[name] = file
+            lines.append(f"{shown(str(name))}: {added} added")
+            _sort(file, name)
+    for name, file in grown.items():
         try:
-            keep_aside(path, aside[name])
-            write_jsonl(path if of_cache else packed(path), in_order)
-            (packed(path) if of_cache else path).unlink(missing_ok=True)  # its rows are among them
+            _write(results, name, file)
         except (UserError, OSError) as e:
             unreadable.append(str(e))
     if unreadable:
@@ -86,64 +93,109 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     return lines
 
 
+def _stored_names(folder: Path) -> set[Path]:
+    """Return the paths of stored files below a shard's directory, without the suffix of packing."""
+    if not folder.exists():
+        raise UserError(f"{shown(str(folder))} does not exist")
+    names = set()
+    is_results = False
+    for stage in STAGES:
+        is_results |= (folder / stage).is_dir()
+        for path in (folder / stage).rglob("*.json*"):
+            name = path.relative_to(folder)
+            if name.suffix == PACKED:
+                name = name.with_suffix("")
+            if name.suffix in (".json", ".jsonl"):
+                names.add(name)
+    if not is_results:
+        stages = ", ".join(STAGES)
+        raise UserError(f"{shown(str(folder))} is not a results directory: it has none of {stages}")
+    return names
+
+
 def _links_not_followed(folder: Path) -> list[str]:
-    """A line for each link of a shard to a directory or to nowhere, unless reading it will report it."""
+    """Report each link of a shard to a directory or to nowhere, unless reading it will report it."""
     lines = []
     for stage in STAGES:
-        for link in sorted((folder / stage).rglob("*")):
-            if not link.is_symlink() or link.name.removesuffix(PACKED).endswith(
-                (".json", ".jsonl")
-            ):
+        place = folder / stage
+        for path in sorted(place.rglob("*")):
+            is_read = path.name.removesuffix(PACKED).endswith((".json", ".jsonl"))
+            if is_read or not path.is_symlink():
                 continue
-            if link.is_dir():
-                lines.append(f"{shown(str(link))} is a link to a directory, which is not followed")
-            elif not link.exists():
-                lines.append(f"{shown(str(link))} is a link that leads nowhere")
-        if is_there(folder / stage) and not (folder / stage).is_dir():
-            lines.append(f"{shown(str(folder / stage))} is not a directory")
+            if path.is_dir():
+                lines.append(f"{shown(str(path))} is a link to a directory, which is not followed")
+            elif not path.exists():
+                lines.append(f"{shown(str(path))} is a link that leads nowhere")
+        if is_there(place) and not place.is_dir():
+            lines.append(f"{shown(str(place))} is not a directory")
     return lines
 
 
-def _places(name: Path) -> dict[str, int]:
-    """Task id -> its place in the benchmark of a file, as one run writes the rows."""
-    benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
-    return {task.id: n for n, task in enumerate(load_benchmark(benchmark))}
-
-
-def _add(rows: Rows, path: Path, lines: list[str]) -> None:
-    """Adds the rows of a shard's file; UserError where one says something else than what is there."""
-    theirs, _ = _read(path, lines)
-    for key, row in theirs.items():
-        known = rows.setdefault(key, row)
-        if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
-            file = path if is_there(path) else packed(path)
-            ids = dict.fromkeys((row.get("task_id", ""), key))  # the key of a verdict is its task
-            about = f"{shown(str(file))}: {' '.join(ids).strip()}"
-            raise UserError(f"{about}: another directory has another answer; nothing is merged")
-
-
-def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
-    """A file's rows, of one key the last, and its damaged lines, which are reported in `lines`.
-
-    Nothing where the file is not there. Damaged if it cannot be read.
-    """
+def _read(path: Path) -> StoredFile:
+    """Read a file, packed or not; an absent file is empty. Of rows with one key the last counts."""
+    file = StoredFile()
     if path.suffix == ".json":
-        return {"": read_json(path)} if is_there(path) else {}, []
-    files = [p for p in (packed(path), path) if is_there(p)]
-    files = (
-        files if "generations" in path.parts else files[:1]
-    )  # plain rows are of an earlier version
-    rows, damaged = Rows(), []
-    for file in files:
-        for row in read_answers(file, {"task_id": str}, {"status": OUTCOME["status"]}):
-            key = (row.value or {}).get("key") or (row.value or {}).get("task_id")
+        if is_there(path):
+            file.rows[""] = read_json(path)
+        return file
+    paths = [p for p in (packed(path), path) if is_there(p)]
+    if "generations" not in path.parts:
+        del paths[1:]  # plain rows beside packed ones are of an earlier version
+    for place in paths:
+        for row in read_answers(place, {"task_id": str}, {"status": OUTCOME["status"]}):
+            value = row.value or {}
+            key = value.get("key") or value.get("task_id")
             if isinstance(key, str) and key:
-                rows[key] = row.value
+                file.rows[key] = value
                 continue
-            if row.line.text is None:  # it could not be kept aside
-                raise Damaged.of(file, row.why, row.number, advice_for)
-            why = row.why or "it has no key"
-            lines.append(f"{shown(str(file))}, line {row.number} is damaged and left out: {why}")
-            if row.line.ended or file != path:
-                damaged.append(row)
-    return rows, damaged
+            if row.line.text is None:  # it is too long to be kept aside
+                raise Damaged.of(place, row.why, row.number, advice_for)
+            reason = row.why or "it has no key"
+            where = f"{shown(str(place))}, line {row.number}"
+            file.messages.append(f"{where} is damaged and left out: {reason}")
+            if row.line.ended or place != path:
+                file.damaged.append(row)
+    return file
+
+
+def _add(file: StoredFile, path: Path) -> None:
+    """Add the rows of a shard's file; UserError if one differs from the row with its key."""
+    other = _read(path)
+    file.messages += other.messages
+    for key, row in other.rows.items():
+        known = file.rows.setdefault(key, row)
+        if any(known.get(name) != row[name] for name in row.keys() - OF_MACHINE):
+            place = path if is_there(path) else packed(path)
+            task = row.get("task_id", "")
+            about = task if task == key else f"{task} {key}".strip()
+            raise UserError(
+                f"{shown(str(place))}: {about}: another directory has another answer; "
+                "nothing is merged"
+            )
+
+
+def _sort(file: StoredFile, name: Path) -> None:
+    """Sort rows by task in the order of the benchmark, as a run without shards writes them."""
+    if name.suffix == ".json":
+        return
+    benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
+    order = {task.id: number for number, task in enumerate(load_benchmark(benchmark))}
+    rows = sorted(file.rows.items(), key=lambda item: order.get(item[1]["task_id"], 0))
+    file.rows = dict(rows)
+
+
+def _write(
+    results: Path,
+    name: Path,
+    file: StoredFile,
+) -> None:
+    path = results / name
+    if name.suffix == ".json":
+        write_json(path, file.rows[""])
+        return
+    keep_aside(path, file.damaged)
+    target, other = packed(path), path
+    if name.parts[0] == "generations":
+        target, other = path, packed(path)
+    write_jsonl(target, file.rows.values())
+    other.unlink(missing_ok=True)  # its rows are among them

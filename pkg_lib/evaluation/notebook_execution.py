@@ -1,9 +1,10 @@
-"""Notebooks in kernels, as many at once as cores and memory allow.
+"""Executes notebooks with papermill, several at once.
 
-A kernel ends with this process, however that happens: ipykernel itself looks after its parent.
+A kernel ends with this process, however the process ends: ipykernel watches its parent.
 """
 
 import atexit
+import logging
 import os
 import subprocess
 import threading
@@ -11,27 +12,123 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import nbformat
+import papermill
 import psutil
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+from papermill.execute import remove_error_markers
 
 from pkg_lib.core.store import ROOT, write_text
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation.study import NotebookJob
 
-MEMORY = 1.5 * 2**30  # bytes for a kernel: a third was measured, a larger model's cache takes more
-# One thread a kernel: several share the cores, and sums are formed in the same order however many run.
-THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-# How a mistake begins in a notebook: IPython tells the name of a class and not of its bases.
-MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, Unavailable)}
+ENGINE = "pkg_lib"  # name under which papermill knows `KernelEngine`
+KERNEL_MEMORY = 1.5 * 2**30  # bytes; a third was measured, the cache of a larger model takes more
+START_TIMEOUT = 300  # seconds; a busy machine is slow, and a kernel that dies is noticed at once
+# With one thread a kernel, notebooks share the cores, and sums do not depend on how many run.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+PROGRESS_BAR = "application/vnd.jupyter.widget-view+json"
+DEAD_KERNEL = "the kernel was killed, perhaps for want of memory; try fewer --jobs"
 
 
-def workers(asked: int | None) -> int:
-    """How many notebooks run at once: as asked, else one a core as long as each finds MEMORY."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class KernelEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
+    """Runs a notebook in a silent kernel of one thread.
+
+    The engine of papermill cannot set the environment and the streams of a kernel. It also loses
+    the outputs of a notebook whose kernel dies.
+    """
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: NotebookExecutionManager,
+        kernel_name: str,
+        *,
+        stop: threading.Event,
+        folder: Path,
+        **_: Any,
+    ) -> None:
+        """Execute the cells of a notebook up to the first that fails.
+
+        Args:
+            nb_man: papermill's view of the notebook, which receives the outputs.
+            kernel_name: The kernel to start.
+            stop: Once set, no further cell is executed.
+            folder: The working directory of the kernel.
+            **_: Options of papermill that have no effect here.
+        """
+
+        def before_cell(**_: object) -> None:
+            if stop.is_set():  # for a kernel that was starting when the others were killed
+                raise RuntimeError("stopped")
+
+        client = PapermillNotebookClient(
+            nb_man,
+            kernel_name=kernel_name,
+            startup_timeout=START_TIMEOUT,
+            record_timing=False,
+            store_widget_state=False,
+            on_cell_start=before_cell,
+        )
+        client.log.setLevel(logging.CRITICAL)  # a dead kernel is reported by the error below
+        path = os.environ.get("PYTHONPATH")
+        python_path = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)
+        try:
+            client.execute(
+                cwd=str(folder),
+                env=ONE_THREAD | os.environ | {"PYTHONPATH": python_path},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except RuntimeError:
+            atexit.unregister(client._cleanup_kernel)  # registered even if the kernel never started
+            _add_dead_kernel_error(nb_man.nb)
+
+
+def _add_dead_kernel_error(notebook: nbformat.NotebookNode) -> None:
+    """Add an error output to the cell that was running, from which papermill raises its error."""
+    code_cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    running = code_cells[0]
+    for cell in code_cells:
+        if cell.metadata.papermill["start_time"]:
+            running = cell
+    error = nbformat.v4.new_output(
+        "error", ename="DeadKernelError", evalue=DEAD_KERNEL, traceback=[]
     )
-    return asked or max(1, min(cores, int(psutil.virtual_memory().available / MEMORY)))
+    running.outputs.append(error)
+
+
+papermill_engines.register(ENGINE, KernelEngine)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How the execution of a notebook ended.
+
+    Attributes:
+        text: The executed notebook, up to the cell that failed.
+        error: What went wrong; None if every cell ran. A user's mistake is a UserError.
+        seconds: The time that it took.
+    """
+
+    text: str
+    error: Exception | None
+    seconds: float
+
+
+def default_parallelism() -> int:
+    """Return how many notebooks run at once: one per core, as far as the memory allows."""
+    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    kernels = int(psutil.virtual_memory().available / KERNEL_MEMORY)
+    return max(1, min(cores, kernels))
 
 
 def run_jobs(
@@ -39,94 +136,86 @@ def run_jobs(
     at_once: int,
     done: Callable[[NotebookJob, Exception | None, float], None],
 ) -> None:
-    """Executes notebooks, `at_once` at a time; calls `done(job, error, seconds)` as each ends.
+    """Execute notebooks, and write each to its target as it ends.
 
-    Where a notebook raises a UserError, its last executed copy stays; any other is kept up to its failing
-    cell. After Ctrl-C nothing is kept and no kernel runs on.
+    If a notebook raises a UserError, its last executed copy stays. A notebook with any other error
+    is kept up to the cell that failed. After Ctrl-C, nothing is kept and no kernel goes on.
+
+    Args:
+        jobs: The notebooks.
+        at_once: The number of notebooks that run at the same time.
+        done: Called with the notebook, its error or None, and its seconds, as each ends.
+
+    Raises:
+        UserError: A target cannot be written.
     """
     stop = threading.Event()
     with ThreadPoolExecutor(at_once) as pool:
         try:
             futures = {pool.submit(_execute, job, stop): job for job in jobs}
             for future in as_completed(futures):
-                job, (text, error, seconds) = futures[future], future.result()
-                if not isinstance(error, UserError):
-                    write_text(job.target, text)
-                done(job, error, seconds)
+                job, execution = futures[future], future.result()
+                if not isinstance(execution.error, UserError):
+                    write_text(job.target, execution.text)
+                done(job, execution.error, execution.seconds)
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in psutil.Process().children():
-                with suppress(psutil.Error):  # one that has just ended
-                    if "ipykernel_launcher" in child.cmdline():
-                        child.kill()
+            _kill_kernels()
             raise
 
 
-def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | None, float]:
-    """The executed notebook, up to the cell that fails, its error, and the seconds that it took."""
-    import nbformat
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
-    from papermill.iorw import load_notebook_node
-    from papermill.parameterize import parameterize_notebook
+def _kill_kernels() -> None:
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):  # a process that has just ended
+            if "ipykernel_launcher" in child.cmdline():
+                child.kill()
 
-    began, error, started = time.monotonic(), None, []
 
-    def start(cell: Any, cell_index: int) -> None:
-        if stop.is_set():  # also a kernel that was just starting when the others were ended
-            raise RuntimeError("stopped")
-        started.append(cell)
+def _execute(job: NotebookJob, stop: threading.Event) -> Execution:
+    started = time.monotonic()
+    error = None
+    source = nbformat.read(job.source, as_version=4)  # papermill would format braces in a path
+    with TemporaryDirectory() as folder:
+        executed = Path(folder, "executed.ipynb")
+        try:
+            papermill.execute_notebook(
+                source,
+                executed,
+                job.parameters,
+                engine_name=ENGINE,
+                kernel_name="python3",
+                request_save_on_cell_execute=False,
+                progress_bar=False,
+                stop=stop,
+                folder=job.source.parent,
+            )
+        except PapermillExecutionError as e:
+            error = _error_of(e)
+        notebook = nbformat.read(executed, as_version=4)
+    _remove_volatile_parts(notebook)
+    return Execution(nbformat.writes(notebook) + "\n", error, time.monotonic() - started)
 
-    notebook = load_notebook_node(str(job.source))
-    if job.parameters:
-        notebook = parameterize_notebook(notebook, job.parameters)
-    client = NotebookClient(
-        notebook,
-        kernel_name="python3",
-        startup_timeout=300,  # a busy machine takes long; a kernel that died is noticed at once
-        record_timing=False,
-        store_widget_state=False,
-        on_cell_start=start,
-    )
-    client.log.setLevel("CRITICAL")  # what it would log of a kernel that died is the error below
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    try:
-        client.execute(
-            cwd=str(job.source.parent), env=THREADS | os.environ | {"PYTHONPATH": path}, **quiet
-        )
-    except CellExecutionError as e:
-        error = _error(next(o for o in started[-1].outputs if o.output_type == "error"), e)
-    except RuntimeError:
-        atexit.unregister(client._cleanup_kernel)  # nbclient leaves it where a kernel did not start
-        name, text = (
-            "DeadKernelError",
-            "the kernel was killed, perhaps for want of memory; try fewer --jobs",
-        )
-        error = RuntimeError(f"{name}: {text}")
-        stopped = (
-            started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")
-        )
-        stopped.outputs.append(
-            nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[])
-        )
+
+def _error_of(error: PapermillExecutionError) -> Exception:
+    """Return a UserError or Unavailable if the notebook raised one, else a RuntimeError in one line.
+
+    IPython reports the name of a class but not its bases, so the shown line tells the two apart.
+    """
+    for kind in (UserError, Unavailable):
+        label = f"{kind.label}: "
+        if len(error.traceback) == 1 and error.traceback[0].startswith(label):
+            return kind(error.traceback[0].removeprefix(label))
+    first_line = error.evalue.partition("\n")[0]
+    return RuntimeError(f"{error.ename}: {first_line}")
+
+
+def _remove_volatile_parts(notebook: nbformat.NotebookNode) -> None:
+    """Remove random ids, times, progress bars and papermill's marks: same results, same file."""
+    remove_error_markers(notebook)
     notebook.metadata.pop("papermill")
-    for number, cell in enumerate(
-        notebook.cells
-    ):  # no random ids and progress bars: same results, same file
+    for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
-        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("papermill")
         if cell.cell_type == "code":
-            bars = "application/vnd.jupyter.widget-view+json"
-            cell.outputs = [o for o in cell.outputs if bars not in o.get("data", {})]
-    return nbformat.writes(notebook) + "\n", error, time.monotonic() - began
-
-
-def _error(output: Any, error: Any) -> Exception:
-    """UserError or Unavailable where the notebook raised one, with its message."""
-    (line, *others) = output.traceback or [""]
-    for start, kind in MISTAKES.items():
-        if line.startswith(start) and not others:
-            return kind(line.removeprefix(start))
-    return RuntimeError(f"{error.ename}: {(error.evalue.splitlines() or [''])[0]}")
+            cell.outputs = [o for o in cell.outputs if PROGRESS_BAR not in o.get("data", {})]

@@ -1,20 +1,22 @@
-"""The study: what a user's choice means, and which notebooks run for which model, benchmark and corpus."""
+"""The study: which notebooks show which model, benchmark and corpus, and what a user chose of it."""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import LIBRARY, OF_TASKS, kind_of
+from pkg_lib.data.corpora import OF_TASKS, kind_of
 from pkg_lib.retrieval.methods import (
     METHODS,
     TOP_P,
@@ -30,160 +32,185 @@ if TYPE_CHECKING:
     from pkg_lib.evaluation.results import Results
 
 NOTEBOOKS = ROOT / "notebooks"
-MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
-PKG = ("Func-PKG", "Block-PKG")
-SHARED = ("model", "benchmark", "corpus", "limit")
-OWN = "own/"  # a folder for parameters of the user's own; it is no part of the report
-COLUMN_PARAMETERS = (
-    "column",
-    "left",
-    "right",
-    "sets",
-)  # of notebooks; the last joins columns by "+"
-LONGEST = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
+MODEL = "qwen2.5-coder-0.5b-instruct"
+LARGER = "qwen2.5-coder-1.5b-instruct"
+# Parameters that a notebook about a model takes from the options of `run`.
+SHARED_PARAMETERS = ("model", "benchmark", "corpus", "limit")
+# Parameters that name methods; those of the last one are joined by "+".
+METHOD_PARAMETERS = ("column", "left", "right", "sets")
+CUSTOM = "own/"  # folder of notebooks with a user's parameters, which are no part of the report
+LONGEST_STEM = 120  # characters of parameters in a file name; file systems allow 255 in all
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One run, the columns generated for it (none: all), the notebooks that show it (none: all that fit)."""
+    """A part of the study: one model on one benchmark with one corpus.
+
+    Attributes:
+        benchmark: Name of the benchmark.
+        corpus: Name of the corpus.
+        methods: Methods to generate with; empty for all methods of the corpus.
+        notebooks: Notebooks that show the part; empty for all that fit.
+        model: Name of the model.
+    """
 
     benchmark: str
     corpus: str
-    columns: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
     model: str = MODEL
 
 
-def _rounds(last: int, *methods: str) -> tuple[str, ...]:
-    return tuple(f"{method}@{n}" for method in methods for n in range(last + 1))
+def _read_study() -> Iterator[Part]:
+    path = Path(__file__).with_name("study.toml")
+    for row in tomllib.loads(path.read_text("utf8"))["part"]:
+        for benchmark in row["benchmarks"]:
+            yield Part(
+                benchmark,
+                row["corpus"],
+                tuple(row.get("methods", ())),
+                tuple(row.get("notebooks", ())),
+                row.get("model", MODEL),
+            )
 
 
-SOUP = ("None", "DocPrompting", "RK", "Oracle")
-REFLEXION = _rounds(3, "Reflexion")
-EVOR = SOUP + _rounds(4, "EVOR") + REFLEXION
-PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public", "networkx-public")
-TABLE3, NEAREST = ("RK, drawn again", "Evolve query", "Evolve knowledge"), "EVOR, nearest names"
-KINDS = (
-    "documents",
-    "snippets",
-    "feedback",
-    "documents+snippets",
-    "documents+feedback",
-    "snippets+feedback",
-)
-TABLE4 = _rounds(1, *(f"EVOR of {kinds}" for kinds in KINDS))
-FORMS = tuple(f"RK, {form}" for form in ("BM25", "MiniLM", "500 tokens", "2000 tokens"))
-DRAWN = tuple(f"DocPrompting, T0.8, {n}" for n in range(1, 5))
-COMBINED = ("MPSC", "ExeDec", "EVOR + MPSC", *_rounds(2, "EVOR + ExeDec", "EVOR + Reflexion"))
-BEATNUM = (
-    EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code") + TABLE4
-)
-NETWORKX = SOUP + _rounds(2, "EVOR", NEAREST) + REFLEXION
-TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
-# What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
-STUDY = (
-    Part("humaneval", "textbook+stdlib"),
-    Part(
-        "humaneval",
-        "pkg-contexts",
-        (),
-        ("rq1_code_pkg", "rq3_representation", "error_types", "cost"),
-    ),
-    Part(
-        "humaneval",
-        "published",
-        (),
-        ("rq1_code_pkg", "rq3_representation", "umap_correctness", *TEXT[1:]),
-    ),
-    Part("humaneval", "python-docs", (), TEXT),
-    Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
-    Part("mbpp", "published"),
-    Part("mbpp", "python-docs", (), TEXT),
-    Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
-    Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
-    *(Part(name, LIBRARY, BEATNUM, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    *(
-        Part(n, LIBRARY, EVOR + _rounds(3, *TABLE3), ("evor",), LARGER)
-        for n in ("monkey", "monkey-module")
-    ),
-    Part("more-itertools-m", LIBRARY, EVOR + COMBINED + FORMS + DRAWN, ("evor",), LARGER),
-    Part("newlisp", LIBRARY, SOUP + _rounds(1, "EVOR", "Reflexion"), ("evor",), LARGER),
-    Part("networkx-m", LIBRARY, NETWORKX, ("evor",), LARGER),
-    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
-)
+STUDY = list(_read_study())
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user asks for; where nothing is named it is as in STUDY."""
+    """What a user chose to run. What is not named is as in `STUDY`.
+
+    Attributes:
+        models: Names of models.
+        benchmarks: Names of benchmarks.
+        corpora: Names of corpora.
+        methods: Names of methods.
+        notebooks: Names of notebooks.
+        parameters: Values of notebook parameters by name.
+        limit: The number of tasks from each benchmark; None for all.
+        fresh: Whether to repeat what is stored.
+        samples: Samples of each method, or of no retrieval if no method is named; 0 for greedy
+            decoding.
+        temperature: Temperature of the samples.
+        top_p: Nucleus sampling threshold of the samples.
+        shard: Part I of N of the tasks, as (I, N). No notebook shows a part.
+        slots: The number of prompts decoded together; None to decide by the memory.
+    """
 
     models: Sequence[str] = ()
     benchmarks: Sequence[str] = ()
     corpora: Sequence[str] = ()
-    columns: Sequence[str] = ()
+    methods: Sequence[str] = ()
     notebooks: Sequence[str] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     limit: int | None = None
     fresh: bool = False
-    samples: int = 0  # draws of each column, of None where none is named
+    samples: int = 0
     temperature: float = 0.8
     top_p: float = TOP_P
-    shard: tuple[int, int] = (1, 1)  # this part of the tasks, of so many; no notebook shows a part
-    slots: int | None = None  # prompts decoded together; None: as many as the memory holds
+    shard: tuple[int, int] = (1, 1)
+    slots: int | None = None
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """The columns to generate; none: all of a part."""
-        numbers, columns = range(1, self.samples + 1), self.columns or ["None"]
-        draws = (
-            sampled_name(c, Sampling(self.temperature, self.top_p, sample=n))
-            for n in numbers
-            for c in columns
-        )
-        return tuple(draws) if self.samples else tuple(self.columns)
+    def generated_methods(self) -> tuple[str, ...]:
+        """The methods to generate with, sampled ones by the sample; empty for all of a part."""
+        if not self.samples:
+            return tuple(self.methods)
+        names = []
+        for number, method in product(range(1, self.samples + 1), self.methods or ["None"]):
+            sampling = Sampling(self.temperature, self.top_p, sample=number)
+            names.append(sampled_name(method, sampling))
+        return tuple(names)
+
+    @property
+    def is_whole_study(self) -> bool:
+        """Whether no model, benchmark or corpus is named."""
+        return not (self.models or self.benchmarks or self.corpora)
 
 
 def parts(choice: Choice) -> list[Part]:
-    """The parts of the study that are chosen. UserError: unknown column.
+    """List the parts of the study that a user chose.
 
-    A model that STUDY does not have on a benchmark takes the parts of MODEL there, with all columns.
+    Args:
+        choice: The user's choice.
+
+    Returns:
+        The parts, model by model. A model that `STUDY` does not have on a benchmark takes the
+        parts of `MODEL` there, with all methods.
+
+    Raises:
+        UserError: A method or benchmark is unknown.
     """
-    load_plugins()  # columns and benchmarks of the papers
-    for column in choice.columns:
+    load_plugins()  # methods and benchmarks of the papers
+    for method in choice.methods:
         known = [*retrieving_methods(), *variant_methods()]
-        if column not in known and (column in METHODS or not is_method(column)):
-            raise unknown("column", column, known)
-    models, benchmarks, chosen = choice.models, choice.benchmarks, []
+        if method not in known and (method in METHODS or not is_method(method)):
+            raise unknown("method", method, known)
+    return list(_parts(choice))
+
+
+def _parts(choice: Choice) -> Iterator[Part]:
+    methods = choice.generated_methods
+    for model in _models(choice):
+        for benchmark in _benchmarks(choice, model):
+            for part in _parts_of(model, benchmark, choice.corpora):
+                yield replace(part, methods=methods or part.methods)
+
+
+def _models(choice: Choice) -> Iterable[str]:
+    if choice.models:
+        return choice.models
     if choice.corpora:
-        models, benchmarks = models or [MODEL], benchmarks or [STUDY[0].benchmark]
-    of_benchmarks = dict.fromkeys(
-        p.model for p in STUDY if p.benchmark in benchmarks or not benchmarks
-    )
-    for model in models or of_benchmarks or [MODEL]:
-        of_model = [p for p in STUDY if p.model == model]
-        shown = of_model or [p for p in STUDY if p.model == MODEL]
-        for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in shown):
-            rules = BENCHMARKS.get_or_fail(benchmark)
-            first = [
-                replace(p, columns=())
-                for p in STUDY
-                if (p.model, p.benchmark) == (MODEL, benchmark)
-            ]
-            first = first or [Part(benchmark, rules.corpus or STUDY[0].corpus, rules.columns)]
-            chosen += (
-                [Part(benchmark, corpus, model=model) for corpus in choice.corpora]
-                or [p for p in of_model if p.benchmark == benchmark]
-                or [replace(p, model=model) for p in first]
-            )
-    return [replace(p, columns=choice.asked or p.columns) for p in chosen]
+        return [MODEL]
+    wanted = choice.benchmarks
+    models = [part.model for part in STUDY if not wanted or part.benchmark in wanted]
+    return dict.fromkeys(models) or [MODEL]
+
+
+def _benchmarks(choice: Choice, model: str) -> Iterable[str]:
+    if choice.benchmarks:
+        return choice.benchmarks
+    if choice.corpora:
+        return [STUDY[0].benchmark]
+    planned = _planned(model) or _planned(MODEL)
+    return dict.fromkeys(part.benchmark for part in planned)
+
+
+def _planned(model: str, benchmark: str = "") -> list[Part]:
+    """Return the parts of `STUDY` that are of a model, and of a benchmark if one is given."""
+    return [p for p in STUDY if p.model == model and benchmark in ("", p.benchmark)]
+
+
+def _parts_of(
+    model: str,
+    benchmark: str,
+    corpora: Iterable[str],
+) -> Iterator[Part]:
+    about = BENCHMARKS.get_or_fail(benchmark)
+    if corpora:
+        for corpus in corpora:
+            yield Part(benchmark, corpus, model=model)
+    elif planned := _planned(model, benchmark):
+        yield from planned
+    elif similar := _planned(MODEL, benchmark):
+        for part in similar:
+            yield replace(part, methods=(), model=model)
+    else:
+        corpus = about.corpus or STUDY[0].corpus
+        yield Part(benchmark, corpus, about.columns, model=model)
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook's parameters with their defaults, the `kind` of corpus and the benchmarks that it is for.
+    """A stored notebook, as its metadata and its cell of parameters describe it.
 
-    Without a parameter `model` it is about none and runs once; one of the kind repository shows all
-    benchmarks of repositories together, of its `generator`.
+    Attributes:
+        name: Its file name without the suffix.
+        defaults: The default values of its parameters. A notebook without a parameter `model` is
+            about no model and runs once.
+        kind: The kind of corpus that it is for; "" for all corpora that are not made of tasks.
+        benchmarks: The benchmarks that it is for; empty for all.
     """
 
     name: str
@@ -193,221 +220,370 @@ class Notebook:
 
     @property
     def about_model(self) -> bool:
+        """Whether it shows one model."""
         return "model" in self.defaults
 
     @property
-    def shows_runs(self) -> bool:
+    def shows_results(self) -> bool:
+        """Whether it shows results of the study: of one model, or of all benchmarks of its kind."""
         return self.about_model or self.kind in OF_TASKS
 
     def fits(self, part: Part) -> bool:
+        """Tell whether the notebook can show a part of the study.
+
+        Args:
+            part: The part.
+        """
         kind = kind_of(part.corpus)
-        kinds = (kind,) if kind in OF_TASKS else ("", "text" if kind == "text" else "code")
-        return self.kind in kinds and part.benchmark in (self.benchmarks or [part.benchmark])
+        if kind in OF_TASKS:
+            right_kind = self.kind == kind
+        else:
+            right_kind = self.kind in ("", "text" if kind == "text" else "code")
+        return right_kind and part.benchmark in (self.benchmarks or [part.benchmark])
+
+    def check_type(self, parameter: str, value: object) -> None:
+        """Check the type of a parameter's value.
+
+        Args:
+            parameter: The name of the parameter.
+            value: The value.
+
+        Raises:
+            UserError: The value has another type than the default.
+        """
+        default = self.defaults[parameter]
+        if default is not None and type(value) is not type(default):
+            kind = type(default).__name__
+            raise UserError(
+                f"parameter {parameter} of notebook {self.name} must be {kind}, as {default!r} is"
+            )
 
 
 def notebooks() -> list[str]:
-    """Names of the notebooks that a batch run executes."""
+    """Return the names of the notebooks that `run` executes, sorted."""
     return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
 
 
 def read_notebook(name: str) -> Notebook:
+    """Read the description of a notebook.
+
+    Args:
+        name: Its file name without the suffix.
+
+    Returns:
+        The description.
+
+    Raises:
+        UserError: There is no such notebook.
+    """
     if name not in notebooks():
         raise unknown("notebook", name, notebooks())
     stored = json.loads((NOTEBOOKS / f"{name}.ipynb").read_bytes())
-    tagged = [c["source"] for c in stored["cells"] if "parameters" in c["metadata"].get("tags", [])]
-    body = ast.parse("".join(line for source in tagged for line in source)).body
-    pairs = ((s.targets[0], s.value) for s in body if isinstance(s, ast.Assign))
-    defaults = {t.id: ast.literal_eval(value) for t, value in pairs if isinstance(t, ast.Name)}
+    defaults = {}
+    for cell in stored["cells"]:
+        if "parameters" not in cell["metadata"].get("tags", []):
+            continue
+        for statement in ast.parse("".join(cell["source"])).body:
+            if isinstance(statement, ast.Assign):
+                parameter = ast.unparse(statement.targets[0])
+                defaults[parameter] = ast.literal_eval(statement.value)
     return Notebook(name, defaults, **stored["metadata"].get("pkg_lib", {}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NotebookJob:
-    """One notebook to execute: the values of its parameters, its run, and what its files start with."""
+    """One notebook to execute.
+
+    Attributes:
+        notebook: Its name.
+        parameters: The values of its parameters.
+        stem: What the names of its files start with.
+        results: The results that it shows; None for a notebook about no model.
+    """
 
     notebook: str
     parameters: dict[str, Any]
     stem: str
-    run: Results | None = None
+    results: Results | None = None
 
     @property
-    def own(self) -> bool:
-        """Whether it has parameters of the user's own."""
-        return self.stem.startswith(OWN)
+    def is_custom(self) -> bool:
+        """Whether a user gave it parameters, which keeps it out of the report."""
+        return self.stem.startswith(CUSTOM)
 
     @property
     def source(self) -> Path:
+        """The stored notebook."""
         return NOTEBOOKS / f"{self.notebook}.ipynb"
 
     @property
     def target(self) -> Path:
+        """The executed notebook."""
         return results_dir() / "notebooks" / f"{self.stem}.ipynb"
 
     @property
     def label(self) -> str:
-        return f"{self.notebook} | {self.run.label}" if self.run else self.notebook
+        """What messages call it."""
+        return f"{self.notebook} | {self.results.label}" if self.results else self.notebook
 
 
-def stem_of(notebook: str, run: Results | None, **parameters: Any) -> str:
-    """What a notebook's files start with: its run, and its own parameters where they are not the defaults.
+def stem_of(
+    notebook: str,
+    results: Results | None,
+    **parameters: Any,
+) -> str:
+    """Return what the names of a notebook's files start with.
 
-    With such parameters they stand in the folder OWN, unless it is the limit alone: that makes another run.
+    Args:
+        notebook: The name of the notebook.
+        results: The results that it shows; None for a notebook about no model.
+        **parameters: Values of its other parameters.
+
+    Returns:
+        The stem of the results, the parameters that differ from their defaults, and the name. A
+        folder is in front if a parameter other than the limit differs.
     """
     defaults = read_notebook(notebook).defaults
-    changed = {n: v for n, v in parameters.items() if v != defaults[n]}
-    named = [slug(f"{n}-{v}").replace(".", "_") for n, v in changed.items()]
-    if sum(map(len, named)) > LONGEST:
-        named = [f"parameters-{digest(*named)[:8]}"]
-    folder = OWN if changed.keys() - {"limit"} else ""
-    return folder + ".".join([*([run.stem] if run else []), *named, notebook])
+    changed = set()
+    words = []
+    for name, value in parameters.items():
+        if value != defaults[name]:
+            changed.add(name)
+            words.append(slug(f"{name}-{value}").replace(".", "_"))
+    if sum(map(len, words)) > LONGEST_STEM:
+        words = [f"parameters-{digest(*words)[:8]}"]
+    if results:
+        words.insert(0, results.stem)
+    folder = CUSTOM if changed - {"limit"} else ""
+    return folder + ".".join([*words, notebook])
 
 
-class Step(NamedTuple):
-    """A run to prepare, its columns, and the notebooks that show it; those about no model have no run."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to prepare, and the notebooks that show it.
 
-    preparer: Evaluator | None
-    columns: list[str]
+    Attributes:
+        evaluator: Prepares the results; None for notebooks about no model.
+        methods: The methods to generate with.
+        jobs: The notebooks.
+    """
+
+    evaluator: Evaluator | None
+    methods: list[str]
     jobs: list[NotebookJob]
 
 
-class Plan(NamedTuple):
-    """The steps in their order, and one line for each run or notebook that is left out.
+@dataclass(slots=True)
+class Plan:
+    """What `run` will do.
 
-    `damaged` has the runs that need a damaged file, with the error.
+    Attributes:
+        steps: The steps in their order.
+        left_out: A line for each part or notebook that is unavailable here.
+        damaged: The error of each part or notebook that needs a damaged file, by its label.
     """
 
-    steps: list[Step]
-    left_out: list[str]
-    damaged: dict[str, Exception] = {}  # noqa: RUF012 (a default that nobody changes)
+    steps: list[Step] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    damaged: dict[str, Exception] = field(default_factory=dict)
 
     @property
     def jobs(self) -> list[NotebookJob]:
-        """Each once: some show several runs."""
-        return list({job.stem: job for step in self.steps for job in step.jobs}.values())
+        """The notebooks, each once, although some show several parts."""
+        by_stem: dict[str, NotebookJob] = {}
+        for step in self.steps:
+            by_stem.update((job.stem, job) for job in step.jobs)
+        return list(by_stem.values())
 
 
 def plan(choice: Choice) -> Plan:
-    """What a run will do, without what cannot be had or shown here. UserError where nothing remains.
+    """Plan what to prepare and execute.
 
-    Notebooks about no model run with the whole study, or where they are named.
+    Notebooks about no model run with the whole study, or if they are named.
+
+    Args:
+        choice: The user's choice.
+
+    Returns:
+        The plan, without what is unavailable or cannot be shown here.
+
+    Raises:
+        UserError: A name or value is wrong, or nothing remains.
     """
-    from pkg_lib.evaluation.pipeline import Evaluator
-    from pkg_lib.evaluation.results import Results
+    planner = _Planner(choice)
+    planner.check()
+    planner.plan_parts()
+    return planner.finished()
 
-    chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
-    _check(choice, chosen)
-    steps: list[Step] = []
-    left_out: list[str] = []
-    damaged: dict[str, Exception] = {}
-    caches: dict[Any, Any] = {}  # what one run asks the next one knows
-    for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
+
+class _Planner:
+    """Builds the plan of a choice, step by step."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
+        self.plan = Plan()
+        self.caches: dict[Any, Any] = {}  # completions of one step are known to the next
+
+    def check(self) -> None:
+        """Raise UserError for an option or parameter that no chosen notebook takes."""
+        if not any(notebook.shows_results for notebook in self.chosen):
+            for option in ("models", "benchmarks", "corpora", "methods"):
+                if getattr(self.choice, option):
+                    raise UserError(f"no model is shown by {self.names}; leave its {option} out")
+        takers: dict[str, list[Notebook]] = {}
+        for notebook in self.chosen:
+            for name in notebook.defaults:
+                takers.setdefault(name, []).append(notebook)
+        for name, value in self.choice.parameters.items():
+            if name not in takers:
+                is_one = len(self.chosen) == 1
+                where = f"of notebook {self.names}" if is_one else "of these notebooks"
+                raise unknown("parameter", name, sorted(takers), where)
+            if name in SHARED_PARAMETERS and all(n.about_model for n in takers[name]):
+                raise UserError(
+                    f"--parameter {name}: a notebook about a model takes it as --{name}"
+                )
+            for notebook in takers[name]:
+                notebook.check_type(name, value)
+
+    @property
+    def names(self) -> str:
+        return ", ".join(notebook.name for notebook in self.chosen)
+
+    def plan_parts(self) -> None:
+        """Plan the parts of the study that notebooks show."""
+        candidates = [notebook for notebook in self.chosen if notebook.shows_results]
+        shown: set[str] = set()
+        for part in parts(self.choice) if candidates else []:
+            names = self.choice.notebooks or part.notebooks or notebooks()
+            showing = [n for n in candidates if n.name in names and n.fits(part)]
+            if showing:
+                shown.update(notebook.name for notebook in showing)
+                self.plan_part(part, showing)
+        for notebook in candidates:
+            is_named = notebook.about_model and notebook.name in self.choice.notebooks
+            if is_named and notebook.name not in shown:
+                corpora = f"corpora of {notebook.kind}" if notebook.kind else "any corpus"
+                scope = ", ".join([corpora, *notebook.benchmarks])
+                raise UserError(
+                    f"notebook {notebook.name} is for {scope}; choose --benchmark and --corpus so"
+                )
+
+    def plan_part(self, part: Part, showing: list[Notebook]) -> None:
+        """Plan one part; note what is unavailable or damaged."""
+        from pkg_lib.evaluation.pipeline import Evaluator  # slow to import
+        from pkg_lib.evaluation.results import Results
+
+        choice = self.choice
+        label = f"{part.model} | {part.benchmark}"
         try:
-            run = Results(
-                part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard
+            results = Results(
+                part.model,
+                part.benchmark,
+                part.corpus,
+                choice.limit,
+                results_path(),
+                choice.shard,
             )
-            run.caches, run.slots = caches, choice.slots
-            preparer = Evaluator(run, choice.fresh)
+            results.caches = self.caches
+            results.slots = choice.slots
+            evaluator = Evaluator(results, choice.fresh)
         except BenchmarkMissing as e:
-            left_out.append(f"{part.model} | {part.benchmark}: {e}")
-            continue
+            self.plan.left_out.append(f"{label}: {e}")
+            return
         except Damaged as e:
-            damaged[f"{part.model} | {part.benchmark} | {part.corpus}"] = e
-            continue
-        columns, jobs = list(part.columns or run.retrievers), []
+            self.plan.damaged[f"{label} | {part.corpus}"] = e
+            return
+        methods = list(part.methods or results.retrievers)
+        step = Step(evaluator, methods, [])
+        self.plan.steps.append(step)
         for notebook in showing:
-            job = _job(notebook, run, {"limit": run.limit} | choice.parameters)
+            job = self.job(notebook, results, results.limit)
             try:
-                why = _lacks(notebook.defaults | job.parameters, run, columns)
+                problem = _unmeasured_method(notebook.defaults | job.parameters, results, methods)
             except Damaged as e:
-                damaged[job.label] = e
+                self.plan.damaged[job.label] = e
                 continue
-            if why:
-                left_out.append(f"{job.label}: {why}")
+            if problem:
+                self.plan.left_out.append(f"{job.label}: {problem}")
             else:
-                jobs.append(job)
-        steps.append(Step(preparer, columns, jobs))
-    if damaged and not any(step.jobs for step in steps):
-        raise Damaged(*dict.fromkeys(map(str, damaged.values())))
-    if left_out and not steps:
-        raise BenchmarkMissing(*dict.fromkeys(left_out))
-    taken = {step.preparer.run.limit for step in steps}
-    limit = None if taken == {None} else choice.limit  # a limit that takes every task is none
-    whole = choice.notebooks or not (choice.models or choice.benchmarks or choice.corpora)
-    shown = {job.notebook for step in steps for job in step.jobs}
-    alone = [n for n in chosen if whole and not n.about_model and n.name not in shown]
-    steps.append(
-        Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone])
-    )
-    steps = [step for step in steps if step.jobs]
-    if not steps:
-        why = left_out or [
-            f"{p.benchmark} with {p.corpus}: no notebook is for it" for p in parts(choice)
-        ]
-        raise UserError(*(f"nothing to show of {line}" for line in why))
-    if choice.shard[1] > 1:
-        steps = [step._replace(jobs=[]) for step in steps if step.preparer]
-    return Plan(steps, list(dict.fromkeys(left_out)), damaged)
+                step.jobs.append(job)
+
+    def finished(self) -> Plan:
+        """Add the notebooks about no model; raise UserError if nothing remains to be shown."""
+        plan = self.plan
+        if plan.damaged and not plan.jobs:
+            raise Damaged(*dict.fromkeys(map(str, plan.damaged.values())))
+        plan.left_out = list(dict.fromkeys(plan.left_out))
+        if plan.left_out and not plan.steps:
+            raise BenchmarkMissing(*plan.left_out)
+        plan.steps.append(self.independent_step())
+        plan.steps = [step for step in plan.steps if step.jobs]
+        if not plan.steps:
+            reasons = plan.left_out
+            for part in [] if reasons else parts(self.choice):
+                reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
+            raise UserError(*map("nothing to show of {}".format, reasons))
+        if self.choice.shard[1] > 1:
+            plan.steps = [step for step in plan.steps if step.evaluator]
+            for step in plan.steps:
+                step.jobs.clear()
+        return plan
+
+    def independent_step(self) -> Step:
+        """Plan the notebooks about no model that no other step has."""
+        limits = {step.evaluator.run.limit for step in self.plan.steps if step.evaluator}
+        limit = None if limits == {None} else self.choice.limit  # beyond all tasks, it is none
+        shown = {job.notebook for job in self.plan.jobs}
+        step = Step(None, [], [])
+        for notebook in self.chosen:
+            wanted = self.choice.notebooks or self.choice.is_whole_study
+            if wanted and not notebook.about_model and notebook.name not in shown:
+                step.jobs.append(self.job(notebook, None, limit))
+        return step
+
+    def job(
+        self,
+        notebook: Notebook,
+        results: Results | None,
+        limit: int | None,
+    ) -> NotebookJob:
+        """Give a notebook the values of its parameters."""
+        given = {"limit": limit, **self.choice.parameters}
+        parameters: dict[str, Any] = {}
+        if results and notebook.about_model:
+            for name in SHARED_PARAMETERS:
+                if name in notebook.defaults:
+                    parameters[name] = getattr(results, name)
+        elif results:  # it shows all benchmarks of its kind together, for one generator
+            if results.model not in notebook.defaults.values():
+                given = {"generator": results.model, **given}
+            results = None
+        taken = notebook.defaults.keys() - parameters.keys()
+        custom = {name: value for name, value in given.items() if name in taken}
+        stem = stem_of(notebook.name, results, **custom)
+        return NotebookJob(notebook.name, parameters | custom, stem, results)
 
 
-def _check(choice: Choice, chosen: list[Notebook]) -> None:
-    """UserError for what no chosen notebook takes, or a parameter of another type than its default."""
-    names = ", ".join(n.name for n in chosen)
-    for option in ("models", "benchmarks", "corpora", "columns"):
-        if getattr(choice, option) and not any(n.shows_runs for n in chosen):
-            raise UserError(f"no model is shown by {names}; leave its {option} out")
-    for name, value in choice.parameters.items():
-        takers = [n for n in chosen if name in n.defaults]
-        if not takers:
-            where = f"of notebook {names}" if len(chosen) == 1 else "of these notebooks"
-            raise unknown("parameter", name, sorted({p for n in chosen for p in n.defaults}), where)
-        if name in SHARED and all(n.about_model for n in takers):
-            raise UserError(f"--parameter {name}: a notebook about a model takes it as --{name}")
-        for notebook in takers:
-            default = notebook.defaults[name]
-            if default is not None and type(value) is not type(default):
-                kind = f"{type(default).__name__}, as {default!r} is"
-                raise UserError(f"parameter {name} of notebook {notebook.name} must be {kind}")
+def _unmeasured_method(
+    parameters: dict[str, Any],
+    results: Results,
+    methods: list[str],
+) -> str:
+    """Say which method of the parameters has no results and will have none; "" if there is none."""
 
+    def is_measured(method: str) -> bool:
+        if method not in results.retrievers:
+            return False
+        will_be = method in methods and not results.tasks_absent
+        return will_be or bool(results.completions(method))
 
-def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Notebook]]:
-    """The parts with the notebooks that show them. UserError for a notebook that is named for none."""
-    showing = {}
-    for part in parts(choice) if candidates else []:
-        narrowed = choice.notebooks or part.notebooks or notebooks()
-        showing[part] = [n for n in candidates if n.fits(part) and n.name in narrowed]
-    shown = {n.name for fitting in showing.values() for n in fitting}
-    for notebook in (n for n in candidates if n.about_model):
-        if notebook.name in choice.notebooks and notebook.name not in shown:
-            about = [
-                f"corpora of {notebook.kind}" if notebook.kind else "any corpus",
-                *notebook.benchmarks,
-            ]
-            advice = "choose --benchmark and --corpus so"
-            raise UserError(f"notebook {notebook.name} is for {', '.join(about)}; {advice}")
-    return {part: fitting for part, fitting in showing.items() if fitting}
-
-
-def _job(notebook: Notebook, run: Results | None, given: Mapping[str, Any]) -> NotebookJob:
-    if run and not notebook.about_model:
-        other = {} if run.model in notebook.defaults.values() else {"generator": run.model}
-        return _job(notebook, None, other | given)
-    shared = {n: getattr(run, n) for n in SHARED if n in notebook.defaults} if run else {}
-    own = {n: v for n, v in given.items() if n in notebook.defaults and n not in shared}
-    return NotebookJob(notebook.name, shared | own, stem_of(notebook.name, run, **own), run)
-
-
-def _lacks(parameters: dict[str, Any], run: Results, columns: list[str]) -> str:
-    """Why a notebook has nothing to show of a run with these columns; "" where it has."""
-
-    def measured(column: str) -> bool:
-        asked = column in columns and not run.tasks_absent
-        return column in run.retrievers and bool(asked or run.completions(column))
-
-    for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
-        for column in parameters[name].split("+"):
-            if column not in METHODS:
-                raise UserError(f"parameter {name}: {unknown('column', column, METHODS)}")
-            if not measured(column) and not METHODS[column].needs:
-                known = ", ".join(f'"{c}"' for c in run.retrievers if measured(c)) or "no column"
-                return f"column {column} is not measured; measured: {known}"
+    for name in METHOD_PARAMETERS:
+        for method in filter(None, parameters.get(name, "").split("+")):
+            if method not in METHODS:
+                raise UserError(f"parameter {name}: {unknown('method', method, METHODS)}")
+            if not is_measured(method) and not METHODS[method].needs:
+                measured = ", ".join(f'"{m}"' for m in filter(is_measured, results.retrievers))
+                return f"method {method} is not measured; measured: {measured or 'no method'}"
     return ""

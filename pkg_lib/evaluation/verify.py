@@ -1,7 +1,8 @@
-"""Does the cache hold what the model writes? Cached prompts are completed again, live, and compared."""
+"""Verifies the cache: completes cached prompts again with the model, and compares the answers."""
 
 import random
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,92 +17,174 @@ TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
 
 
-Cached = tuple[
-    Generator, Request, Generation
-]  # how it was asked, its prompt, the stored completion
+@dataclass(frozen=True, slots=True)
+class CachedPrompt:
+    """A prompt whose completion is stored.
+
+    Attributes:
+        generator: The model, with the decoding that the prompt was completed with.
+        request: The prompt.
+        generation: The stored completion.
+    """
+
+    generator: Generator
+    request: Request
+    generation: Generation
 
 
-def cached_prompts(model: str, results: Path) -> list[Cached]:
-    """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
-    by_key: dict[str, Cached] = {}
+def cached_prompts(model: str, results: Path) -> list[CachedPrompt]:
+    """Find every stored completion whose prompt can be rebuilt from the stored contexts.
+
+    Args:
+        model: Name of the model.
+        results: The results directory.
+
+    Returns:
+        Each once, sorted by key.
+    """
+    by_key = {}
     for folder in sorted((results / "contexts").glob("*/*")):
-        named = (read_provenance(path).get("corpus") for path in sorted(folder.glob("*.meta.json")))
-        corpus = next(filter(None, named), "")  # the folder may bear a slug of it
         try:
-            run = Results(model, folder.parent.name, corpus, results=results)
+            stored = Results(model, folder.parent.name, _corpus_of(folder), results=results)
         except UserError:
-            continue  # a benchmark whose tasks are not at hand, or a folder that is none
-        for column in [] if run.tasks_absent else run.stored_columns():
-            completions, contexts = (
-                run.completions(column),
-                {c.task_id: c for c in run.contexts(column)},
-            )
-            for task in (
-                t for t in run.tasks if t.id in completions and contexts[t.id].text is not None
-            ):
-                request, answer = run.request(task, contexts[task.id], column), completions[task.id]
-                by_key[answer.key] = run.generator_of(column), request, answer
+            continue  # the tasks are unavailable, or this is no folder of contexts
+        if stored.tasks_absent:
+            continue
+        for method in stored.stored_columns():
+            for prompt in _prompts_of(stored, method):
+                by_key[prompt.generation.key] = prompt
     return [by_key[key] for key in sorted(by_key)]
 
 
-def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
-    """(how many are identical, one line for each that is not: the first differing token and why).
+def _corpus_of(folder: Path) -> str:
+    """Return the corpus of stored contexts by its full name; "" if none is recorded."""
+    for path in sorted(folder.glob("*.meta.json")):
+        corpus = read_provenance(path).get("corpus")
+        if corpus:
+            return str(corpus)
+    return ""
 
-    An endpoint tells no tokens: there the texts are compared, and who wrote them.
+
+def _prompts_of(stored: Results, method: str) -> Iterator[CachedPrompt]:
+    completions = stored.completions(method)
+    contexts = {context.task_id: context for context in stored.contexts(method)}
+    generator = stored.generator_of(method)
+    for task in stored.tasks:
+        if task.id in completions and contexts[task.id].text is not None:
+            request = stored.request(task, contexts[task.id], method)
+            yield CachedPrompt(generator, request, completions[task.id])
+
+
+def verify(
+    model: str,
+    sample: int,
+    seed: int = 0,
+) -> tuple[int, list[str]]:
+    """Complete a random sample of the cached prompts again.
+
+    Endpoints return no tokens. Their texts are compared, and how the server describes itself.
+
+    Args:
+        model: Name of the model.
+        sample: The number of prompts.
+        seed: Seed of the random choice.
+
+    Returns:
+        How many completions are identical; and a line for each other one, with the first
+        difference and its likely reason.
+
+    Raises:
+        UserError: The model is unknown, or fewer completions are stored.
     """
     model_spec(model)
     stored = cached_prompts(model, results_dir())
     if not 0 < sample <= len(stored):
         known = f"{len(stored)} completions of {model} can be verified"
-        raise UserError(f"{known}, asked for {sample}; choose --sample within that")
-    by_decoding: dict[str, list[Cached]] = {}
-    for cached in random.Random(seed).sample(stored, sample):
-        by_decoding.setdefault(cached[0].key(""), []).append(cached)
-    live: dict[Request, tuple[Any, str]] = {}
-    different = []
-    for group in by_decoding.values():
-        generator, asked = group[0][0], {request: answer for _, request, answer in group}
-        backend, sampling = generator.loaded(), generator.decoding.sampling
-        backend.generate(
-            [*asked], lambda row, raw, _: live.update({row.request: (row, raw)}), **sampling
-        )
-        for request, answer in asked.items():
-            row, raw = live[request]
-            if generator.spec.endpoint:
-                different += [_changed(answer, row, raw)] if raw != answer.raw else []
-            elif row.tokens != answer.tokens:
-                different.append(_explain(backend, request, answer.tokens, row.tokens, sampling))
+        raise UserError(f"{known}, {sample} were requested; choose --sample within that")
+    by_decoding: dict[str, list[CachedPrompt]] = {}
+    for prompt in random.Random(seed).sample(stored, sample):
+        by_decoding.setdefault(prompt.generator.key(""), []).append(prompt)
+    different: list[str] = []
+    for prompts in by_decoding.values():
+        different += _differences(prompts)
     return sample - len(different), different
 
 
-def _changed(answer: Generation, reply: Any, raw: str) -> str:
-    """The first line in which an endpoint's texts differ, and what else the server says about itself now."""
-    lines = zip_longest(answer.raw.split("\n"), raw.split("\n"), fillvalue="")
-    at, (old, new) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
-    pairs = ((n, answer.meta.get(n), reply.about.get(n)) for n in ("server_model", "fingerprint"))
-    told = [f"{name} {before} is now {now}" for name, before, now in pairs if before != now]
-    return "; ".join([f"{answer.task_id}: line {at} is {old!r} in the cache, {new!r} live", *told])
+def _differences(prompts: list[CachedPrompt]) -> Iterator[str]:
+    """Complete prompts of one decoding together, and describe each change."""
+    generator = prompts[0].generator
+    backend = generator.loaded()
+    sampling = generator.decoding.sampling
+    live: dict[Request, tuple[Any, str]] = {}
+
+    def keep(
+        row: Any,
+        raw: str,
+        _: str,
+    ) -> None:
+        live[row.request] = (row, raw)
+
+    backend.generate([prompt.request for prompt in prompts], keep, **sampling)
+    for prompt in prompts:
+        row, raw = live[prompt.request]
+        if generator.spec.endpoint:
+            if raw != prompt.generation.raw:
+                yield _changed_text(prompt.generation, row, raw)
+        elif row.tokens != prompt.generation.tokens:
+            yield _changed_tokens(backend, prompt, row.tokens, sampling)
 
 
-def _explain(
-    backend: Any, request: Request, cached: list[int], live: list[int], sampling: dict[str, float]
+def _first_difference(old: Sequence[object], new: Sequence[object]) -> int:
+    """Return the first position at which two sequences differ, or the length of the shorter one."""
+    for position, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            return position
+    return min(len(old), len(new))
+
+
+def _changed_text(
+    cached: Generation,
+    reply: Any,
+    raw: str,
 ) -> str:
-    """The first token that differs, and whether rounding can tip it: how far apart the logits of the two are.
+    """Describe the first line that differs, and what the server now reports otherwise."""
+    old_lines = [*cached.raw.split("\n"), ""]
+    new_lines = [*raw.split("\n"), ""]
+    position = _first_difference(old_lines, new_lines)
+    old, new = old_lines[position], new_lines[position]
+    text = f"{cached.task_id}: line {position + 1} is {old!r} in the cache, {new!r} live"
+    for name in ("server_model", "fingerprint"):
+        before, now = cached.meta.get(name), reply.about.get(name)
+        if before != now:
+            text += f"; {name} {before} is now {now}"
+    return text
 
-    Of a draw, whether the same random number gives both, with logits that are off by rounding.
+
+def _changed_tokens(
+    backend: Any,
+    prompt: CachedPrompt,
+    live: list[int],
+    sampling: dict[str, float],
+) -> str:
+    """Describe the first token that differs, and whether rounding can explain it.
+
+    In greedy decoding it can if the logits of the two tokens are close. In sampling it can if one
+    random number leads to both tokens with logits that are off by rounding.
     """
-    shared = min(len(cached), len(live))
-    at = next((i for i in range(shared) if cached[i] != live[i]), shared)
-    pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
-    words = [backend.tokenizer.decode([t]) for t in pair]
+    request, cached = prompt.request, prompt.generation.tokens
+    position = _first_difference(cached, live)
+    prefix = cached[:position]
+    end = min(backend.ends)
+    pair = [[*tokens, end][position] for tokens in (cached, live)]
     if sampling.get("temperature"):
-        near, apart = (
-            {*pair} <= backend.near_samples(request, cached[:at], **sampling),
-            "by one random number",
-        )
+        is_near = set(pair) <= backend.near_draws(request, prefix, **sampling)
+        distance = "by one random number"
     else:
-        gap, spacing = backend.gap(request, cached[:at], pair)
-        near, apart = gap <= 4 * spacing, f"logits {gap:.3f} apart"
-    why = TIE if near else UNEXPLAINED
-    tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
-    return f"{request.task_id}: {tokens}; {apart}: {why}"
+        gap, spacing = backend.gap(request, prefix, pair)
+        is_near = gap <= 4 * spacing
+        distance = f"logits {gap:.3f} apart"
+    old, new = (backend.tokenizer.decode([token]) for token in pair)
+    return (
+        f"{request.task_id}: token {position} is {old!r} in the cache, {new!r} live; "
+        f"{distance}: {TIE if is_near else UNEXPLAINED}"
+    )

@@ -119,7 +119,7 @@ class EnhancedFuncPKG(FuncPKG):
         counts: How many functions there are by what became of them.
 
     Raises:
-        NotAtHand: No docstrings are stored for the corpus.
+        Unavailable: No docstrings are stored for the corpus.
         UserError: Several models have written docstrings, or a file is damaged.
     """
 

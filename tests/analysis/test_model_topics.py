@@ -313,7 +313,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         (("--benchmark", "humanval"), 2, "humanval"),
         (("--model", "no-such-model"), 2, "no-such-model"),
     ):
-        monkeypatch.setattr(sys, "argv", ["pkg_lib", "topics", *words])
+        monkeypatch.setattr(sys, "argv", ["pkg_lib", "pkg", "topics", *words])
         assert cli.main() == code
         told = capsys.readouterr()
         assert said in (told.err if code else told.out) and (not code or told.err.count("\n") == 1)

@@ -3,7 +3,7 @@
     mkdir -p Qwen && ln -s ~/.cache/pkg_lib/models/qwen2.5-coder-0.5b-instruct-* Qwen/Qwen2.5-Coder-0.5B-Instruct
     transformers serve Qwen/Qwen2.5-Coder-0.5B-Instruct --continuous-batching --cb-num-blocks 256    # from there, or
     python tests/benchmarks/serve_gguf.py ~/.cache/pkg_lib/gguf/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf 8001
-    ./run_all.sh --model endpoint:NAME --benchmark humaneval --corpus textbook+stdlib --column None --limit 20
+    ./run_all.sh --model endpoint:NAME --benchmark humaneval --corpus textbook+stdlib --method None --limit 20
     python tests/benchmarks/live_endpoint.py NAME [--limit 20] [--model MODEL]
 
 Both runs are read as they are stored; MODEL's weights say how far apart the logits of the first two tokens that

@@ -1,4 +1,4 @@
-"""Trees of files and `python -m pkg_lib chunk`: the same bytes back, what cannot be read is named."""
+"""Trees of files and `python -m pkg_lib cast chunk`: the same bytes back, what cannot be read is named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = b"# caf\xe9\r\ndef f(x):\r\n\treturn x\r\n\x00" + "ü = '''\n日本語\n'
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pkg_lib", "chunk", *map(str, arguments)]
+    command = [sys.executable, "-m", "pkg_lib", "cast", "chunk", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, cwd=ROOT, timeout=120)
 
 
@@ -60,7 +60,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, word):
     (tmp_path / "a.py").write_text("x = 1\n")
     (tmp_path / "a.txt").write_text("x = 1\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", "chunk", *arguments])
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", "cast", "chunk", *arguments])
     assert cli.main() == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and word in error and error.count("\n") == 1

@@ -130,8 +130,8 @@ def test_notebooks_run_before_the_next_run_writes_completions(
 
 @pytest.mark.parametrize("error", [UserError, Unavailable])
 def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, monkeypatch, error):
-    def prepare(preparer, columns):
-        if preparer.run.corpus == SECOND:
+    def prepare(evaluator, columns):
+        if evaluator.run.corpus == SECOND:
             raise error("no weights")
         return ""
 
@@ -147,8 +147,8 @@ def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, mo
 def test_what_cannot_be_had_is_left_out_of_a_shard_too(committed, monkeypatch):
     """A shard shows no notebook, and notebooks may have run before: what was completed counts."""
 
-    def prepare(preparer, columns):
-        if preparer.run.corpus == SECOND:
+    def prepare(evaluator, columns):
+        if evaluator.run.corpus == SECOND:
             raise Unavailable("no data")
         return ""
 

@@ -85,7 +85,7 @@ def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
 
 
 def columns(todo, asked, new):
-    return [forecast.ColumnForecast("None", 0, todo, todo, asked, new, 1)]
+    return [forecast.MethodForecast("None", 0, todo, todo, asked, new, 1)]
 
 
 def test_time_and_price(nothing_else):
@@ -173,7 +173,7 @@ def dry_run(monkeypatch, capsys, *words):
         "textbook",
         *words,
     ]
-    monkeypatch.setattr(sys, "argv", [*command, "--column", "None", "--notebook", "rq1_code_pkg"])
+    monkeypatch.setattr(sys, "argv", [*command, "--method", "None", "--notebook", "rq1_code_pkg"])
     assert cli.main() == 0
     return capsys.readouterr().out.splitlines()
 

@@ -54,13 +54,13 @@ def job(results, monkeypatch):
 
 
 def unchanged(results, job):
-    return Records(results).unchanged(job)
+    return Records(results).is_current(job)
 
 
 def keep(results, job):
     """Records a job as a run does."""
     records = Records(results)
-    records.unchanged(job)
+    records.is_current(job)
     records.keep(job)
 
 

@@ -175,7 +175,7 @@ def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):
 def test_a_shard_is_prepared_and_shown_by_no_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     plan = study.plan(study.Choice((MODEL,), ("humaneval",), ("textbook",), limit=5, shard=(2, 2)))
-    assert [t.id for step in plan.steps for t in step.preparer.run.tasks] == [
+    assert [t.id for step in plan.steps for t in step.evaluator.run.tasks] == [
         "HumanEval/1",
         "HumanEval/3",
     ]

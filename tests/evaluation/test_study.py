@@ -15,7 +15,8 @@ FIRST = STUDY[0]
 def jobs(**chosen):
     """(corpus of the run, or None; notebook) of each notebook that a choice of few tasks would execute."""
     return [
-        (j.run and j.run.corpus, j.notebook) for j in study.plan(Choice(limit=2, **chosen)).jobs
+        (j.results and j.results.corpus, j.notebook)
+        for j in study.plan(Choice(limit=2, **chosen)).jobs
     ]
 
 
@@ -29,7 +30,7 @@ def jobs(**chosen):
             [p for p in STUDY if p.benchmark in ("humaneval", "mbpp")],
         ),
         (
-            Choice(corpora=["stdlib"], columns=["None"]),
+            Choice(corpora=["stdlib"], methods=["None"]),
             [Part(FIRST.benchmark, "stdlib", ("None",))],
         ),
         (
@@ -54,15 +55,15 @@ def test_parts_follow_the_choice(choice, chosen):
 def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
     """None is the same column with every corpus: it is asked, and paid, once."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    chosen = Choice(corpora=["textbook", "pkg-contexts"], columns=["None"], limit=2, shard=(1, 2))
-    steps = [s for s in study.plan(chosen).steps if s.preparer]
+    chosen = Choice(corpora=["textbook", "pkg-contexts"], methods=["None"], limit=2, shard=(1, 2))
+    steps = [s for s in study.plan(chosen).steps if s.evaluator]
     assert len(steps) == 2
-    steps[1].preparer.run.completions(
+    steps[1].evaluator.run.completions(
         "Block-PKG"
     )  # as a plan looks before the first run is prepared
-    steps[0].preparer.run.generator.backend = FakeBackend(lambda request: "pass")
-    assert steps[0].preparer.generate(["None"]) == 1
-    assert not steps[1].preparer.lacks(["None"]) and steps[1].preparer.generate(["None"]) == 0
+    steps[0].evaluator.run.generator.backend = FakeBackend(lambda request: "pass")
+    assert steps[0].evaluator.generate(["None"]) == 1
+    assert not steps[1].evaluator.lacks(["None"]) and steps[1].evaluator.generate(["None"]) == 0
 
 
 def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
@@ -71,7 +72,7 @@ def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
     generators = []
     for slots in (None, 3):
         (step, *_) = study.plan(replace(chosen, slots=slots)).steps
-        generators.append(step.preparer.run.generator)
+        generators.append(step.evaluator.run.generator)
     asked = {}
     monkeypatch.setattr("pkg_lib.generation.generator.fetch", lambda *_: tmp_path)
     monkeypatch.setattr(
@@ -117,7 +118,7 @@ def test_parameters_of_ones_own_reach_their_notebook_and_its_file_name(committed
         notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"column": "BM25"}
     )
     (job,) = study.plan(choice).jobs
-    assert job.parameters["column"] == "BM25" and "column-bm25" in job.stem and job.own
+    assert job.parameters["column"] == "BM25" and "column-bm25" in job.stem and job.is_custom
     assert study.stem_of("error_types", None, column="Block-PKG") == "error_types"
     long = [study.stem_of("error_types", None, column="x" * 300, corpus=c) for c in ("a", "b")]
     assert max(map(len, long)) < 60 and len({*long}) == 2
@@ -127,23 +128,23 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
     choice = {"notebooks": ["error_types"], "parameters": {"column": "Func-PKG"}, "limit": 2}
     plan = study.plan(Choice(corpora=["textbook", "python-docs"], **choice))
     assert (
-        [j.run.corpus for j in plan.jobs]
-        == [s.preparer.run.corpus for s in plan.steps]
+        [j.results.corpus for j in plan.jobs]
+        == [s.evaluator.run.corpus for s in plan.steps]
         == ["textbook"]
     )
-    assert ["python-docs: column Func-PKG is not measured" in line for line in plan.left_out] == [
+    assert ["python-docs: method Func-PKG is not measured" in line for line in plan.left_out] == [
         True
     ]
     assert all('measured: "None"' in line for line in plan.left_out)  # "None" is a column
     with pytest.raises(UserError, match="Func-PKG is not measured"):
-        study.plan(Choice(corpora=["stdlib"], columns=["None", "Block-PKG"], **choice))
+        study.plan(Choice(corpora=["stdlib"], methods=["None", "Block-PKG"], **choice))
 
 
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (Choice(columns=["x"]), "unknown column 'x'"),
-        (Choice(notebooks=["error_types"], parameters={"column": "x"}), "unknown column 'x'"),
+        (Choice(methods=["x"]), "'x'"),
+        (Choice(notebooks=["error_types"], parameters={"column": "x"}), "'x'"),
         (Choice(notebooks=["error_types"], parameters={"column": 3}), "must be str"),
         (Choice(parameters={"model": "x"}), "takes it as --model"),
         *(

@@ -392,7 +392,7 @@ def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys)
         "humaneval",
         "--limit",
         "1",
-        "--column",
+        "--method",
         "None",
     )
     code, out = command(monkeypatch, capsys, *words)
@@ -428,7 +428,7 @@ def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, m
             "--corpus",
             "stdlib",
         )
-        code, out = command(monkeypatch, capsys, *words, "--limit", "10", "--column", "None")
+        code, out = command(monkeypatch, capsys, *words, "--limit", "10", "--method", "None")
     (line,) = (text for text in out.out.splitlines() if "to complete:" in text)
     assert code == 0 and "10 prompts" in line and "5,120 new tokens" in line and not stub.seen
     dollars = float(line.split(", ")[-1].split()[0])

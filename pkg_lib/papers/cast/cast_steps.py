@@ -1,4 +1,4 @@
-"""What `repo-tasks` makes below results/repo_tasks: chosen functions, measures of chunks and of retrieval.
+"""What `cast prepare` makes below results/repo_tasks: chosen functions, measures of chunks and of retrieval.
 
 Retrieval is CodeRAG-Bench's task of RepoEval, which cAST follows: the corpus is every Python file as it is,
 gold are the chunks that share a line with the function. Other chunkings than a fixed-size baseline are

@@ -41,7 +41,7 @@ FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256
 DECODING = {"max_new_tokens": body_prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16"}
 PLAIN = ({"stop": "body ended", "style": "plain"}, body_prompts.ended)
 CHAT = ({"stop": "first block closed", "style": "chat"}, body_prompts.settled)
-CHOOSE = "run python -m pkg_lib repo-tasks tasks"
+CHOOSE = "run python -m pkg_lib cast prepare tasks"
 INSIDE = Path(__file__).with_name("inside.py")
 SECONDS, MEMORY_MB = 20.0, 4096
 # Control rows. Two must fail every task, or its tests do not look at what the function does.
@@ -97,7 +97,7 @@ class FunctionBodies(Benchmark):
 
 @dataclass(frozen=True)
 class PackageFunctions(FunctionBodies):
-    """Functions of PACKAGES, chosen (`repo-tasks tasks`) and judged by their tests."""
+    """Functions of PACKAGES, chosen (`cast prepare tasks`) and judged by their tests."""
 
     name: str
     title: str

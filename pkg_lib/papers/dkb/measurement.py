@@ -171,7 +171,7 @@ def run(
     retries: int = 0,
     again: bool = False,
 ) -> Iterator[str]:
-    """What `repo-qa` prints; asks `model` for what is not stored, measures and records if `again`."""
+    """What `dkb ask` prints; asks `model` for what is not stored, measures and records if `again`."""
     study = open_study(repository, questions, results, model=model or MODEL, retries=retries)
     sizes = f"{len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
     yield f"{study.name}: {sizes}"

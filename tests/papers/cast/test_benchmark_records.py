@@ -253,7 +253,7 @@ def test_completions_of_crosscodeeval_are_measured(folder, capsys, monkeypatch):
     path = lines(
         folder / "completions.jsonl", {"task_id": "1", "completion": "b.make(1)  # c\nprint(2)"}
     )
-    monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(path)])
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "cast", "crosscodeeval", str(path)])
     assert cli.main() == 0
     out = capsys.readouterr().out
     assert out.startswith("1 of 2 tasks measured; 0 ") and "exact: 100.0" in out
@@ -297,10 +297,10 @@ SOURCE += "def grow(tree):\n    t = tree\n    return t\n"
 
 
 def measured(results, capsys, monkeypatch, *arguments):
-    """`repo-tasks retrieval`: exit code, what it printed, and RepoEval's or SWE-bench's measures."""
+    """`cast prepare retrieval`: exit code, what it printed, and RepoEval's or SWE-bench's measures."""
     monkeypatch.setenv("PKG_RESULTS", str(results))
     monkeypatch.setattr(
-        "sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--ranker", "BM25", *arguments]
+        "sys.argv", ["pkg-lib", "cast", "prepare", "retrieval", "--ranker", "BM25", *arguments]
     )
     code, printed = cli.main(), capsys.readouterr()
     paths = list(results.glob("repo_tasks/*/retrieval.csv"))

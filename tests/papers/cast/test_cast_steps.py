@@ -72,7 +72,7 @@ def test_tasks_are_read_back_from_the_archive(folder):
     with pytest.raises(UserError, match=r"is not in shapes 1\.0 as it was"):
         BENCHMARKS["packages"].tasks()
     path.unlink()
-    with pytest.raises(BenchmarkMissing, match="repo-tasks tasks"):
+    with pytest.raises(BenchmarkMissing, match="cast prepare tasks"):
         BENCHMARKS["packages"].tasks()
 
 

@@ -172,7 +172,7 @@ def test_a_library_without_doctests_is_refused():
 def test_the_command_says_in_one_line_what_is_wrong(library, said, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(make_library, "library_of", lambda name: library)
     monkeypatch.setattr(
-        sys, "argv", ["pkg_lib", "make-library", "tiny", "--output", str(tmp_path / "new")]
+        sys, "argv", ["pkg_lib", "evor", "make-library", "tiny", "--output", str(tmp_path / "new")]
     )
     assert cli.main() == 2
     error = capsys.readouterr().err
@@ -215,7 +215,7 @@ def digest_of(folder):
 
 def test_twice_made_has_the_same_bytes(streamkit, tmp_path):
     first = digest_of(streamkit)
-    command = [sys.executable, "-m", "pkg_lib", "make-library", "more-itertools"]
+    command = [sys.executable, "-m", "pkg_lib", "evor", "make-library", "more-itertools"]
     command += ["--output", str(tmp_path / "x")]
     subprocess.run(
         command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "7"}
