@@ -25,8 +25,8 @@ def compare_prompt_variants(
     """
     names = [BASELINE, method]
     for column in METHODS.values():
-        is_variant = column.wording or column.name == f"{method}, swapped"
-        if column.of == method and not column.style and is_variant:
+        is_variant = column.prompt_variant or column.name == f"{method}, swapped"
+        if column.variant_of == method and not column.style and is_variant:
             names.append(column.name)
     verdicts = run.verdicts(list(dict.fromkeys(names)))
     verdicts = verdicts.dropna(axis="columns", how="all").dropna()

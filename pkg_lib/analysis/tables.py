@@ -241,7 +241,7 @@ def kind(methods: Iterable[str]) -> str:
     Returns:
         "text" for the methods of Tables 3 and 4, "code" for those of Tables 1 and 2.
     """
-    is_text = any(METHODS[m].kinds == ("text",) for m in methods)
+    is_text = any(METHODS[m].corpus_kinds == ("text",) for m in methods)
     return "text" if is_text else "code"
 
 

@@ -38,6 +38,7 @@ from pkg_lib.evaluation.reranking import (
 from pkg_lib.evaluation.results import Results, verdict_series
 from pkg_lib.evaluation.signals import (
     SIGNALS,
+    advance,
     encode_solutions,
     prepare_signals,
     stored_signals,
@@ -255,7 +256,7 @@ class Evaluator:
         contexts = []
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
-                known = defines(context.text, task.entry_point)
+                known = defines(context.text or "", task.entry_point)
                 context = replace(context, defines_task=known)
             if run.rules.in_tokens and context.text is not None:
                 request = run.request(task, context, name)
@@ -439,7 +440,7 @@ class Evaluator:
                 to_run.append((job, self.run.rules.limits(task)))
         few = len(jobs) < 20
         with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
-            judged = iter(run_with_limits(to_run, progress=lambda _: bar.update()))
+            judged = iter(run_with_limits(to_run, progress=lambda _: advance(bar)))
         return [next(judged) if isinstance(job, Job) else job for _, job in jobs]
 
     # Signals and selection

@@ -55,13 +55,12 @@ from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of, extract
-from pkg_lib.generation.generator import Generator
+from pkg_lib.generation.generator import Generator, Sampling
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import (
     NO_RAG,
     TOP_P,
     RetrieverFactory,
-    Sampling,
     context_method,
     is_method,
     knowledge_of,
@@ -928,4 +927,9 @@ def ideal(verdicts: pd.DataFrame) -> pd.Series:
 
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Remove the verdicts of methods that are measured on too few tasks."""
-    return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
+    kept = verdicts.copy()
+    for method in verdicts:
+        known = verdicts[method].notna()
+        if known.mean() < LEAST:
+            kept[method] = verdicts[method].mask(known)
+    return kept

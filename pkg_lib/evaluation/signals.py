@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from pkg_lib.core.reading import NUMBER, Kinds
-from pkg_lib.core.store import PACKED, ROWS, write_jsonl
+from pkg_lib.core.reading import NUMBER, PACKED, Kinds
+from pkg_lib.core.store import ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
@@ -243,7 +243,7 @@ def _observe(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
     together = list(_run([_in_one(of) for of in jobs], "all examples at once"))
     # Most solutions pass everything. The examples of the others are run one by one.
     passing = [o.status == "passed" or o.detail.startswith(BEHAVIOUR_PREFIX) for o in together]
-    single_jobs = []
+    single_jobs: list[Job] = []
     for of, all_passed in zip(jobs, passing, strict=True):
         if not all_passed:
             single_jobs += of
@@ -275,10 +275,19 @@ def _in_one(jobs: Sequence[Job]) -> Job:
     return replace(alone, tests=("\n".join(tests),))
 
 
+def advance(bar: "tqdm[Any]") -> None:
+    """Move a progress bar on by one.
+
+    Args:
+        bar: The bar.
+    """
+    bar.update()
+
+
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
     """Run jobs with a progress bar."""
     with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
-        yield from run_jobs(jobs, progress=lambda _: bar.update())
+        yield from run_jobs(jobs, progress=lambda _: advance(bar))
 
 
 def encode_solutions(
@@ -440,7 +449,7 @@ def prepare_signals(
     for method, of_method in solutions.items():
         jobs = held_out_jobs(rules, tasks, of_method)
         if jobs is not None:
-            known = passed[method].dropna().to_dict()
+            known = {str(i): bool(v) for i, v in passed[method].dropna().items()}
             judge_held_out(jobs, known, signals_file(files[method], HELD_OUT))
 
 
