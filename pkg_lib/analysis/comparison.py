@@ -15,19 +15,18 @@ from pkg_lib.analysis.stats import (
     wilson,
 )
 from pkg_lib.core.types import UserError
+from pkg_lib.evaluation.results import Results
 
 
-def pass_at_k(
-    results: pd.DataFrame,
-    k: int = 1,
-) -> pd.DataFrame:
+def pass_at_k(results: Results | pd.DataFrame, k: int = 1) -> pd.DataFrame:
     """Estimate pass@k of every method.
 
     The estimate is unbiased (Chen et al., 2021, Equation 1). The 95 % interval is Wilson's for one
     sample per task, otherwise a bootstrap interval over tasks.
 
     Args:
-        results: Verdicts [task, method] or [task, (method, sample)] on one benchmark.
+        results: Results of `load_results` or `evaluate`, or verdicts [task, method] or
+            [task, (method, sample)] on one benchmark.
         k: Number of samples that the estimate allows; at least 1.
 
     Returns:
@@ -37,10 +36,11 @@ def pass_at_k(
     Raises:
         ValueError: `k` is below 1.
     """
-    methods = results.columns.get_level_values(0).unique()
+    frame = _verdicts(results)
+    methods = frame.columns.get_level_values(0).unique()
     rows = []
     for method in methods:
-        verdicts = results.loc[:, [method]]
+        verdicts = frame.loc[:, [method]]
         tasks, samples = verdicts.shape
         rate = mean_pass_at_k(verdicts, k)
         if rate is None:
@@ -63,9 +63,7 @@ def pass_at_k(
 
 
 def compare(
-    results: pd.DataFrame,
-    baseline: str = BASELINE,
-    correction: str = "holm",
+    results: Results | pd.DataFrame, baseline: str = BASELINE, correction: str = "holm"
 ) -> pd.DataFrame:
     """Compare every method with a baseline on the tasks that both measured.
 
@@ -74,7 +72,8 @@ def compare(
     lose, so it has no p-value.
 
     Args:
-        results: Verdicts [task, method] of one model on one benchmark.
+        results: Results of `load_results` or `evaluate`, or verdicts [task, method] of one model on
+            one benchmark.
         baseline: Method that the others are compared with.
         correction: Any method of ``statsmodels.stats.multitest.multipletests``.
 
@@ -86,9 +85,15 @@ def compare(
     Raises:
         UserError: ``baseline`` was not measured.
     """
-    if baseline not in results:
-        measured = ", ".join(results.columns)
+    frame = _verdicts(results)
+    if baseline not in frame:
+        measured = ", ".join(frame.columns)
         raise UserError(f"the baseline {baseline} was not measured; measured methods: {measured}")
-    table = paired_differences(results, baseline, correction)
+    table = paired_differences(frame, baseline, correction)
     table[["difference", "low", "high"]] *= 100
     return table
+
+
+def _verdicts(results: Results | pd.DataFrame) -> pd.DataFrame:
+    """The verdicts [task, method]."""
+    return results if isinstance(results, pd.DataFrame) else results.verdicts(results.methods)

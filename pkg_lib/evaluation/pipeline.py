@@ -26,7 +26,8 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
-from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.conditions import Condition
 from pkg_lib.evaluation.context_validity import check_contexts, renamed_reference
 from pkg_lib.evaluation.reranking import (
     CandidateScore,
@@ -35,7 +36,7 @@ from pkg_lib.evaluation.reranking import (
     cosines,
     embedded_text,
 )
-from pkg_lib.evaluation.results import Results, verdict_series
+from pkg_lib.evaluation.results import Results, load_results, verdict_series
 from pkg_lib.evaluation.signals import (
     SIGNALS,
     advance,
@@ -67,6 +68,57 @@ from pkg_lib.retrieval.methods import (
 OPTIONAL_FIELDS = ("tokens", "prompt_sha256", "query", "spent", "recall")
 # Makes the job that judges a solution, or the verdict where no job is needed.
 JobFactory = Callable[[Task, str, str], Job | Outcome]
+
+
+def evaluate(
+    conditions: Condition | Sequence[Condition],
+    results: Path | None = None,
+    backend: Backend | None = None,
+    fresh: bool = False,
+) -> Results:
+    """Retrieve, generate, extract and test what is not stored yet, and store it.
+
+    An interrupted evaluation can be continued by the same call.
+
+    Args:
+        conditions: One condition, or several that differ in their methods alone.
+        results: The results directory; None for the configured one.
+        backend: What generates; None loads the model when a prompt needs it.
+        fresh: Whether stored contexts, completions and verdicts are made again.
+
+    Returns:
+        The results of these methods.
+
+    Raises:
+        UserError: Something that is needed is not available, or another run is writing to the results.
+    """
+    found = load_results(conditions, results)
+    if found.tasks_absent:
+        raise BenchmarkMissing(found.tasks_absent)
+    Evaluator(found, fresh, backend).prepare(found.methods)
+    return found
+
+
+def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
+    """Test solutions in the sandbox, as their benchmarks' protocols say.
+
+    Args:
+        tasks: Tasks of any benchmarks.
+        solutions: One solution per task.
+
+    Returns:
+        One outcome per task: passed, failed or not measured.
+    """
+    to_run = []
+    verdicts: list[Job | Outcome] = []
+    for task, solution in zip(tasks, solutions, strict=True):
+        rules = BENCHMARKS.get_or_fail(task.benchmark)
+        job = rules.job(task, solution)
+        verdicts.append(job)
+        if isinstance(job, Job):
+            to_run.append((job, rules.limits(task)))
+    outcomes = iter(run_with_limits(to_run))
+    return [next(outcomes) if isinstance(verdict, Job) else verdict for verdict in verdicts]
 
 
 class Evaluator:

@@ -15,6 +15,7 @@ Reading computes and writes nothing. `pipeline.evaluate` makes what is missing.
 """
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -40,6 +41,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.conditions import Condition, Sample
 from pkg_lib.evaluation.context_validity import ContextValidity, find_leaks
 from pkg_lib.evaluation.stored_rows import (
     AUTHORS_EXTRACTION,
@@ -56,6 +58,7 @@ from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of, extract
 from pkg_lib.generation.generator import Generator, Sampling
+from pkg_lib.generation.prompts import turns
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import (
     NO_RAG,
@@ -96,6 +99,7 @@ class Results:
         retrievers: Factory of the retriever by method, for the methods that the corpus offers.
         caches: Completion caches by place; several results of one plan share them.
         slots: How many prompts are decoded together; None for as many as fit into memory.
+        methods: The methods that `samples` and the comparisons of this object are about.
     """
 
     protocol = "pkg-paper"
@@ -140,6 +144,7 @@ class Results:
         self._contexts: dict[str, list[Context]] = {}
         self.tasks_absent = ""
         self.tasks = self._load_tasks()
+        self.methods: list[str] = list(self.retrievers)
 
     def _check_corpus(self) -> None:
         """Raise UserError where only one of benchmark and corpus goes with nothing but its own partner."""
@@ -761,6 +766,76 @@ class Results:
                 values[task_id] = known.at[task_id, method]
         return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
+    # Samples
+
+    def sample(self, method: str, task_id: str) -> Sample:
+        """Return everything that is stored of one task under one method.
+
+        Args:
+            method: A method that the corpus offers.
+            task_id: A task, such as "HumanEval/20".
+
+        Returns:
+            The sample, with the prompt exactly as it is sent.
+
+        Raises:
+            UserError: The method or the task is unknown.
+        """
+        ids = [task.id for task in self.tasks]
+        if task_id not in ids:
+            raise unknown("task", task_id, ids, f"of {self.benchmark}")
+        return next(s for s in self.samples(method) if s.task_id == task_id)
+
+    def samples(self, method: str) -> list[Sample]:
+        """Return everything that is stored of a method.
+
+        Args:
+            method: A method that the corpus offers.
+
+        Returns:
+            One sample per task, in order.
+        """
+        name = parse_method(method).name
+        condition = Condition(self.model, self.benchmark, self.corpus, name, self.limit)
+        contexts = {context.task_id: context for context in self.contexts(name)}
+        completions = self.completions(name)
+        solutions = self.solutions(name)
+        outcomes = self.outcomes(name)
+        samples = []
+        for task in self.tasks:
+            context = contexts.get(task.id)
+            completion = completions.get(task.id)
+            meta = completion.meta if completion else {}
+            prompt = None
+            prompt_sha256 = meta.get("prompt_sha256") or ""
+            if self._can_build_prompt(name, context):
+                request = self.request(task, context or Context(task.id, NO_RAG, ""), name)
+                prompt = turns(request.text)
+                prompt_sha256 = digest(request.text)
+            sample = Sample(
+                condition,
+                task.id,
+                context,
+                prompt,
+                prompt_sha256,
+                completion.raw if completion else None,
+                solutions.get(task.id, ""),
+                outcomes[task.id],
+                completion.prompt_tokens if completion else None,
+                len(completion.tokens) if completion else None,
+                meta.get("seconds"),
+            )
+            samples.append(sample)
+        return samples
+
+    def _can_build_prompt(self, method: str, context: Context | None) -> bool:
+        """Whether the prompt of a task follows from what is stored, without the model's tokenizer."""
+        if self.tasks_absent or self.rules.in_tokens:
+            return False
+        if context_method(method) == NO_RAG:
+            return True
+        return context is not None and context.text is not None
+
     # Summaries
 
     def records(self, method: str) -> pd.DataFrame:
@@ -871,6 +946,39 @@ class Results:
             "corpus_digest": sorted(digests),
             "retrieved_with": [about.get("versions") for about in retrieved.values()][-1:],
         }
+
+
+def load_results(
+    conditions: Condition | Sequence[Condition], results: Path | None = None
+) -> Results:
+    """Read what is stored under conditions. Nothing is computed.
+
+    Args:
+        conditions: One condition, or several that differ in their methods alone.
+        results: The results directory; None for the configured one.
+
+    Returns:
+        The stored results of these methods.
+
+    Raises:
+        UserError: The conditions differ in more than their methods, or a name is unknown.
+    """
+    of_all = [conditions] if isinstance(conditions, Condition) else list(conditions)
+    if not of_all:
+        raise UserError("no condition is given; give at least one")
+    first = of_all[0]
+    experiment = (first.model, first.benchmark, first.corpus, first.limit)
+    for condition in of_all:
+        if (condition.model, condition.benchmark, condition.corpus, condition.limit) != experiment:
+            raise UserError(
+                f"{condition} and {first} differ in more than the method; load each by itself"
+            )
+    found = Results(*experiment, results=results)
+    found.methods = list(dict.fromkeys(str(condition.method) for condition in of_all))
+    for method in found.methods:
+        if not (found.offers(method) or method in (*SELECTING, AS_PRINTED)):
+            raise unknown("method", method, found.retrievers, f"for corpus {found.corpus}")
+    return found
 
 
 # Part of the digest of a stored selection: the rule by which it was made.

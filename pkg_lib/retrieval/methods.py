@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from pkg_lib.core.registry import Registry
+from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.types import Context, Retriever, Task, UserError
 from pkg_lib.data import corpora, published
 from pkg_lib.generation.generator import GREEDY, Sampling
@@ -421,21 +421,69 @@ def knowledge_of(corpus: str) -> Any:
     Raises:
         UserError: The corpus is not available.
     """
+    loaded = corpora.load_corpus(corpora.parse_corpus(corpus))
+    return _knowledge(loaded, loaded.spec.embedder, loaded.spec.top_k)
+
+
+def _knowledge(corpus: corpora.Corpus, embedder: str, top_k: int) -> Any:
+    """Return the Knowledge of a loaded corpus."""
     # These modules load numpy and more, which the names of methods do not need.
     from pkg_lib.retrieval.embed import Embedder
     from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
     from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-    spec = corpora.parse_corpus(corpus)
+    spec = corpus.spec
     place = spec.documents
-    documents = corpora.load_corpus(spec).documents
-    embedder = Embedder(spec.embedder)
-    shared = (documents, embedder, spec.top_k, spec.length, corpora.tokenizer_of(spec), place)
+    tokenizer = corpora.tokenizer_of(spec)
+    shared = (corpus.documents, Embedder(embedder), top_k, spec.length, tokenizer, place)
     if spec.is_stored_graph:
         return StoredKnowledge(*shared, place=place)
-    if not corpora.is_text(corpus):
+    if not corpora.is_text(spec.name):
         return Knowledge(*shared)
     # docutils and similar packages are only needed for a corpus of text.
     from pkg_lib.data.structuring import json_of
 
-    return TextKnowledge(*shared, structure=partial(json_of, corpus))
+    return TextKnowledge(*shared, structure=partial(json_of, spec.name))
+
+
+def make_retriever(
+    method: Method | str,
+    corpus: corpora.Corpus,
+    embedder: str = "",
+    top_k: int = 1,
+) -> Retriever:
+    """Return a method's retriever over a corpus.
+
+    Args:
+        method: A method that retrieves, such as "Func-PKG", or its name.
+        corpus: A corpus of `load_corpus`.
+        embedder: An embedder by name; "" for the corpus' own.
+        top_k: How many units a context holds.
+
+    Returns:
+        Its `retrieve(tasks)` returns one context per task, in order.
+
+    Raises:
+        UserError: The corpus does not offer the method, or the embedder is unknown.
+    """
+    about = parse_method(method) if isinstance(method, str) else method
+    knowledge = _knowledge(corpus, embedder or corpus.spec.embedder, top_k)
+    offered = methods_of(corpus.spec.name)
+    if about.context_method not in offered:
+        raise unknown("method", about.name, offered, f"for corpus {corpus.spec.name}")
+    return offered[about.context_method](knowledge)
+
+
+def build_graph(corpus: corpora.Corpus) -> Any:
+    """Build the programming knowledge graph of a corpus (Section 3.1).
+
+    Args:
+        corpus: A corpus of `load_corpus`.
+
+    Returns:
+        A Graph of NAME, IMPL and BLOCK nodes for code, or of PATH and PATHVALUE nodes for text.
+
+    Raises:
+        UserError: The corpus mixes code and text, or its text is not structured yet.
+    """
+    return _knowledge(corpus, corpus.spec.embedder, corpus.spec.top_k).graph
