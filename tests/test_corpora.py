@@ -224,7 +224,7 @@ def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
     )  # pinned
     (record,) = (tmp_path / "other" / "data_sets").iterdir()
     record.write_text('{"revision": "main"}')
-    with pytest.raises(UserError, match="is no commit") as error:
+    with pytest.raises(UserError, match="is not a commit") as error:
         load_corpus("python-alpaca")
     assert record.name in str(error.value)
 

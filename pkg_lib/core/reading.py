@@ -476,7 +476,7 @@ def _deeper_than(value: Any, depth: int) -> bool:
     return bool(level)
 
 
-def _reason(error: ValueError) -> str:
+def reason_of(error: ValueError) -> str:
     """What a message says of an error of `parse`."""
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno})"
@@ -559,7 +559,7 @@ def scan(
         try:
             value = _row(line, fields, optional, constants)
         except ValueError as e:
-            why = _reason(e)
+            why = reason_of(e)
             damaged += 1
         if damaged > MAX_DAMAGED_ROWS:
             raise Damaged.of(
@@ -636,5 +636,5 @@ def read_object(
             raise ValueError(why)
     except ValueError as e:
         line = e.lineno if isinstance(e, json.JSONDecodeError) else None
-        raise Damaged.of(path, _reason(e), line, advice) from e
+        raise Damaged.of(path, reason_of(e), line, advice) from e
     return value

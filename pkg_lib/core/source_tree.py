@@ -292,7 +292,7 @@ def _entries(
         except OSError as e:
             if not folder:
                 raise UserError(f"{shown(str(root))} cannot be read: {e.strerror}") from e
-            skipped.add(f"{folder}/", f"{UNREADABLE_DIRECTORY}: {e.strerror}")
+            skipped.add(folder, f"{UNREADABLE_DIRECTORY}: {e.strerror}")
             continue
         for entry in entries:
             if entry.name in ignored:

@@ -150,7 +150,7 @@ def test_control_rows_bracket_the_scale(committed):
 
 
 def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they_are(committed):
-    asked = study.Choice(samples=2, temperature=0.5, top_p=0.9).asked
+    asked = study.Choice(samples=2, temperature=0.5, top_p=0.9).generated_methods
     assert asked == ("None, T0.5, p0.9, 1", "None, T0.5, p0.9, 2")
     before, limited = Results(MODEL, limit=4).verdicts(), Results(MODEL, limit=4)
     backend = FakeBackend(
