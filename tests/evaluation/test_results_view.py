@@ -47,11 +47,11 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     """A fresh clone shows the whole study without weights and the authors' data."""
     monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
     run = Results(part.model, part.benchmark, part.corpus)
-    columns = list(part.columns or run.retrievers)
+    columns = list(part.methods or run.retrievers)
     forecasts = forecast.forecast(Evaluator(run), columns, set())
     assert [(c.missing, c.todo) for c in forecasts] == [(0, 0)] * len(columns)
     assert Evaluator(run).prepare(columns) == 0
-    frame = run.verdicts(list(part.columns) or None)
+    frame = run.verdicts(list(part.methods) or None)
     asked = {
         c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers
     }

@@ -143,7 +143,7 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         ]  # made from these vectors, if need be
     seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
     for q in study.questions:
-        search = _median(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0]))
+        search = _median(lambda q=q: np.argsort(-(embedder.compute([q.question]) @ vectors.T)[0]))
         for p in chosen:
             seconds[p.column][q.id] = round(search + _median(lambda p=p, q=q: p.gather(q.id)), 6)
     # Word pieces as the embedder's tokenizer counts them, those that it cuts off too.
