@@ -52,6 +52,7 @@ from pkg_lib.options import (
     ModelArgument,
     OutputFile,
     Processes,
+    Slots,
     absolute_corpus,
     arg,
     in_columns,
@@ -160,9 +161,7 @@ def run(
     jobs: Annotated[
         int | None, opt("Parallel notebooks. Default: by cores and memory.", least=1)
     ] = None,
-    slots: Annotated[
-        int | None, opt("Prompts decoded together. Default: by the GPU's memory.", least=1)
-    ] = None,
+    slots: Slots = None,
     dry_run: Annotated[
         bool, opt("Only print what would run, and what it would cost.", "--dry-run")
     ] = False,

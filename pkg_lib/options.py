@@ -88,6 +88,9 @@ CorpusArgument = Annotated[str, arg(CORPUS_HELP)]
 BenchmarkArgument = Annotated[str, arg(BENCHMARK_HELP)]
 Embedding = Annotated[str, opt(EMBEDDER_HELP)]
 Limit = Annotated[int | None, opt("Only the first N tasks, or documents.", least=1)]
+Slots = Annotated[
+    int | None, opt("Prompts decoded together. Default: by the GPU's memory.", least=1)
+]
 Processes = Annotated[int, opt("Number of parallel processes.", least=1)]
 Engine = Annotated[
     str, opt("Where to encode, build graphs and execute samples: local, or ray[:HOST:PORT].")

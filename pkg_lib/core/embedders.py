@@ -73,6 +73,15 @@ class EmbedderSpec:
             )
         return endpoint
 
+    def require_key(self) -> None:
+        """Check that the key of the endpoint is set, if there is an endpoint.
+
+        Raises:
+            UserError: The key is missing, or the endpoint cannot be asked for vectors.
+        """
+        if self.endpoint:
+            self.server.read_key()
+
     def resolve(self) -> str:
         """Find the current revision.
 

@@ -26,6 +26,7 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
 
 RESERVED = {"model", "messages", "prompt", "n", "stream"}  # parameters that `extra` may not replace
+SHORTEST_KEY = 8  # characters; a shorter text occurs in answers by chance, and is replaced there
 Positive: TypeAlias = Annotated[float, Gt(0)]
 NotNegative: TypeAlias = Annotated[float, Ge(0)]
 
@@ -79,6 +80,29 @@ class Endpoint:
         }
         identity = digest(json.dumps(record, sort_keys=True))
         return record | {"revision": f"endpoint-sha256-{identity[:16]}"}
+
+    def read_key(self) -> str:
+        """Read the key from the environment.
+
+        Returns:
+            The key; "" if the endpoint needs none.
+
+        Raises:
+            UserError: The key is not set, or what is set cannot be a key.
+        """
+        # Files often end a key with a line break.
+        key = os.environ.get(self.key, "").strip()
+        fault = ""
+        if self.key and not key:
+            fault = f"the environment variable {self.key} is not set"
+        elif self.key and len(key) < SHORTEST_KEY:
+            short = f"{self.key} has fewer than {SHORTEST_KEY} characters"
+            fault = f"{short}, so it is no key; check its value"
+        elif not (key.isascii() and key.isprintable()):
+            fault = f"{self.key} holds a character that no key has"
+        if fault:
+            raise UserError(f"endpoint {self.name}: {fault}")
+        return key
 
 
 class Endpoints(Registry[Endpoint]):

@@ -24,8 +24,8 @@ LISTED = {
     "model": "models",
     "benchmark": "benchmarks",
     "corpus": "corpora",
-    "column": "methods",
-    "method": "methods",
+    "column": "methods variants",
+    "method": "methods variants",
     "embedder": "embedders",
     "notebook": "notebooks",
     "prompt style": "styles",
@@ -65,7 +65,7 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
     close = closest(str(name), names)
     if close:
         suggestion = f"did you mean {' or '.join(map(repr, close))}? "
-        room = LINE - len(message) - len("`pkg-lib list benchmarks` shows all")
+        room = LINE - len(message) - len("`pkg-lib list methods variants` shows all")
         message += suggestion if len(suggestion) <= room else f"did you mean '{close[0]}'? "
     everything = f"choose from: {joined(names)}"
     if len(message) + len(everything) <= LINE:

@@ -89,6 +89,7 @@ def structure(
     limit: int | None = None,
     backend: Backend | None = None,
     long_documents: str = "",
+    slots: int | None = None,
 ) -> dict[str, Any]:
     """Structure a text corpus, and write its JSON and a log.
 
@@ -101,6 +102,7 @@ def structure(
         backend: What generates, in place of the model's weights.
         long_documents: One of LONG. By default "skip" for corpora whose committed JSON was made
             with it, and "split" for others.
+        slots: How many prompts are decoded together; None for as many as fit into memory.
 
     Returns:
         The log.
@@ -128,7 +130,7 @@ def structure(
         }
     documents = documents[:limit]
     if model:
-        llm = Structurer(model, folder / "answers" / slug(model), results, backend)
+        llm = Structurer(model, folder / "answers" / slug(model), results, backend, slots)
         values, about = llm.structure_in_sections(documents, f"{slug(corpus)}.jsonl")
         log |= about
     else:
@@ -230,7 +232,12 @@ class Structurer(Generator):
     """The model of the `llm` structurer. A request's `sample` is the attempt, counted from 1."""
 
     def __init__(
-        self, model: str, answers: Path, results: Path, backend: Backend | None = None
+        self,
+        model: str,
+        answers: Path,
+        results: Path,
+        backend: Backend | None = None,
+        slots: int | None = None,
     ) -> None:
         parameters = {
             "do_sample": False,
@@ -239,7 +246,7 @@ class Structurer(Generator):
             "stage": "structure",
             "style": model_spec(model).style,
         }
-        decoding = Decoding(parameters, stop=lambda text: False, slots=16)
+        decoding = Decoding(parameters, stop=lambda text: False, slots=slots)
         super().__init__(model, decoding, GenerationCache(answers), results, backend)
 
     def key(self, text: str, sample: int = 1) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
+from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import ModelSpec, model_spec
 from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, slug
-from pkg_lib.core.types import Generation
+from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -272,6 +273,10 @@ def lines(
     _, source = _speed(results, rates)
     table.append(f"  time: {source}")
     table += _batch_lines(results, price.new_tokens)
+    try:
+        embedder_spec(parse_corpus(results.corpus).embedder).require_key()
+    except UserError as e:
+        table.append(f"  the embedder cannot be asked: {e}")
     if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
         table.append("  price: unknown; give it by usd_per_million of the endpoint, or by --prices")
     return table

@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.locks import writing
 from pkg_lib.core.store import ROWS, versions, write_json, write_jsonl
 from pkg_lib.core.types import (
@@ -248,7 +249,8 @@ class Evaluator:
         return count
 
     def _require_model(self) -> None:
-        """Check that the model is available before retrieval, which takes minutes."""
+        """Check that model and embedder are available before retrieval, which takes minutes."""
+        embedder_spec(corpora.parse_corpus(self.run.corpus).embedder).require_key()
         generator = self.run.generator
         if generator.backend is not None:
             return

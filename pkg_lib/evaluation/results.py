@@ -58,11 +58,16 @@ from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of, extract
 from pkg_lib.generation.generator import Generator, Sampling
-from pkg_lib.generation.prompts import turns
+from pkg_lib.generation.prompts import TEMPLATES, turns
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import (
+    AS_PRINTED,
+    IDEAL,
     NO_RAG,
+    RERANKED,
+    SELECTING,
     TOP_P,
+    Method,
     RetrieverFactory,
     context_method,
     is_method,
@@ -75,9 +80,6 @@ from pkg_lib.retrieval.methods import (
 
 # Share of the tasks that must have a verdict; a method with fewer counts as not measured.
 LEAST = 0.5
-RERANKED, IDEAL = "Reranked", "Ideal"
-SELECTING = (RERANKED, IDEAL)  # methods that select among the solutions of others
-AS_PRINTED = "Reranked, as printed"  # by the paper's Section 3.3 instead of the authors' code
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -254,9 +256,16 @@ class Results:
         # A benchmark with a corpus of its own has prompts of its own, too.
         if (variant.prompt_variant or variant.style) and self.rules.corpus:
             return False
+        if self._prompt_style(variant) not in TEMPLATES:
+            return False
         if variant.in_chat and self.generator.spec.style != "chat":
             return False
         return self.offers(variant.variant_of)
+
+    def _prompt_style(self, method: Method) -> str:
+        """Return the name of the prompt style and variant that a method sends to the model."""
+        style = method.style or self.generator.spec.style
+        return f"{style}, {method.prompt_variant}" if method.prompt_variant else style
 
     def stored_columns(self) -> list[str]:
         """Return the methods, variants and samples that have stored completions or verdicts."""
@@ -448,9 +457,8 @@ class Results:
             The prompt, and how it is sent.
         """
         about = parse_method(method)
-        style = about.style or self.generator.spec.style
-        variant = f"{style}, {about.prompt_variant}" if about.prompt_variant else style
-        text = self.rules.prompt(task, context.text or "", variant, self.generator.measure)
+        style = self._prompt_style(about)
+        text = self.rules.prompt(task, context.text or "", style, self.generator.measure)
         return Request(
             task.id,
             text,

@@ -18,7 +18,10 @@ from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
 from pkg_lib.retrieval.methods import (
+    AS_PRINTED,
     METHODS,
+    RERANKED,
+    SELECTING,
     TOP_P,
     Sampling,
     is_method,
@@ -144,6 +147,9 @@ def parts(choice: Choice) -> list[Part]:
     """
     load_plugins()  # methods and benchmarks of the papers
     for method in choice.methods:
+        if method in (*SELECTING, AS_PRINTED):
+            base = RERANKED if method == AS_PRINTED else "the methods that it selects from"
+            raise UserError(f"method {method} is computed beside {base}; leave it out of --method")
         known = [*retrieving_methods(), *variant_methods()]
         if method not in known and (method in METHODS or not is_method(method)):
             raise unknown("method", method, known)

@@ -11,6 +11,7 @@ import gc
 import logging
 import math
 import random
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,8 @@ LIKELY = 512  # tokens among which a nucleus is searched first
 # Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
 END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
 CLOSING_MARKS = ("```", "~~~", "[/")  # an extraction can only settle where one of them is written
+# What errors without a type of their own say when a GPU's memory is full.
+OUT_OF_MEMORY = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 @dataclass(slots=True)
@@ -126,7 +129,7 @@ class TransformersBackend:
         path: A directory as transformers saves it.
         slots: Number of rows that are decoded together. By default, GPUs decode as many as their
             free memory holds, and the CPU ``CPU_SLOTS``. If a GPU runs out of memory nevertheless,
-            the number is halved and the rows in the batch start again.
+            the rows in the batch start again with half the number, which is never exceeded again.
         dtype: The type of the weights.
         chat: Whether prompts are put into the model's chat template.
         stop: Tells of a row's text whether nothing after it counts. By default, whether its
@@ -162,6 +165,7 @@ class TransformersBackend:
         self.model = model.eval()
         self.device = model.device
         self.slots = slots
+        self.most_slots = sys.maxsize  # falls when the GPU runs out of memory
         self.chat = chat
         self.stop = stop
         self.max_new_tokens = max_new_tokens or MAX_NEW_TOKENS
@@ -229,7 +233,7 @@ class TransformersBackend:
             return sampled(logits, drawn, temperature, top_p).tolist()
 
         waiting = [Row(request, self.prompt_ids(request)) for request in requests]
-        slots = self.slots or self._slots(waiting)
+        slots = min(self.slots or self._slots(waiting), self.most_slots)
         waiting.sort(key=lambda row: (row.prompt_tokens, row.request.text), reverse=True)
         batch = _Batch(self.model, self.device, choose)
         while waiting or batch.rows:
@@ -244,17 +248,24 @@ class TransformersBackend:
                 if batch.rows:
                     batch.step()
                     self._retire(batch, done)
-            except torch.cuda.OutOfMemoryError as e:
+            except RuntimeError as e:
+                if not _is_out_of_memory(e):
+                    raise
                 if slots == 1:
                     name = self.model.config._name_or_path
                     fault = "not even one prompt fits into the GPU's memory"
                     raise UserError(f"model {name}: {fault}") from e
-                slots //= 2
-                log.warning("the GPU ran out of memory; going on with %d prompts at a time", slots)
-                # The same tokens come again, because random numbers are seeded by the prompt.
-                waiting += [Row(row.request, row.prompt) for row in batch.rows]
-                batch = _Batch(self.model, self.device, choose)
-                gc.collect()
+            else:
+                continue
+            # Here the error is gone, whose traceback held the batch.
+            slots //= 2
+            self.most_slots = slots
+            log.warning("the GPU ran out of memory; going on with %d prompts at a time", slots)
+            # The same tokens come again, because random numbers are seeded by the prompt.
+            waiting += [Row(row.request, row.prompt) for row in batch.rows]
+            batch = _Batch(self.model, self.device, choose)
+            gc.collect()
+            if self.device.type == "cuda":
                 torch.cuda.empty_cache()
         gc.collect()
 
@@ -262,8 +273,7 @@ class TransformersBackend:
         """Return how many rows are decoded together if the user gives no number."""
         if self.device.type != "cuda":
             return CPU_SLOTS
-        gpus = range(torch.cuda.device_count())
-        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in gpus)
+        free = sum(map(_free_bytes, range(torch.cuda.device_count())))
         longest = max((row.prompt_tokens for row in rows), default=1)
         shape = CacheShape.of(self.model.config)
         return slots_for(shape, free, 0, longest + self.max_new_tokens)
@@ -367,6 +377,20 @@ class TransformersBackend:
         spacing = _spacing(float(logits.abs().max()))
         changed = logits + noise * 4 * spacing
         return set(sampled(changed, number, temperature, top_p).tolist())
+
+
+def _free_bytes(gpu: int) -> int:
+    """Return the free memory of a GPU, with what PyTorch has cached but does not use."""
+    free, _ = torch.cuda.mem_get_info(gpu)
+    cached = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
+    return free + cached
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """Tell whether an error means that a GPU has too little memory; libraries raise their own."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return any(words in str(error) for words in OUT_OF_MEMORY)
 
 
 def _spacing(size: float) -> float:

@@ -11,13 +11,13 @@ other white space. The context is shown between the delimiters of the authors' c
 Markdown code fences in place of the [PYTHON] tags. ``plain`` adds no word; it is for models that
 only continue text.
 
-Every style has the same variants, named "STYLE, VARIANT" in the registry:
+The styles have these variants, named "STYLE, VARIANT" in the registry:
 
     no code was found   the words for a context, around a comment that says that no code was found
     context first       the context before the problem
     earlier turn        the context in an earlier turn of the conversation
-    helper section      the context between the authors' delimiters, if the style does not use them
-    no delimiters       the context without the authors' delimiters, if the style uses them
+    helper section      the context between the authors' delimiters, as some styles have it anyway
+    no delimiters       the context without these delimiters, only of the styles that have them
 """
 
 from collections.abc import Callable
@@ -122,10 +122,6 @@ def _unchanged(code: str) -> str:
     return code
 
 
-NO_DELIMITERS = ("no delimiters", _unchanged)
-HELPER_SECTION = ("helper section", delimited)
-
-
 @dataclass(frozen=True)
 class Style:
     """How the models of one family are prompted.
@@ -140,7 +136,6 @@ class Style:
         joined: One prompt from an earlier exchange (fields ``request`` and ``answer``) and the
             prompt after it (field ``then``).
         show: How a context is shown in the prompt.
-        also_show: The name of the variant with the other way of showing it, and that way.
         head: The beginning of ``then`` that a conversation does not repeat.
     """
 
@@ -149,7 +144,6 @@ class Style:
     first: str
     joined: str
     show: Callable[[str], str] = delimited
-    also_show: tuple[str, Callable[[str], str]] = NO_DELIMITERS
     head: str = ""
 
     def prompt(self, problem: str, context: str) -> str:
@@ -164,9 +158,13 @@ class Style:
         """Write the prompt with the context before the problem."""
         return self._with(self.first, problem, context, self.show)
 
-    def shown_otherwise(self, problem: str, context: str) -> str:
-        """Write the paper's prompt with the context shown the other way."""
-        return self._with(self.around, problem, context, self.also_show[1])
+    def helper_section(self, problem: str, context: str) -> str:
+        """Write the prompt with the context between the authors' delimiters."""
+        return self._with(self.around, problem, context, delimited)
+
+    def no_delimiters(self, problem: str, context: str) -> str:
+        """Write the prompt with the context as it is."""
+        return self._with(self.around, problem, context, _unchanged)
 
     def _with(
         self,
@@ -192,13 +190,16 @@ class Style:
     @property
     def variants(self) -> dict[str, Template]:
         """The variants of the style by name; "" is the style itself."""
-        return {
+        variants = {
             "": self.prompt,
             "no code was found": self.no_code_found,
             "context first": self.context_first,
             "earlier turn": self.earlier_turn,
-            self.also_show[0]: self.shown_otherwise,
+            "helper section": self.helper_section,
         }
+        if self.show is delimited:
+            variants["no delimiters"] = self.no_delimiters
+        return variants
 
 
 # CodeLlama. Like the authors', the prompt without a context ends in a stray quotation mark.
@@ -279,7 +280,6 @@ CHAT = Style(
     first=f"{_HELP}\n{{helper}}\n\n{_CHAT_TASK}\n\n{_CHAT_USE}",
     joined=TURN.join(("{request}", "{answer}", "{then}")),
     show=fenced,
-    also_show=HELPER_SECTION,
 )
 
 # Models that only continue text: no word of ours, but in the variants that need one.
@@ -289,7 +289,6 @@ PLAIN = Style(
     first="{helper}\n\n{problem}",
     joined="{request}\n\n{answer}\n\n{then}",
     show=_unchanged,
-    also_show=HELPER_SECTION,
 )
 
 STYLES = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -34,7 +33,6 @@ GIVE_UP = 3  # prompts in a row without an answer
 HOPELESS = (401, 402, 403, 404)
 REDIRECTS = (301, 302, 303, 307, 308)
 FILTERED = ("content_filter", "content_policy_violation")
-SHORTEST_KEY = 8  # characters; a shorter text occurs in answers by chance, and is replaced there
 UNKNOWN = -1  # the id of a token: servers report how many there are, not which
 # Names of the limit on new tokens in requests.
 NEW_TOKENS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
@@ -89,7 +87,7 @@ class RemoteBackend:
         self.chat = chat
         self.max_new_tokens = max_new_tokens
         self.kept = kept
-        self.key = _key_of(endpoint)
+        self.key = endpoint.read_key()
         if endpoint.api == "anthropic" and not chat:
             raise UserError(f"endpoint {endpoint.name} takes messages alone; leave --style out")
         try:
@@ -291,23 +289,6 @@ class RemoteBackend:
     def _without_key(self, text: str) -> str:
         """Return the text without the key, which a server may repeat."""
         return text.replace(self.key, "***") if self.key else text
-
-
-def _key_of(endpoint: Endpoint) -> str:
-    """Read the key of an endpoint from the environment; "" if it needs none."""
-    # Files often end a key with a line break.
-    key = os.environ.get(endpoint.key, "").strip()
-    fault = ""
-    if endpoint.key and not key:
-        fault = f"the environment variable {endpoint.key} is not set"
-    elif endpoint.key and len(key) < SHORTEST_KEY:
-        short = f"{endpoint.key} has fewer than {SHORTEST_KEY} characters"
-        fault = f"{short}, so it is no key; check its value"
-    elif not (key.isascii() and key.isprintable()):
-        fault = f"{endpoint.key} holds a character that no key has"
-    if fault:
-        raise UserError(f"endpoint {endpoint.name}: {fault}")
-    return key
 
 
 def _status_message(status: int, words: str) -> str:

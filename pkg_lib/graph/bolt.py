@@ -4,7 +4,7 @@
         the graph itself
     (:PKGNode:TYPE {id, graph, number, type, document, parent, first, last, text, where, vector})
         a node
-    (:PKGDocument {graph, number, kind, unit, text})
+    (:PKGDocument {graph, number, kind, unit, text, question})
         a document, for methods that search whole documents
 
 Edges are those of Equation 2. The first node of each type and text has a `vector` (Equation 4).
@@ -274,18 +274,20 @@ class Database:
         if not stored.documents:
             again = f"write it again with: pkg-lib graph CORPUS --store {self.place}"
             raise self._error(f"has no documents; {again}")
-        fields = "d.number AS number, d.kind AS kind, d.unit AS unit, d.text AS text"
+        names = ("number", "kind", "unit", "text", "question")
+        fields = ", ".join(f"d.{name} AS {name}" for name in names)
         rows = [record.data() for record in self._run(f"{DOCUMENTS_OF_GRAPH} RETURN {fields}")]
         documents = []
         try:
             rows.sort(key=lambda row: row["number"])
-            names, _, _ = json.loads(stored.about)
-            for name, row in zip(names, rows, strict=True):
+            ids, _, _ = json.loads(stored.about)
+            for document_id, row in zip(ids, rows, strict=True):
                 document = Document(
-                    name,
+                    document_id,
                     row["text"],
                     row["kind"],
                     row["unit"],
+                    row["question"] or "",
                 )
                 documents.append(document)
             is_unchanged = corpus_digest(documents) == stored.documents
@@ -425,6 +427,7 @@ class Database:
                     "kind": document.kind,
                     "unit": document.unit,
                     "text": document.text,
+                    "question": document.question,
                 }
             )
         self._send("CREATE (d:PKGDocument) SET d += row", rows)
@@ -439,7 +442,7 @@ class Database:
                 row = row | {"vector": vector.tolist()}
                 size += 9 * len(vector)
             batch.append(row)
-            size += 1000 + len(row.get("text", ""))
+            size += 1000 + len(row.get("text", "")) + len(row.get("question", ""))
             if size >= BATCH_CHARS:
                 self._run(
                     f"UNWIND $rows AS row {action}",

@@ -20,6 +20,9 @@ from pkg_lib.generation.generator import GREEDY, Sampling
 RetrieverFactory = Callable[[Any], Retriever]  # takes a Knowledge
 
 NO_RAG = "None"
+RERANKED, IDEAL = "Reranked", "Ideal"
+SELECTING = (RERANKED, IDEAL)  # methods that select among the solutions of others
+AS_PRINTED = "Reranked, as printed"  # by the paper's Section 3.3 instead of the authors' code
 EVERY_METHOD = ("*",)  # `needs` of a method that needs every other one that the corpus offers
 TOP_P = 0.95  # the default of nucleus sampling; names leave it out
 
@@ -118,7 +121,7 @@ def _retriever(name: str, module: str = "retrievers", **options: str) -> Retriev
 
 GRAPH_METHODS = {"Func-PKG": FUNCTION, "Block-PKG": BLOCK}
 # Prompt variants beside the default one (generation/prompts.py).
-_WITH_CONTEXT = ("context first", "earlier turn", "helper section")
+_WITH_CONTEXT = ("context first", "earlier turn", "helper section", "no delimiters")
 PROMPT_VARIANTS = {
     NO_RAG: ("no code was found",),
     "Func-PKG": _WITH_CONTEXT,
@@ -138,8 +141,8 @@ def _table_methods() -> Iterator[Method]:
     yield Method("Func-PKG", _retriever("FuncPKG"), unit=FUNCTION)
     yield Method("Block-PKG", _retriever("BlockPKG"), unit=BLOCK)
     yield Method("JSON-PKG", _retriever("JsonPKG"), (TEXT,), PATH_VALUE)
-    yield Method("Reranked", corpus_kinds=_ANY_KIND, needs=EVERY_METHOD)
-    yield Method("Ideal", corpus_kinds=_ANY_KIND, published_as="Ideal Reranker", needs=EVERY_METHOD)
+    yield Method(RERANKED, corpus_kinds=_ANY_KIND, needs=EVERY_METHOD)
+    yield Method(IDEAL, corpus_kinds=_ANY_KIND, published_as="Ideal Reranker", needs=EVERY_METHOD)
 
 
 def _prompt_variants() -> Iterator[Method]:

@@ -11,12 +11,15 @@ import pytest
 from fakes import unpacked
 
 from pkg_lib import cli
+from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmark import DECODING
+from pkg_lib.data.corpora import with_options
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.pkg import cost
 
 FIRST = study.STUDY[0]
@@ -239,3 +242,19 @@ def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, 
     )
     assert cli.main() == 0
     assert "notebooks: " in capsys.readouterr().out and not (tmp_path / "new").exists()
+
+
+def test_the_missing_key_of_an_embedder_is_told_first(nothing_else, monkeypatch):
+    monkeypatch.delenv("VOYAGE_API_KEY", raising=False)
+    monkeypatch.setattr(Generator, "weights", lambda self: pytest.fail("fetched the weights"))
+    corpus = with_options("textbook", embedder_spec("voyage-code-2").pinned, 1, 2000, "").name
+    results = Results(OTHER, corpus=corpus, limit=2)
+    evaluator = Evaluator(results)
+    (dense,) = forecast.forecast(evaluator, ["Dense"], set())
+    lines = forecast.lines(results, [dense], forecast.Rates())
+    assert sum("VOYAGE_API_KEY is not set" in line for line in lines) == 1
+    with pytest.raises(UserError, match="VOYAGE_API_KEY is not set"):
+        evaluator.generate(["Dense"])
+    monkeypatch.setenv("VOYAGE_API_KEY", "a-key-of-the-tests")
+    lines = forecast.lines(results, [dense], forecast.Rates())
+    assert not any("VOYAGE_API_KEY" in line for line in lines)

@@ -15,7 +15,15 @@ from fakes import FakeBackend, WordEmbedder, unpacked
 
 from pkg_lib.core.reading import contents
 from pkg_lib.core.store import ROOT, read_rows, write_jsonl
-from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Generation, Task, UserError
+from pkg_lib.core.types import (
+    NOTHING,
+    BenchmarkMissing,
+    Context,
+    Document,
+    Generation,
+    Task,
+    UserError,
+)
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import load_corpus
@@ -23,10 +31,10 @@ from pkg_lib.data.mbpp import AssertionTests
 from pkg_lib.data.published import context_id
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
-from pkg_lib.evaluation.results import SELECTING, Results
+from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL, STUDY
 from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
-from pkg_lib.retrieval.methods import context_method, methods_of
+from pkg_lib.retrieval.methods import SELECTING, context_method, methods_of
 
 FIRST = STUDY[0]
 
@@ -194,6 +202,21 @@ def test_a_model_without_a_chat_template_has_no_prompts_in_chat(committed):
     run = Results("codellama-7b-instruct", limit=1)
     assert run.offers("None, codellama prompt")
     assert not run.offers("None, codellama prompt in chat")
+
+
+def test_a_variant_is_offered_where_the_style_of_the_model_has_it(committed):
+    paper, chat = (Results(m, corpus="textbook") for m in ("codellama-7b-instruct", study.MODEL))
+    for method in ("Func-PKG", "Block-PKG"):
+        assert paper.offers(f"{method}, helper section") and chat.offers(
+            f"{method}, helper section"
+        )
+        assert paper.offers(f"{method}, no delimiters")
+        assert not chat.offers(f"{method}, no delimiters")
+    context = Context("HumanEval/0", "Func-PKG", "x = 1")
+    usual, delimited = (
+        paper.request(paper.tasks[0], context, m) for m in ("Func-PKG", "Func-PKG, helper section")
+    )
+    assert delimited == usual  # so that they share a completion
 
 
 def test_unknown_names(committed):

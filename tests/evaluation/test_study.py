@@ -173,3 +173,16 @@ def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committe
         choice = Choice(models=[MODEL], benchmarks=["newlisp"], notebooks=["evor"], limit=limit)
         (job,) = study.plan(choice).jobs
         assert (job.parameters.get("limit"), job.parameters["generator"]) == (shown, MODEL)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("Reranked, as printed", "is computed beside Reranked"),
+        ("Ideal", "is computed beside the methods"),
+        ("no such thing at all", "list methods variants"),
+    ],
+)
+def test_methods_that_no_one_generates_with(method, words):
+    with pytest.raises(UserError, match=words):
+        study.parts(study.Choice(methods=[method]))

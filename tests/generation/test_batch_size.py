@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.types import Request, UserError
-from pkg_lib.generation.backends import Row, TransformersBackend
+from pkg_lib.generation.backends import Row, TransformersBackend, _Batch
 from pkg_lib.generation.batch_size import (
     LAYER_SECONDS,
     MOST,
@@ -129,13 +131,14 @@ def completions(backend: TransformersBackend) -> dict[str, list[int]]:
 class SmallMemory:
     """A model that runs out of memory with more rows than `most`."""
 
-    def __init__(self, model, most: int) -> None:
+    def __init__(self, model, most: int, error: RuntimeError | None = None) -> None:
         self.model, self.config, self.most, self.refused = model, model.config, most, 0
+        self.error = error or torch.OutOfMemoryError("out of memory")
 
     def __call__(self, input_ids, **options):
         if len(input_ids) > self.most:
             self.refused += 1
-            raise torch.cuda.OutOfMemoryError("out of memory")
+            raise type(self.error)(*self.error.args)
         return self.model(input_ids=input_ids, **options)
 
 
@@ -153,3 +156,76 @@ def test_a_prompt_that_does_not_fit_is_one_line(tiny_model):
     backend.model = SmallMemory(backend.model, 0)
     with pytest.raises(UserError, match="memory"):
         completions(backend)
+
+
+def small_backend(tiny_model, most: int, error: RuntimeError | None = None) -> TransformersBackend:
+    backend = TransformersBackend(tiny_model, slots=8, dtype=torch.float32, max_new_tokens=12)
+    backend.model = SmallMemory(backend.model, most, error)
+    return backend
+
+
+def test_a_halved_batch_size_is_kept_for_the_next_call(tiny_model):
+    backend = small_backend(tiny_model, 2)
+    first = completions(backend)
+    refused = backend.model.refused
+    assert refused and completions(backend) == first
+    assert backend.model.refused == refused
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_other_errors_that_mean_lack_of_memory(tiny_model, words):
+    assert len(completions(small_backend(tiny_model, 2, RuntimeError(words)))) == 9
+
+
+def test_other_errors_are_raised(tiny_model):
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        completions(small_backend(tiny_model, 2, RuntimeError("device-side assert")))
+
+
+def test_the_old_batch_is_gone_before_the_cache_is_emptied(tiny_model, monkeypatch):
+    """The traceback of the error would hold the batch's key-value cache."""
+    backend = small_backend(tiny_model, 2)
+    caches = []
+    forward = _Batch._forward
+
+    def watched(self, ids, mask, positions, cache):
+        caches.append(weakref.ref(cache))
+        return forward(self, ids, mask, positions, cache)
+
+    alive = []
+    collect = gc.collect
+
+    def collected():
+        collect()
+        alive.append(sum(reference() is not None for reference in caches))
+
+    monkeypatch.setattr(_Batch, "_forward", watched)
+    monkeypatch.setattr("pkg_lib.generation.backends.gc.collect", collected)
+    completions(backend)
+    assert backend.model.refused and len(alive) > 1 and not any(alive)
+
+
+def test_memory_that_pytorch_has_cached_counts_as_free(tiny_model, monkeypatch):
+    """CodeLlama-7B on 40 GB: 13 rows at the first call, and as many when 22 GB are cached."""
+    backend = TransformersBackend(tiny_model, dtype=torch.float32)
+    backend.device = SimpleNamespace(type="cuda")
+    names = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}
+    backend.model = SimpleNamespace(config=SimpleNamespace(**names))
+    weights = round(6.74 * 2 * GB)
+    usable = round(0.9 * 40 * GB) - weights
+    row = Row(Request("1", "x", "f"), [0] * (TOKENS - backend.max_new_tokens))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    found = []
+    for cached in (0, 22 * GB):
+        free = round(usable / 0.9) - cached
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu, free=free: (free, 40 * GB))
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda gpu: weights)
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu, c=cached: weights + c)
+        found.append(backend._slots([row]))
+    assert found == [13, 13]

@@ -125,6 +125,14 @@ def test_the_papers_styles_show_a_context_between_delimiters(style):
     assert "helper code 1" not in bare
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_every_style_has_a_helper_section(style):
+    prompt = TEMPLATES[f"{style}, helper section"](PROBLEM, CONTEXT)
+    assert delimited(CONTEXT) in prompt
+    is_usual = prompt == TEMPLATES[style](PROBLEM, CONTEXT)
+    assert is_usual == (f"{style}, no delimiters" in TEMPLATES)
+
+
 def test_the_stray_quotation_mark_is_all_that_its_variant_leaves_out():
     prompt, clean = (
         TEMPLATES[name](PROBLEM, "") for name in ("codellama", "codellama, no stray quote")

@@ -7,10 +7,12 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from pkg_lib.core.types import Document, UserError
+from pkg_lib.core.store import slug, write_jsonl
+from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.graph import bolt
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
 DOCUMENTS = [
@@ -35,6 +37,30 @@ class Database:
 
     def vectors(self, *_):
         return self.stored
+
+
+def test_enhanced_functions_of_a_stored_graph_are_those_of_the_corpus(
+    embedder, tmp_path, monkeypatch
+):
+    """They are a graph of their own, other than the stored one."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    monkeypatch.setattr(bolt, "opened", lambda place: nullcontext(Database(None, None)))
+    place = "bolt://host/name"
+    tasks = [Task("q", "humaneval", "print each item", "f")]
+    found = []
+    for knowledge in (
+        Knowledge(DOCUMENTS, embedder, corpus="own"),
+        StoredKnowledge(DOCUMENTS, embedder, corpus=place, place=place),
+    ):
+        file = tmp_path / "enhanced" / "m" / f"{slug(knowledge.corpus)}.jsonl"
+        rows = []
+        for node in NODES.tolist():
+            sha = digest(GRAPH.payload(node))
+            docstring = "Print each item."
+            rows.append({"payload_sha256": sha, "form": "", "docstring": docstring, "reason": ""})
+        write_jsonl(file, rows)
+        found.append(METHODS["Func-PKG, enhanced"].make_retriever(knowledge).retrieve(tasks))
+    assert found[0] == found[1] and "Print each item." in found[0][0].text
 
 
 @pytest.fixture

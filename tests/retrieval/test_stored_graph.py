@@ -4,6 +4,7 @@ the server's own vector index or on this machine. Against a real server, over Bo
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,6 +148,14 @@ def test_200_queries_give_the_same_contexts_by_the_servers_own_index(
     for kind in (IMPL, BLOCK):
         same_neighbours(half, read, kind, queries[:40], 5)
     assert contexts(read, "Func-PKG", queries[:20]) != contexts(knowledge, "Func-PKG", queries[:20])
+
+
+def test_documents_keep_their_questions(running):
+    """The paper's own corpus has question-answer pairs."""
+    pairs = [replace(A, question="What is f?"), B]
+    assert "saved" in write(f"{running}/pairs", pairs)
+    assert load_corpus(f"{running}/pairs").documents == pairs
+    assert "already" in write(f"{running}/pairs", pairs)
 
 
 def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):

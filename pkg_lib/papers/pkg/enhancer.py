@@ -73,7 +73,12 @@ class DocstringFile(GenerationCache):
 
 
 def enhance(
-    corpus: str, model: str, count: int | None, results: Path, backend: Backend | None = None
+    corpus: str,
+    model: str,
+    count: int | None,
+    results: Path,
+    backend: Backend | None = None,
+    slots: int | None = None,
 ) -> dict[str, Any]:
     """Ask for docstrings of the functions of a corpus that have none.
 
@@ -86,6 +91,7 @@ def enhance(
         count: Only so many functions, a fixed sample; None for all.
         results: The results directory.
         backend: What writes, in place of the model's weights.
+        slots: How many prompts are decoded together; None for as many as fit into memory.
 
     Returns:
         The log.
@@ -94,7 +100,7 @@ def enhance(
         UserError: The corpus or the model is unknown or not available, or cannot fill in the middle.
     """
     file = DocstringFile(model, corpus, results)
-    decoding = Decoding(PARAMETERS, chat=False)
+    decoding = Decoding(PARAMETERS, slots=slots, chat=False)
     generator = Generator(model, decoding, file, results, backend)
     fim = docstrings.fim_of(generator.spec.name, generator.known_tokens)
     generator.decoding = replace(generator.decoding, stop=partial(docstrings.closed, fim=fim))

@@ -91,6 +91,7 @@ def label_tasks(
     limit: int | None = None,
     backend: Backend | None = None,
     grouping: str = FIXED,
+    slots: int | None = None,
 ) -> dict[str, Any]:
     """Let a model sort the tasks of a benchmark into topics.
 
@@ -103,6 +104,7 @@ def label_tasks(
         limit: Only the first tasks; None takes all.
         backend: What generates; by default the model itself.
         grouping: `OWN` if the model names the topics, `FIXED` if they are those of the rules.
+        slots: How many prompts are decoded together; None for as many as fit into memory.
 
     Returns:
         The log: how many tasks, categories and answers there are, how many could not be used, and
@@ -116,7 +118,7 @@ def label_tasks(
     tasks = load_benchmark(benchmark, limit)
     folder = results / "tasks" / "topics" / slug(model)
     cache = GenerationCache(folder / "answers")
-    lines = Generator(model, _decoding(model, "line"), cache, results, backend)
+    lines = Generator(model, _decoding(model, "line", slots), cache, results, backend)
     file = f"{slug(benchmark)}.jsonl"
 
     prompts = {}
@@ -130,7 +132,7 @@ def label_tasks(
     answers = len(tasks) + len(counts)
     if grouping == OWN:
         lines.release()
-        lists = Generator(model, _decoding(model, "list"), cache, results, backend)
+        lists = Generator(model, _decoding(model, "list", slots), cache, results, backend)
         text = GROUPING_PROMPT.format(categories=_bullets(_most_frequent(counts)))
         asked += _complete(lists, {"all categories": text}, file, "names of topics")
         names = read_topics(_answer(lists, text))
@@ -175,7 +177,7 @@ def _stem(benchmark: str, grouping: str) -> str:
     return slug(benchmark) + (".own" if grouping == OWN else "")
 
 
-def _decoding(model: str, answer: str) -> Decoding:
+def _decoding(model: str, answer: str, slots: int | None) -> Decoding:
     """How the model answers with one line or with a list of lines."""
     parameters = {
         "do_sample": False,
@@ -185,7 +187,8 @@ def _decoding(model: str, answer: str) -> Decoding:
         "style": model_spec(model).style,
         "stop": "first line" if answer == "line" else "end of list",
     }
-    return Decoding(parameters, stop=_has_line if answer == "line" else _has_list)
+    stop = _has_line if answer == "line" else _has_list
+    return Decoding(parameters, stop=stop, slots=slots)
 
 
 def _complete(generator: Generator, prompts: dict[str, str], file: str, what: str) -> int:

@@ -6,7 +6,8 @@ from pkg_lib.analysis import tables
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.evaluation.results import AS_PRINTED, Results
+from pkg_lib.evaluation.results import Results
+from pkg_lib.retrieval.methods import AS_PRINTED
 
 RERANKED = "Reranked"
 NOTE = (
