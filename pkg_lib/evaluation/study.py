@@ -149,7 +149,9 @@ def parts(choice: Choice) -> list[Part]:
     for method in choice.methods:
         if method in (*SELECTING, AS_PRINTED):
             base = RERANKED if method == AS_PRINTED else "the methods that it selects from"
-            raise UserError(f"method {method} is computed beside {base}; leave it out of --method")
+            raise UserError(
+                f"method '{method}' is computed beside {base}; leave it out of --method"
+            )
         known = [*retrieving_methods(), *variant_methods()]
         if method not in known and (method in METHODS or not is_method(method)):
             raise unknown("method", method, known)
