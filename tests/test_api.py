@@ -86,7 +86,7 @@ def test_from_a_directory_to_verdicts_step_by_step(tmp_path, monkeypatch):
 
 def test_stored_results_without_computation():
     conditions = [Condition(MODEL, "humaneval", CORPUS, m) for m in ("None", "BM25", "Func-PKG")]
-    results = load_results(conditions, STORED)
+    results = load_results([str(condition) for condition in conditions], STORED)
     rates = pass_at_k(results)
     assert list(rates.index) == ["None", "BM25", "Func-PKG"] and (rates["n"] == 164).all()
     table = compare(results)

@@ -26,6 +26,7 @@ def compare_prompt_variants(
     names = [BASELINE, method]
     for column in METHODS.values():
         is_variant = column.prompt_variant or column.name == f"{method}, swapped"
+        is_variant = is_variant and run.offers(column.name)
         if column.variant_of == method and not column.style and is_variant:
             names.append(column.name)
     verdicts = run.verdicts(list(dict.fromkeys(names)))

@@ -72,7 +72,7 @@ JobFactory = Callable[[Task, str, str], Job | Outcome]
 
 
 def evaluate(
-    conditions: Condition | Sequence[Condition],
+    conditions: Condition | str | Sequence[Condition | str],
     results: Path | None = None,
     backend: Backend | None = None,
     fresh: bool = False,
@@ -96,8 +96,20 @@ def evaluate(
     found = load_results(conditions, results)
     if found.tasks_absent:
         raise BenchmarkMissing(found.tasks_absent)
-    Evaluator(found, fresh, backend).prepare(found.methods)
+    evaluator = Evaluator(found, fresh, backend)
+    if fresh or evaluator.lacks(found.methods) or _lacks_verdicts(found):
+        evaluator.prepare(found.methods)
     return found
+
+
+def _lacks_verdicts(results: Results) -> bool:
+    """Whether a completed task of these methods has no verdict."""
+    for method in results.methods:
+        outcomes = results.outcomes(method)
+        for task_id in results.completions(method):
+            if outcomes[task_id].status == "not_measured":
+                return True
+    return False
 
 
 def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:

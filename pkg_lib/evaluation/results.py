@@ -41,7 +41,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.evaluation.conditions import Condition, Sample
+from pkg_lib.evaluation.conditions import Condition, Sample, parse_condition
 from pkg_lib.evaluation.context_validity import ContextValidity, find_leaks
 from pkg_lib.evaluation.stored_rows import (
     AUTHORS_EXTRACTION,
@@ -957,12 +957,13 @@ class Results:
 
 
 def load_results(
-    conditions: Condition | Sequence[Condition], results: Path | None = None
+    conditions: Condition | str | Sequence[Condition | str], results: Path | None = None
 ) -> Results:
     """Read what is stored under conditions. Nothing is computed.
 
     Args:
-        conditions: One condition, or several that differ in their methods alone.
+        conditions: One condition, or several that differ in their methods alone; also as text, such as
+            "qwen2.5-coder-0.5b-instruct | humaneval | textbook+stdlib | Func-PKG".
         results: The results directory; None for the configured one.
 
     Returns:
@@ -971,7 +972,8 @@ def load_results(
     Raises:
         UserError: The conditions differ in more than their methods, or a name is unknown.
     """
-    of_all = [conditions] if isinstance(conditions, Condition) else list(conditions)
+    given = [conditions] if isinstance(conditions, (Condition, str)) else list(conditions)
+    of_all = [parse_condition(c) if isinstance(c, str) else c for c in given]
     if not of_all:
         raise UserError("no condition is given; give at least one")
     first = of_all[0]
