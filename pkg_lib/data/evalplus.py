@@ -149,7 +149,8 @@ class EvalPlus(Benchmark):
 
     def limits(self, task: Task) -> Limits:
         """Return more memory where the tests run the reference solution."""
-        computes = task.tests_as(ExtendedTests).computes_answers
+        hidden = task.hidden_tests  # none where only verdicts are stored
+        computes = isinstance(hidden, ExtendedTests) and hidden.computes_answers
         return COMPUTING_LIMITS if computes else Limits()
 
     def job(
