@@ -125,10 +125,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def textbook():
     """(documents, graph) of the whole `algorithms` package."""
     from pkg_lib.data.corpora import load_corpus
-    from pkg_lib.graph.schema import build
+    from pkg_lib.graph.schema import build_code_graph
 
     documents = load_corpus("textbook").documents
-    return documents, build(documents)
+    return documents, build_code_graph(documents)
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def test_jobs_follow_the_protocol():
     assert MBPP.job(PROSE, "s", "standard").tests == (
         "one = 1\nassert f(1) == 2\nassert f(one) == 2",
     )
-    assert MBPP.job(PROSE, "s").seconds == 20.0 and HUMANEVAL.sanity_job(TASK, "x").tests == ()
+    assert MBPP.job(PROSE, "s").seconds == 20.0
     with pytest.raises(
         UserError, match="unknown protocol 'strict'; choose from: pkg-paper, standard"
     ):
@@ -85,32 +85,6 @@ def test_jobs_follow_the_protocol():
 def test_setup_code_is_the_standard_protocols():
     assert errors(MBPP, PROSE, "def f(x): return 2", protocol="standard") == [""]
     assert errors(MBPP, PROSE, "def f(x): return 2") == ["NameError"]
-
-
-def test_sanity_runs_the_solution_alone():
-    solutions = ("    return 5\n", "    return (\n", "    return 1\nx = y\n")
-    outcomes = run_jobs([HUMANEVAL.sanity_job(TASK, s) for s in solutions])
-    assert [o.error for o in outcomes] == ["", "SyntaxError", "NameError"]
-
-
-@pytest.mark.parametrize(
-    "copy",
-    [
-        "assert f(1) == 2",
-        "assert f( 1 )==2, 'no'",
-        "def test():\n    assert f(one) == 2\ntest()",
-        "if True: assert f(1) == 2",
-    ],
-)
-def test_sanity_sees_no_copy_of_a_test(copy):
-    wrong = f"one = 1\ndef f(x):\n    return 3\n{copy}\n"
-    other = wrong + "assert f(2) == 3\n"
-    solutions = (wrong, other, other + "assert f(1) == 4\n", f"{copy}\nreturn (")
-    outcomes = run_jobs([MBPP.sanity_job(PROSE, s) for s in solutions])
-    assert [o.error for o in outcomes] == ["", "", "AssertionError", "SyntaxError"]
-    kept = "def f(x):\n    assert x\n    return 2"
-    assert MBPP.untested(PROSE, wrong) != wrong and MBPP.untested(PROSE, kept) == kept
-    assert HUMANEVAL.untested(TASK, "    assert f(1) == 2") == TASK.prompt + "    assert f(1) == 2"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data.corpora import corpus_digest
-from pkg_lib.graph.schema import build
+from pkg_lib.graph.schema import build_code_graph
 from pkg_lib.papers.pkg.graph_building import build_corpus, lines, unread, unread_lines
 
 
@@ -46,7 +46,7 @@ def test_texts_that_are_too_long_for_the_encoder_are_counted():
         f"def g():\n{middle}",
         "def h():\n    return 1\n",
     ]
-    graph = build([Document(str(i), text) for i, text in enumerate(sources)])
+    graph = build_code_graph([Document(str(i), text) for i, text in enumerate(sources)])
     functions, blocks = unread(graph)
     assert (functions.unit, functions.texts, blocks.unit, blocks.texts) == (
         "functions",
@@ -59,4 +59,4 @@ def test_texts_that_are_too_long_for_the_encoder_are_counted():
     short, longer = unread_lines(graph)
     assert "all-MiniLM-L6-v2:" in short and "3 (75.0%) of 4 functions" in short
     assert "all-MiniLM-L6-v2-512:" in longer and "2 (50.0%) of 4 blocks" in longer
-    assert unread_lines(build([Document("empty", "")])) == []
+    assert unread_lines(build_code_graph([Document("empty", "")])) == []

@@ -22,7 +22,7 @@ from pkg_lib.data import corpora, text_corpora
 from pkg_lib.data.corpora import check_name, corpus_digest, is_text, load_corpus, own
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
-from pkg_lib.graph.schema import NAME, build
+from pkg_lib.graph.schema import NAME, build_code_graph
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
 
@@ -53,7 +53,7 @@ def test_source_directory(tree, caplog):
     documents = load_corpus(f"source:{tree}").documents
     assert [d.id for d in documents] == ["source/b/a.py", "source/z.py"]
     assert {(d.kind, d.unit) for d in documents} == {("python", "row")}
-    graph = build(documents)
+    graph = build_code_graph(documents)
     assert graph.payloads(graph.of_type(NAME)) == ["a", "z"]  # a byte order mark does no harm
     assert not graph.skipped and "b/latin.py" in caplog.text  # Python does not read it either
 

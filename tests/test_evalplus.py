@@ -53,7 +53,6 @@ def test_tasks_are_those_of_the_benchmark_below(rows):
     )
     assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
     assert below.hidden_tests.text.strip() not in PLUS.fingerprint(first, "")
-    assert PLUS.untested(first, SOLUTION) == BENCHMARKS["humaneval"].untested(below, SOLUTION)
     assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
     assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
 

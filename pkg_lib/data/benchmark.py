@@ -255,27 +255,6 @@ class Benchmark(ABC):
         """
         return self.job(task, solution, protocol)
 
-    def untested(self, task: Task, solution: str) -> str:
-        """Return the program without any test of the task.
-
-        Selection among solutions must not see a test. A model that is shown a test may copy it, so
-        copies are removed, too.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted solution.
-        """
-        return self.program(task, solution)
-
-    def sanity_job(self, task: Task, solution: str) -> Job:
-        """Return the reranker's runtime check (Section 3.3): the program without tests.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted solution.
-        """
-        return Job(task.id, self.untested(task, solution), (), task.entry_point, RUNTIME_SECONDS)
-
     def fingerprint(self, task: Task, solution: str) -> str:
         """Return what identifies a stored verdict: the program with all its tests.
 

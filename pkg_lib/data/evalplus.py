@@ -169,10 +169,6 @@ class EvalPlus(Benchmark):
         """Extract the solution as the base benchmark does."""
         return self.base.solution(self._in_base(task), raw)
 
-    def untested(self, task: Task, solution: str) -> str:
-        """Return the base benchmark's program without its tests."""
-        return self.base.untested(self._in_base(task), solution)
-
 
 @dataclass(frozen=True, slots=True)
 class _Extension:

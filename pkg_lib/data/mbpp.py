@@ -11,7 +11,7 @@ from typing import Any
 
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, ProgramTests, Task
-from pkg_lib.data.benchmark import Benchmark, without_copies
+from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job
 
@@ -130,10 +130,6 @@ class MBPP(Benchmark):
         """Return the job with setup code where tests need it: without it the reference fails."""
         needs_setup = task.tests_as(AssertionTests).setup.strip()
         return self.job(task, solution, "standard" if needs_setup else protocol)
-
-    def untested(self, task: Task, solution: str) -> str:
-        """Return the solution without copies of the tests."""
-        return without_copies(solution, task.hidden_tests.text)
 
 
 def _unix_lines(text: str) -> str:

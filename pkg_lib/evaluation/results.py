@@ -335,7 +335,7 @@ class Results:
             UserError: The corpus does not offer the method.
         """
         if not self.offers(method):
-            raise unknown("column", method, self.retrievers, f"for corpus {self.corpus}")
+            raise unknown("method", method, self.retrievers, f"for corpus {self.corpus}")
         name = context_method(method)
         if name not in self._contexts:
             of_task = self.stored_contexts(name)

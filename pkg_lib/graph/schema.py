@@ -294,8 +294,3 @@ def build_code_graph(
     """
     with paused_collector():
         return Graph.from_nodes(documents, scan(documents, processes), meta)
-
-
-# The names of these two in modules that are not rewritten yet.
-PKG = Graph
-build = build_code_graph

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.graph.nodes import NAME
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.schema import Graph
 
 AMBIGUOUS = "ambiguous"
 TOO_LONG = "over the budget"
@@ -103,7 +103,7 @@ class CallResolver:
         graph: A graph of code.
     """
 
-    def __init__(self, graph: PKG) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._by_node: dict[int, _Function] = {}  # by NAME node
         self._by_name: dict[str, _Functions] = defaultdict(list)

@@ -12,7 +12,7 @@ from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.schema import Graph
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
@@ -56,7 +56,7 @@ class Explanation:
         called: The context's text with the functions that were put before it.
     """
 
-    graph: PKG
+    graph: Graph
     nodes: list[int]
     cosines: list[float]
     without: dict[int, float]
@@ -107,7 +107,7 @@ def explain(
     )
 
 
-def first_line(graph: PKG, node: int) -> str:
+def first_line(graph: Graph, node: int) -> str:
     """Return the line that names a statement, for a terminal or a figure.
 
     Args:

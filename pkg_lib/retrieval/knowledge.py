@@ -8,8 +8,8 @@ from functools import cached_property
 from pkg_lib.core.types import Document, Task
 from pkg_lib.data.corpora import CONTEXT_CHARS, UNICODE
 from pkg_lib.graph.nodes import PATHVALUE
-from pkg_lib.graph.schema import PKG, build
-from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
+from pkg_lib.graph.schema import Graph, build_code_graph
+from pkg_lib.graph.text.documents import Structured, build_text_graph, deserialize, reasons
 from pkg_lib.retrieval.augment import CallResolver
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -45,7 +45,7 @@ class Knowledge:
     leak_check: LeakCheck | None = field(default=None, kw_only=True)
 
     @cached_property
-    def graph(self) -> PKG:
+    def graph(self) -> Graph:
         """The graph of the documents; a warning names those that are missing from it."""
         graph = self.build()
         if graph.skipped:
@@ -64,13 +64,13 @@ class Knowledge:
         """Finds the functions that code of the graph calls."""
         return CallResolver(self.graph)
 
-    def build(self) -> PKG:
+    def build(self) -> Graph:
         """Build the graph of the documents.
 
         Returns:
             A graph of NAME, IMPL and BLOCK nodes (Equations 1 and 2).
         """
-        return build(self.documents)
+        return build_code_graph(self.documents)
 
     def nearest(
         self,
@@ -107,7 +107,7 @@ class TextKnowledge(Knowledge):
 
     structure: Callable[[list[Document]], list[Structured]] | None = None
 
-    def build(self) -> PKG:
+    def build(self) -> Graph:
         """Build the graph of the documents' JSON.
 
         Returns:
@@ -115,10 +115,10 @@ class TextKnowledge(Knowledge):
         """
         from pkg_lib.graph.text.structure import structured  # code does not need docutils
 
-        return build_text(self.documents, (self.structure or structured)(self.documents))
+        return build_text_graph(self.documents, (self.structure or structured)(self.documents))
 
 
-def source_of(graph: PKG, node: int) -> str:
+def source_of(graph: Graph, node: int) -> str:
     """Return the source that a context names for a node.
 
     Args:

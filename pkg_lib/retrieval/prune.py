@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import dataclass, replace
 
 from pkg_lib.graph.code import parses
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.schema import Graph
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.ranking import Vectors
 
@@ -31,7 +31,7 @@ class Pruned:
 
 
 def without_branch(
-    graph: PKG,
+    graph: Graph,
     node: int,
     branch: int,
 ) -> str:
@@ -61,7 +61,7 @@ def without_branch(
 
 
 def pruning_options(
-    graph: PKG,
+    graph: Graph,
     node: int,
     query: Vectors,
     embedder: Embedder,
@@ -89,7 +89,7 @@ def pruning_options(
 
 
 def prune(
-    graph: PKG,
+    graph: Graph,
     node: int,
     query: Vectors,
     embedder: Embedder,

@@ -6,7 +6,7 @@ import numpy as np
 
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import bolt
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph.schema import Graph
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.ranking import Positions, Ranked, Vectors
@@ -24,7 +24,7 @@ class StoredKnowledge(Knowledge):
 
     place: str = ""
 
-    def build(self) -> PKG:
+    def build(self) -> Graph:
         """Read the graph.
 
         Returns:

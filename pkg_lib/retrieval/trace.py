@@ -12,8 +12,8 @@ from typing import NamedTuple
 from pkg_lib.core.types import Context, Document, UserError, digest
 from pkg_lib.data.corpora import CONTEXT_CHARS
 from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
-from pkg_lib.graph.schema import PKG, build
-from pkg_lib.graph.text.documents import Structured, build_text
+from pkg_lib.graph.schema import Graph, build_code_graph
+from pkg_lib.graph.text.documents import Structured, build_text_graph
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.enhanced import ENHANCED
@@ -59,7 +59,7 @@ class Traced:
     """
 
     text: str
-    graph: PKG | None = None
+    graph: Graph | None = None
     node: int = -1
     removed: int = NO_BRANCH
 
@@ -121,9 +121,9 @@ def trace(
     if kind is None:
         candidates = _rows(source, document)
     elif kind == PATHVALUE:
-        candidates = _nodes(context, build_text([document], structure([document])), kind)
+        candidates = _nodes(context, build_text_graph([document], structure([document])), kind)
     else:
-        candidates = _nodes(context, build([document]), kind)
+        candidates = _nodes(context, build_code_graph([document]), kind)
     for traced in candidates:
         if digest(traced.text) == context.sha256:
             return traced
@@ -144,7 +144,7 @@ def _rows(source: str, document: Document) -> Iterator[Traced]:
 
 def _nodes(
     context: Context,
-    graph: PKG,
+    graph: Graph,
     kind: int,
 ) -> Iterator[Traced]:
     """Yield the nodes that a context may show, without the branch whose lines it names."""

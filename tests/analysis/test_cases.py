@@ -13,7 +13,7 @@ from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Context, Document, Generation, Outcome, UserError, digest
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
-from pkg_lib.graph.schema import BLOCK, IMPL, build
+from pkg_lib.graph.schema import BLOCK, IMPL, build_code_graph
 from pkg_lib.papers.pkg import cases
 from pkg_lib.papers.pkg.cases import Case, ColumnCases, Hidden, Side, column_of, show
 from pkg_lib.retrieval.embed import Embedder
@@ -27,7 +27,7 @@ EVIL = "<script>alert('x')</script>"
 
 
 def traced_of(source, name="d"):
-    graph = build([Document(name, source)])
+    graph = build_code_graph([Document(name, source)])
     return Traced("sel = 1", graph, int(graph.of_type(IMPL)[0]), int(graph.of_type(BLOCK)[1]))
 
 

@@ -11,8 +11,8 @@ from checks import legible
 from notebook_code import definitions
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.schema import IMPL, PATHVALUE, build
-from pkg_lib.graph.text.documents import Structured, build_text
+from pkg_lib.graph.schema import IMPL, PATHVALUE, build_code_graph
+from pkg_lib.graph.text.documents import Structured, build_text_graph
 from pkg_lib.papers.pkg import graph_figures as draw
 from pkg_lib.retrieval.trace import Traced
 
@@ -24,12 +24,12 @@ JSON = {"title": "$x$ and a long line " * 9, "parts": [{"code": "a\nb"}, {}], "n
 
 @pytest.fixture(scope="module")
 def code():
-    return build([Document("d", SOURCE), Document("e", "def g():\n    return 1\n")])
+    return build_code_graph([Document("d", SOURCE), Document("e", "def g():\n    return 1\n")])
 
 
 @pytest.fixture(scope="module")
 def text():
-    return build_text([Document("t", "", "rst")], [Structured("t", JSON)])
+    return build_text_graph([Document("t", "", "rst")], [Structured("t", JSON)])
 
 
 def test_depths_by_hand(code, text):
@@ -73,7 +73,7 @@ def test_labels_name_the_statement_or_the_step(code, text):
 def test_examples_of_real_graphs_are_of_a_fair_size_and_an_empty_graph_is_named(textbook):
     assert 6 <= textbook[1].subgraph(GRAPHS["example"](textbook[1])).number_of_nodes() <= 9
     with pytest.raises(UserError, match="without nodes"):
-        GRAPHS["example"](build([Document("d", "x = 1\n")]))
+        GRAPHS["example"](build_code_graph([Document("d", "x = 1\n")]))
 
 
 def svg(figure):
@@ -99,7 +99,7 @@ def test_a_leaf_of_text_stands_below_its_path(text):
 
 def test_drawing_takes_control_characters_and_very_large_nodes():
     body = "".join(f"    if x == {i}:\n        pass\n" for i in range(90))
-    graph = build([Document("d\x07", f"def f(x='\x01'):\n{body}")])
+    graph = build_code_graph([Document("d\x07", f"def f(x='\x01'):\n{body}")])
     figure = draw.subgraph(Traced("", graph, int(graph.of_type(IMPL)[0])))
     ElementTree.fromstring(svg(figure))
     shown = legible(figure)

@@ -29,21 +29,21 @@ from benchmarks.bench_graph import WordVectors, installed_documents
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.graph import bolt
-from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, IMPL, NODE_TYPES, PKG, build
+from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, IMPL, NODE_TYPES, Graph, build_code_graph
 
 GOAL = 60  # seconds for the defaults
 ROWS = 300  # of a batch of the bare driver
 
 
-def of_nodes(count: int) -> PKG:
+def of_nodes(count: int) -> Graph:
     """The graph of installed sources, of so many nodes or a few more."""
     documents = installed_documents(count // 4)
-    graph = build(documents, {"corpus": "installed source"})
+    graph = build_code_graph(documents, {"corpus": "installed source"})
     keep = int(graph.document[min(count, len(graph) - 1)]) + 1
-    return build(documents[:keep], {"corpus": "installed source"})
+    return build_code_graph(documents[:keep], {"corpus": "installed source"})
 
 
-def bare(place: str, graph: PKG, vectors: dict[int, Any]) -> None:
+def bare(place: str, graph: Graph, vectors: dict[int, Any]) -> None:
     """The same nodes and edges by the driver alone, in one session."""
     from neo4j import GraphDatabase
 

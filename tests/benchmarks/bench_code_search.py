@@ -32,7 +32,7 @@ from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import ASCII, load_corpus
-from pkg_lib.graph.schema import IMPL, build
+from pkg_lib.graph.schema import IMPL, build_code_graph
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 
@@ -54,7 +54,7 @@ def documents() -> Iterator[Document]:
 def distractors(count: int, solutions: set[str]) -> list[str]:
     """`count` distinct functions that are no solution. UserError where fewer are installed."""
     functions: dict[str, None] = {}
-    for graph in (build([document]) for document in documents()):
+    for graph in (build_code_graph([document]) for document in documents()):
         texts = graph.payloads(graph.of_type(IMPL))
         functions |= dict.fromkeys(text for text in texts if text.strip() not in solutions)
         if len(functions) >= count:

@@ -37,7 +37,7 @@ from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import load_corpus
-from pkg_lib.graph.schema import BLOCK, build
+from pkg_lib.graph.schema import BLOCK, build_code_graph
 from pkg_lib.retrieval.embed import Embedder
 
 NAMES = (DEFAULT, BF16)
@@ -45,7 +45,7 @@ PLAIN = "sentence-transformers"
 
 
 def blocks(count: int) -> list[str]:
-    graph = build(load_corpus("textbook+stdlib").documents)
+    graph = build_code_graph(load_corpus("textbook+stdlib").documents)
     some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[: 2 * count]
     return list(dict.fromkeys(graph.payloads(some)))[:count]
 

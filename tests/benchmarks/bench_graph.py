@@ -37,7 +37,7 @@ from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph import disk
 from pkg_lib.graph.code import UNPARSABLE, functions_of
 from pkg_lib.graph.graph_ledger import ledger
-from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
+from pkg_lib.graph.schema import BLOCK, IMPL, Graph, build_code_graph
 from pkg_lib.papers.pkg.cost import table8_rows
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex
@@ -68,14 +68,16 @@ def parse_all(documents: list[Document], pause: bool = False) -> None:
                 ast.parse(document.text)
 
 
-def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
+def building(documents: list[Document], folder: Path) -> tuple[dict, Graph]:
     """The floor, then build and save with one process and with two."""
     figures, graphs = {}, []
     for name, pause in (("parse", False), ("parse_paused", True)):
         wall, cpu, _ = timed(lambda p=pause: parse_all(documents, p))
         figures[name] = {"wall_s": wall, "cpu_s": cpu}
     for name, processes in (("one", 1), ("two", 2)):
-        built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
+        built = timed(
+            lambda n=processes: build_code_graph(documents, {"corpus": "installed source"}, n)
+        )
         saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
         figures[name] = {
             "wall_s": built[0] + saved[0],
@@ -182,7 +184,7 @@ class Stub:
         return np.ones((len(texts), 1), np.float32)
 
 
-def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
+def pruning(graph: Graph, count: int = 500) -> dict[str, float]:
     """Milliseconds to prune one function that has a branch, without encoding."""
     shuffled = np.random.default_rng(0).permutation(graph.of_type(IMPL))
     some = [v for v in shuffled[: 4 * count] if len(graph.children(v))][:count]
@@ -192,7 +194,7 @@ def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
     return {name: float(np.percentile(taken, q)) for name, q in quantiles.items()}
 
 
-def encoding(graph: PKG, count: int) -> dict[str, float]:
+def encoding(graph: Graph, count: int) -> dict[str, float]:
     """Texts a second of the embedder from an empty cache, and of sentence-transformers with its defaults."""
     some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count]
     texts = list(dict.fromkeys(graph.payloads(some)))

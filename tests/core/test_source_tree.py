@@ -27,7 +27,7 @@ from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.functions import functions
-from pkg_lib.graph.schema import NAME, build
+from pkg_lib.graph.schema import NAME, build_code_graph
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.retrievers import BM25Rows
 
@@ -116,7 +116,7 @@ def test_a_hostile_tree_gives_its_regular_files_and_names_the_others(hostile):
 
 def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
     documents = load_corpus(f"source:{hostile}").documents
-    graph = build(documents)
+    graph = build_code_graph(documents)
     names = set(graph.payloads(graph.of_type(NAME)))
     assert names == {"price", "inside", "crlf", "cr", "ff", "bom", "odd_name", "control"}
     assert {d.partition("/")[2] for d, _ in graph.skipped} == {

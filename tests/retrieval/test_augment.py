@@ -8,7 +8,7 @@ import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import CONTEXT_CHARS
-from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build
+from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build_code_graph
 from pkg_lib.retrieval.augment import (
     AMBIGUOUS,
     TOO_LONG,
@@ -24,7 +24,7 @@ MANY = 10_000
 
 
 def graph_of(*sources: str):
-    return build([Document(f"d{i}", s) for i, s in enumerate(sources)])
+    return build_code_graph([Document(f"d{i}", s) for i, s in enumerate(sources)])
 
 
 def impl(graph, name: str, document: int = 0) -> int:

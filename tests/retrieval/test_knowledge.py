@@ -10,7 +10,7 @@ import pytest
 from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.graph import bolt
-from pkg_lib.graph.schema import IMPL, build
+from pkg_lib.graph.schema import IMPL, build_code_graph
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.stored_graph import StoredKnowledge
@@ -19,7 +19,7 @@ DOCUMENTS = [
     Document("a.py", "def f(x):\n    if x:\n        return 1\n"),
     Document("b.py", "def g(x):\n    for y in x:\n        print(y)\n"),
 ]
-GRAPH = build(DOCUMENTS)
+GRAPH = build_code_graph(DOCUMENTS)
 NODES = GRAPH.first_of_each_text(IMPL)
 
 

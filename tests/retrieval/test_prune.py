@@ -12,7 +12,7 @@ from hypothesis import given
 from pkg_lib.core.types import Document
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.graph.code import parses
-from pkg_lib.graph.schema import BLOCK, IMPL, build
+from pkg_lib.graph.schema import BLOCK, IMPL, build_code_graph
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.prune import (
@@ -62,7 +62,7 @@ def test_every_removal_of_the_textbook_keeps_parsing(textbook):
 def test_every_removal_of_generated_source_keeps_parsing(body):
     out = Expected()
     render(body, out)
-    check_removals(build([Document("d", "\n".join(out.lines) + "\n")]))
+    check_removals(build_code_graph([Document("d", "\n".join(out.lines) + "\n")]))
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_every_removal_of_generated_source_keeps_parsing(body):
     ],
 )
 def test_a_suite_left_empty_gets_a_pass(source, rest):
-    graph = build([Document("d", source)])
+    graph = build_code_graph([Document("d", source)])
     assert without_branch(graph, 1, graph.branches(1)[0]) == rest
 
 
 def test_figure_3_keeps_what_counts_boring_sentences(embedder):
-    graph = build([Document("d", FIGURE_3)])
+    graph = build_code_graph([Document("d", FIGURE_3)])
     loop = int(graph.of_type(BLOCK)[1])
     (query,) = embedder.encode(
         ["Count boredoms: a boring sentence starts with the word I. Sentence boring."]
@@ -97,7 +97,7 @@ def test_figure_3_keeps_what_counts_boring_sentences(embedder):
 
 
 def test_equation_7_takes_the_highest_cosine(embedder):
-    graph = build([Document("d", FIGURE_3)])
+    graph = build_code_graph([Document("d", FIGURE_3)])
     nodes = [
         v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.branches(v))
     ]
@@ -115,7 +115,7 @@ def test_equation_7_takes_the_highest_cosine(embedder):
 
 
 def test_a_node_without_branches_stays(embedder):
-    graph = build([Document("d", "class A:\n    def f(self):\n        return 1\n")])
+    graph = build_code_graph([Document("d", "class A:\n    def f(self):\n        return 1\n")])
     for pruning in PRUNINGS:
         pruned = prune(graph, 1, embedder.encode(["one"])[0], embedder, pruning)
         assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
@@ -140,7 +140,9 @@ def test_guarded_pruning_is_equation_7_where_that_raises_the_cosine(embedder, te
 
 
 def test_equal_cosines_leave_the_node_whole_and_else_take_the_first_branch(embedder):
-    graph = build([Document("d", "def f():\n    if a1:\n        1\n    if a2:\n        1\n")])
+    graph = build_code_graph(
+        [Document("d", "def f():\n    if a1:\n        1\n    if a2:\n        1\n")]
+    )
     query = np.zeros(256, np.float32)
     assert prune(graph, 1, query, embedder, LITERAL).branch == 3
     assert prune(graph, 1, query, embedder).branch == -1
@@ -183,7 +185,7 @@ def minilm(tmp_path_factory):
 def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, pruning):
     """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
     graph, prompts = (
-        build([Document("d", source)]),
+        build_code_graph([Document("d", source)]),
         {t.id: t.prompt for t in load_benchmark("humaneval")},
     )
     (query,) = minilm.encode([prompts.get(question, question)])

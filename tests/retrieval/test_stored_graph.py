@@ -23,8 +23,8 @@ from pkg_lib.data.corpora import (
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.graph import bolt
-from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, build
-from pkg_lib.graph.text.documents import build_text
+from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, build_code_graph
+from pkg_lib.graph.text.documents import build_text_graph
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 from pkg_lib.retrieval.methods import knowledge_of, methods_of
@@ -74,7 +74,7 @@ def words(monkeypatch):
 
 
 def write(place, documents, graph=None, kind="code", tokenizer="unicode") -> str:
-    graph = graph or build(documents)
+    graph = graph or build_code_graph(documents)
     with bolt.opened(place) as database:
         return database.save(graph, "x", WordEmbedder(), documents, kind, tokenizer)
 
@@ -178,7 +178,7 @@ def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):
 
 
 def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
-    graph = build_text(PAGES, structured(PAGES))
+    graph = build_text_graph(PAGES, structured(PAGES))
     write(f"{running}/pages", PAGES, graph, "text")
     place = f"{running}/pages"
     assert kind_of(place) == "text" and set(methods_of(place)) == {
@@ -246,7 +246,7 @@ def test_documents_that_were_changed_are_refused_and_repaired(running, change):
 
 @pytest.mark.parametrize("vector", [["x"], [1.0], 3, None])
 def test_vectors_that_were_changed_are_refused(running, vector):
-    write(f"{running}/v", PAGES, build_text(PAGES, structured(PAGES)), "text")
+    write(f"{running}/v", PAGES, build_text_graph(PAGES, structured(PAGES)), "text")
     asked(f"{running}/v", "MATCH (n:PATHVALUE {graph: 'v'}) SET n.vector = $vector", vector=vector)
     with pytest.raises(UserError, match="write it again"):
         nearest(knowledge_of(f"{running}/v"), PATHVALUE, WordEmbedder().encode(["x"]), 1)
@@ -267,7 +267,7 @@ def test_mistakes_get_one_line(running, monkeypatch):
     with bolt.opened(
         f"{running}/bare"
     ) as database:  # as `graph --store` wrote before it kept the documents
-        database.save(build([A]), "bare", WordEmbedder())
+        database.save(build_code_graph([A]), "bare", WordEmbedder())
     write(f"{running}/others", [A])
     with pytest.raises(UserError, match="does not say what corpus it is; write it again with"):
         load_corpus(f"{running}/bare")

@@ -195,7 +195,3 @@ def reasons(
 ) -> dict[str, int]:
     """Count skipped documents by the name of the reason, the most frequent first."""
     return dict(Counter(reason.partition(":")[0] for _, reason in skipped).most_common())
-
-
-# The name of this function in modules that are not rewritten yet.
-build_text = build_text_graph

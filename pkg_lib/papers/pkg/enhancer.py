@@ -23,7 +23,7 @@ from pkg_lib.generation.cache import GenerationCache, append_line, keep_aside, r
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph import enhance as docstrings
-from pkg_lib.graph.schema import IMPL, PKG, build
+from pkg_lib.graph.schema import IMPL, Graph, build_code_graph
 from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -105,7 +105,7 @@ def enhance(
     fim = docstrings.fim_of(generator.spec.name, generator.known_tokens)
     generator.decoding = replace(generator.decoding, stop=partial(docstrings.closed, fim=fim))
     documents = load_corpus(corpus).documents
-    graph = build(documents)
+    graph = build_code_graph(documents)
     holes, skipped = docstrings.candidates(graph)
     rows: dict[str, dict[str, Any]] = {}
     by_form = {}
@@ -154,7 +154,7 @@ def _counts(rows: Collection[dict[str, Any]]) -> dict[str, Any]:
 
 
 def retrieval_change(
-    graph: PKG, rows: Collection[dict[str, Any]], tasks: list[Task], embedder: Any
+    graph: Graph, rows: Collection[dict[str, Any]], tasks: list[Task], embedder: Any
 ) -> pd.DataFrame:
     """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task.
 
@@ -191,7 +191,7 @@ def measure_change(
             f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first"
         )
     documents, embedder = load_corpus(corpus).documents, embedder or Embedder()
-    frame = retrieval_change(build(documents), file.rows.values(), tasks, embedder)
+    frame = retrieval_change(build_code_graph(documents), file.rows.values(), tasks, embedder)
     names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}
     counted = frame.assign(changed=frame["before"] != frame["after"])
     log = (

@@ -10,8 +10,8 @@ from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.structuring import json_of
 from pkg_lib.graph.graph_ledger import Ledger, ledger
-from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
-from pkg_lib.graph.text.documents import build_text, reasons
+from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, Graph, build_code_graph
+from pkg_lib.graph.text.documents import build_text_graph, reasons
 from pkg_lib.retrieval.embed import Embedder
 
 # What is searched by its vector, and the encoder's settings: the study's, and the one that reads more.
@@ -25,7 +25,7 @@ class CorpusGraph:
 
     corpus: str
     documents: list[Document]
-    graph: PKG
+    graph: Graph
     ledger: Ledger | None
     seconds: float
 
@@ -57,9 +57,9 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
     start = time.perf_counter()
     if text:
-        graph = build_text(documents, json_of(corpus, documents), meta)
+        graph = build_text_graph(documents, json_of(corpus, documents), meta)
     else:
-        graph = build(documents, meta, processes)
+        graph = build_code_graph(documents, meta, processes)
     seconds = time.perf_counter() - start
     return CorpusGraph(
         corpus, documents, graph, None if text else ledger(documents, graph), seconds
@@ -87,7 +87,7 @@ class Unread:
         return [f"{self.texts:,}", *shares]
 
 
-def unread(graph: PKG) -> list[Unread]:
+def unread(graph: Graph) -> list[Unread]:
     """Count the texts that are too long for the study's encoder, and for its longer setting.
 
     Args:
@@ -113,7 +113,7 @@ def unread(graph: PKG) -> list[Unread]:
     return found
 
 
-def unread_lines(graph: PKG) -> list[str]:
+def unread_lines(graph: Graph) -> list[str]:
     """Say how many texts of a graph are too long for the encoder.
 
     Args:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, legend_below, styled
 from pkg_lib.analysis.tables import LOWER
-from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATHVALUE, PKG
+from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATHVALUE, Graph
 from pkg_lib.graph.text.documents import deserialize, steps
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.trace import Traced
@@ -40,7 +40,7 @@ STEP, WIDTH, ROW = (
 MOST = 40  # nodes that are drawn
 
 
-def label(graph: PKG, node: int) -> str:
+def label(graph: Graph, node: int) -> str:
     """What stands beside a node: the statement's first line, or the last step of the path and the value."""
     if graph.type[node] in (IMPL, BLOCK):
         return first_line(graph, node)
@@ -54,7 +54,7 @@ def label(graph: PKG, node: int) -> str:
 
 
 @styled
-def tree(graph: PKG, view: nx.DiGraph, title: str, pruned: Collection[int] = ()) -> Figure:
+def tree(graph: Graph, view: nx.DiGraph, title: str, pruned: Collection[int] = ()) -> Figure:
     """A small tree, one node a row, below its nearest parent one level to the right; `pruned` are crossed."""
     nearest = {node: max(view.predecessors(node), default=None) for node in sorted(view)}
     places: dict[int | None, tuple[int, int]] = {None: (-1, 0)}

@@ -1,5 +1,8 @@
 """The two rules of Equation 11 side by side: what they choose, and what the choices solve."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from pkg_lib.analysis import tables
@@ -7,14 +10,17 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.methods import AS_PRINTED
+from pkg_lib.retrieval.methods import AS_PRINTED, RERANKED
 
-RERANKED = "Reranked"
+# The candidates of the authors' script, in its order, which breaks ties.
+SCRIPT_CANDIDATES = ("None", "Block-PKG", "Func-PKG", "Func-BM25")
+OF_SCRIPT = "Reranked, the script's four candidates"
 NOTE = (
     "Authors' code: the first function of each candidate, without docstring and comments, is compared with "
     'the query, and a candidate that does not run counts as the words "Wrong code!". As printed: candidates '
     "that do not parse or run are left out, and the others are compared whole. The difference is paired by "
-    "task."
+    "task. The authors' script chooses among None, Block-PKG, Func-PKG and Func-BM25 alone; the paper's text "
+    "names all retrieval methods."
 )
 COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(
     ", "
@@ -22,7 +28,7 @@ COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt
 
 
 def reranking_rules(run: Results) -> ResultTable:
-    """Compare the choices of the two rules on the same candidates.
+    """Compare the choices of the two rules on the same candidates, and on those of the authors' script.
 
     Args:
         run: A model on a benchmark with a corpus, whose candidates are judged.
@@ -31,25 +37,67 @@ def reranking_rules(run: Results) -> ResultTable:
         A table with one row per rule: tasks, pass@1, choices that differ from the authors' rule, and the
         paired difference to it with interval and McNemar p.
     """
+    title = "Two rules of reranking"
     verdicts = run.verdicts([RERANKED, AS_PRINTED])
     if RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
         empty = [DASH] * len(COLUMNS)
-        return ResultTable.of(
-            "Two rules of reranking", {RERANKED: empty, AS_PRINTED: empty}, COLUMNS, "rule", NOTE
-        )
-    rows = {name: _row(run, verdicts, name) for name in (RERANKED, AS_PRINTED)}
-    return ResultTable.of("Two rules of reranking", rows, COLUMNS, "rule", NOTE)
+        rows = {RERANKED: empty, AS_PRINTED: empty}
+        return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
+    selections = run.selections()
+    chosen = {i: row["chosen"] for i, row in selections.items()}
+    printed = {i: row.get("chosen_as_printed", "") for i, row in selections.items()}
+    reranked = verdicts[RERANKED]
+    rate = pass_at_1(reranked)
+    rows = {
+        RERANKED: [str(rate.measured), tables.percent(rate.value), *[DASH] * 6],
+        AS_PRINTED: _row(verdicts[AS_PRINTED], reranked, printed, chosen),
+    }
+    if set(SCRIPT_CANDIDATES) <= set(run.candidates):
+        choices = _choices_of_script(selections)
+        series = _verdicts_of(choices, run.verdicts(run.candidates))
+        rows[OF_SCRIPT] = _row(series.where(reranked.notna()), reranked, choices, chosen)
+    return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
 
 
-def _row(run: Results, verdicts: pd.DataFrame, name: str) -> list[str]:
-    rate = pass_at_1(verdicts[name])
+def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """Method chosen by the authors' rule among their script's candidates, by task id."""
+    choices = {}
+    for task_id, row in selections.items():
+        scores = row["candidates"]
+        candidates = [method for method in SCRIPT_CANDIDATES if method in scores]
+        if candidates:
+            choices[task_id] = max(candidates, key=lambda m, of=scores: of[m]["cosine"])
+    return choices
+
+
+def _verdicts_of(choices: Mapping[str, str], verdicts: pd.DataFrame) -> pd.Series:
+    """Verdicts of chosen methods; <NA> where a task has no choice."""
+    values = {}
+    for task_id, method in choices.items():
+        if task_id in verdicts.index and method in verdicts:
+            values[task_id] = verdicts.at[task_id, method]
+    return pd.Series(values, dtype="boolean").reindex(verdicts.index)
+
+
+def _row(
+    verdicts: pd.Series,
+    reranked: pd.Series,
+    choices: Mapping[str, str],
+    chosen: Mapping[str, str],
+) -> list[str]:
+    """The cells of one rule.
+
+    Args:
+        verdicts: Verdicts on what the rule chooses.
+        reranked: Verdicts on what the authors' rule chooses.
+        choices: Method that the rule chooses, by task id.
+        chosen: Method that the authors' rule chooses.
+    """
+    rate = pass_at_1(verdicts)
     cells = [str(rate.measured), tables.percent(rate.value)]
-    if name == RERANKED:
-        return [*cells, *[DASH] * 6]
-    measured = verdicts.index[verdicts[name].notna()]
-    choices = {i: row for i, row in run.selections().items() if i in measured}
-    others = sum(row["chosen"] != row.get("chosen_as_printed") for row in choices.values())
-    difference = paired_bootstrap(verdicts[name], verdicts[RERANKED])
+    measured = verdicts.index[verdicts.notna()]
+    others = sum(choices.get(i) != chosen[i] for i in measured if i in chosen)
+    difference = paired_bootstrap(verdicts, reranked)
     if difference is None:
         return [*cells, str(others), *[DASH] * 5]
     return [
