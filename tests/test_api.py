@@ -155,3 +155,14 @@ def test_what_is_no_condition_is_refused_in_one_line(text):
     with pytest.raises(UserError) as refused:
         parse_condition(text)
     assert "\n" not in str(refused.value)
+
+
+def test_a_verdict_that_was_lost_is_made_again(tmp_path):
+    tasks = {task.id: task for task in load_benchmark("humaneval", limit=2)}
+    backend = FakeBackend(lambda r: f"```python\n{tasks[r.task_id].prompt}    return None\n```")
+    condition = Condition(MODEL, "humaneval", CORPUS, "None", limit=2)
+    results = evaluate(condition, tmp_path, backend)
+    results.file("evaluations", "None").unlink()
+    assert pass_at_k(load_results(condition, tmp_path))["n"]["None"] == 0
+    again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
+    assert pass_at_k(again)["n"]["None"] == 2

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, Unavailable, UserError
+from pkg_lib.core.types import BenchmarkMissing, Task, Unavailable, UserError
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -55,6 +55,8 @@ def test_tasks_are_those_of_the_benchmark_below(rows):
     assert below.hidden_tests.text.strip() not in PLUS.fingerprint(first, "")
     assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
     assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
+    # Where only verdicts are stored, a task has no tests.
+    assert PLUS.limits(Task(first.id, PLUS.name, "", "")) == PLUS.limits(first)
 
 
 def test_more_tests_decide(rows):

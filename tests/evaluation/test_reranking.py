@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from typing import ClassVar
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.reranking import (
     WRONG_CODE,
     CandidateScore,
@@ -14,6 +19,8 @@ from pkg_lib.evaluation.reranking import (
     embedded_text,
     first_function,
 )
+from pkg_lib.evaluation.signals import visible_tasks
+from pkg_lib.papers.pkg.reranking_rules import reranking_rules
 
 REDUCED = [
     ("docstring", 'def f(x):\n    """Add one."""\n    return x + 1', "def f(x):\n    return x + 1"),
@@ -116,3 +123,47 @@ def test_cosines_are_of_the_query_with_both_texts():
     encode = lambda texts: np.array([vectors[text] for text in texts], dtype="float32")  # noqa: E731
     assert cosines(encode, [("query", "whole", "reduced")]) == [(0.6, 0.0)]
     assert cosines(encode, []) == []
+
+
+@pytest.mark.parametrize("name", ["mbpp", "mbpp-all-asserts", "mbpp-signature"])
+def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
+    if not os.environ.get("PKG_MBPP_DIR"):
+        pytest.skip("MBPP is not available")
+    rules = BENCHMARKS[name]
+    for task in load_benchmark(name, limit=5):
+        query = rules.reranking_query(task)
+        assert task.prompt.startswith(query + "\n") and "\n" not in query
+        assert visible_tasks(rules, [task])[task.id].query == query
+    task = load_benchmark("humaneval", limit=1)[0]
+    assert BENCHMARKS["humaneval"].reranking_query(task) == task.prompt
+
+
+class Stored:
+    """Results of two tasks whose candidates and scores are known."""
+
+    candidates: ClassVar[list[str]] = ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+
+    def verdicts(self, methods):
+        of_tasks = {
+            "Reranked": [False, True],
+            "Reranked, as printed": [False, True],
+            "None": [True, True],
+            "Dense": [False, True],
+        }
+        failed = [False, False]
+        frame = pd.DataFrame({m: of_tasks.get(m, failed) for m in methods}, index=["a", "b"])
+        return frame.astype("boolean")
+
+    def selections(self):
+        cosines = {"None": 0.8, "Dense": 0.9, "Func-BM25": 0.1, "Func-PKG": 0.2, "Block-PKG": 0.3}
+        scores = {method: {"cosine": cosine} for method, cosine in cosines.items()}
+        row = {"chosen": "Dense", "chosen_as_printed": "Dense", "candidates": scores}
+        return {"a": row, "b": row}
+
+
+def test_the_scripts_candidates_are_four_of_those_that_the_paper_names():
+    table = reranking_rules(Stored()).frame
+    row = table.loc["Reranked, the script's four candidates"]
+    assert (row["pass@1"], row["other choices"]) == ("100.0", "2")
+    assert (row["helped"], row["hurt"]) == ("1", "0")
+    assert table.loc["Reranked, as printed", "other choices"] == "0"

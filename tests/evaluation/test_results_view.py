@@ -465,3 +465,10 @@ def test_the_reasoning_tags_of_a_model_s_entry_are_read(run, monkeypatch):
     spec = replace(run.generator.spec, reasoning_tags=[["<inner>", "</inner>"]])
     monkeypatch.setattr(run.generator, "spec", spec)
     assert run.solutions("None")[task] == "    return 1\n"
+
+
+def test_the_leak_free_control_gets_the_check_that_needs_hidden_tests():
+    run = Results(MODEL, corpus="textbook", limit=1)
+    (task,) = run.tasks
+    solution = task.prompt + task.solution
+    assert list(run.knowledge.leak_check([(task, solution), (task, "x = 1")])) == [True, False]
