@@ -70,10 +70,11 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
     everything = f"choose from: {joined(names)}"
     if len(message) + len(everything) <= LINE:
         return UserError(message + everything)
-    if kind in LISTED:
-        return UserError(f"{message}`pkg-lib list {LISTED[kind]}` shows all")
-    if close:
+    listing = f"`pkg-lib list {LISTED[kind]}` shows all" if kind in LISTED else ""
+    if close and (not listing or len(message) + len(listing) > LINE):
         return UserError(message.rstrip())
+    if listing:
+        return UserError(message + listing)
     return UserError(f"{message}{len(names)} exist, such as {joined(names[:MOST_SHOWN])}")
 
 

@@ -261,5 +261,5 @@ def test_the_column_that_is_taken_without_a_name(stored):
         run = Results(MODEL, corpus=corpus, limit=1)
         assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
         for name in ("None", "Reranked", "nosuch"):
-            with pytest.raises(UserError, match=f"unknown column '{name}' for corpus"):
+            with pytest.raises(UserError, match=f"unknown method '{name}' for corpus"):
                 column_of(run, name)

@@ -21,6 +21,9 @@ class Stored:
         dtype="boolean",
     )
 
+    def offers(self, method):
+        return method in self.frame
+
     def verdicts(self, columns):
         return self.frame.reindex(columns=columns).astype("boolean")
 

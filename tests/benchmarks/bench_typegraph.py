@@ -26,9 +26,10 @@ if __name__ == "__main__":
 from typegraph.listing import listing
 
 from benchmarks.clock import rounded, timed
+from pkg_lib.core.source_tree import reader
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.graph.types.build import build
-from pkg_lib.graph.types.scan import reader, scan
+from pkg_lib.graph.types.scan import scan
 
 
 def write(files: dict[str, bytes], root: Path) -> Path:

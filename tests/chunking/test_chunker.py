@@ -11,6 +11,7 @@ from astchunk import ASTChunkBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.chunking.assembly import MAX_INDENT
 from pkg_lib.chunking.chunk_coverage import BETWEEN, LAYOUT, LEAF, OUTSIDE
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
@@ -124,14 +125,19 @@ def test_lossless_for_2000_installed_files():
 
 @pytest.mark.slow
 def test_as_published_is_what_astchunk_writes_for_installed_files():
-    """Every 40th of them, and one whose leaf is over the limit; what is not UTF-8 astchunk cannot be given."""
+    """Every 40th of them, and one whose leaf is over the limit; astchunk takes only UTF-8."""
     files = {path: path.read_bytes() for path in installed()[::40]}
     over = 0
     for path, data in (files | {Path("long.py"): b"s = '%s'\n" % (b"x" * 3000)}).items():
         made = Chunker(mode="as-published").chunk(data, path.name)
         over += made.coverage.leaves_over
         if made.coverage.utf8:
-            assert [c.text for c in made.chunks] == theirs(data.decode(), "python", 2000), path
+            ours = [chunk.text for chunk in made.chunks]
+            expected = theirs(data.decode(), "python", 2000)
+            if max(map(len, data.splitlines()), default=0) > MAX_INDENT:
+                # On such lines astchunk's indentation is the one thing that is limited.
+                ours, expected = ([text.lstrip() for text in texts] for texts in (ours, expected))
+            assert ours == expected, path
     assert over
 
 

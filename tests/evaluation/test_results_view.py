@@ -220,7 +220,7 @@ def test_a_variant_is_offered_where_the_style_of_the_model_has_it(committed):
 
 
 def test_unknown_names(committed):
-    with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; "):
+    with pytest.raises(UserError, match="unknown method 'Nosuch' for corpus textbook; "):
         Results(MODEL, limit=1).contexts("Nosuch")
     for names in (("nosuch",), (MODEL, "nosuch"), (MODEL, "humaneval", "nosuch")):
         with pytest.raises(UserError, match=r"unknown (model|benchmark|corpus) 'nosuch'; .*list"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -372,7 +373,7 @@ def test_only_the_key_itself_is_replaced(server, monkeypatch):
 
 @pytest.mark.parametrize("key", ["a", "\0", "1234567", "e"])
 def test_a_key_that_may_stand_in_any_text_is_refused(key, monkeypatch):
-    monkeypatch.setattr(remote.os, "environ", {"STUB_KEY": key})
+    monkeypatch.setattr(os, "environ", {"STUB_KEY": key})
     with pytest.raises(UserError, match="STUB_KEY"):
         remote.RemoteBackend(
             Endpoint("stub", "http://h/v1", "m", key="STUB_KEY"), True, 1, lambda: (0, 0)

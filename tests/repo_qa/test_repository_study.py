@@ -164,7 +164,7 @@ def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(
 
 
 def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
-    embedder._compute = embedder.encode
+    embedder.compute = embedder.encode
     embedder._model = SimpleNamespace(
         tokenizer=lambda texts, **k: {"input_ids": [t.split() for t in texts]}
     )
