@@ -4,7 +4,7 @@ The names below are the public interface; everything else may change. A study is
 
     from pkg_lib import Condition, compare, evaluate
 
-    methods = ["None", "BM25", "Func-PKG"]
+    methods = ["NoRAG", "BM25", "Func-PKG"]
     model, benchmark, corpus = "qwen2.5-coder-0.5b-instruct", "humaneval", "textbook+stdlib"
     results = evaluate([Condition(model, benchmark, corpus, m) for m in methods])
     print(compare(results))

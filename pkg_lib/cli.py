@@ -62,7 +62,7 @@ from pkg_lib.options import (
     say,
     wrapped,
 )
-from pkg_lib.retrieval.methods import retrieving_methods, variant_methods
+from pkg_lib.retrieval.methods import current_name, retrieving_methods, variant_methods
 
 # Newer versions of typer carry their own click, so the base of usage errors is found through typer.
 UsageFault: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -306,15 +306,15 @@ def show(
     method: Annotated[str, opt("A method from `list`. Default: the last that has results.")] = "",
     output: OutputFile = None,
 ) -> None:
-    """Write a page about one task, with everything stored of it.
+    """Print the prompt of one task as it was sent, and write a page with everything stored of it.
 
-    It shows the prompt, contexts, completions and verdicts. Without --output, the page is in
-    results/shown.
+    The page shows contexts, completions and verdicts beside those without retrieval. Without
+    --output, it is in results/shown.
     """
     typer.echo(f"reading stored results of {task} ...")
     from pkg_lib.papers.pkg import cases
 
-    typer.echo(cases.show(model, benchmark, task, absolute_corpus(corpus), method, output))
+    say(cases.show(model, benchmark, task, absolute_corpus(corpus), method, output))
 
 
 @app.command(rich_help_panel=RUN)
@@ -589,14 +589,42 @@ def current_words(words: list[str]) -> list[str]:
         _note_renamed(command, now)
         return [*now.split(), *rest]
     if command in ("run", "show"):
-        for number, word in enumerate(words):
-            if word.partition("=")[0] == "--column":
-                _note_renamed("--column", "--method")
-                words[number] = word.replace("--column", "--method", 1)
+        words = _current_options(words)
     if command == "list" and "columns" in rest:
         _note_renamed("columns", "methods")
         words[words.index("columns")] = "methods"
     return words
+
+
+def _current_options(words: list[str]) -> list[str]:
+    """Replace the old name of `--method`, and old names of methods where they are values."""
+    current = []
+    option = ""  # the option that the next word is a value of
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name == "--column":
+            _note_renamed(name, "--method")
+            name = "--method"
+        if name == "--method":
+            word = name + equals + _current_methods(value)
+        elif option == "--method":
+            word = _current_methods(word)
+        elif name in study.METHOD_PARAMETERS and option in ("-p", "--parameter"):
+            word = name + equals + _current_methods(value)
+        option = "" if equals else name
+        current.append(word)
+    return current
+
+
+def _current_methods(names: str) -> str:
+    """Replace old names of methods, of which several may be joined by "+"."""
+    current = []
+    for name in names.split("+"):
+        now = current_name(name)
+        if now != name:
+            _note_renamed(name, now)
+        current.append(now)
+    return "+".join(current)
 
 
 def _note_renamed(old: str, new: str) -> None:

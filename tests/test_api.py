@@ -85,13 +85,13 @@ def test_from_a_directory_to_verdicts_step_by_step(tmp_path, monkeypatch):
 
 
 def test_stored_results_without_computation():
-    conditions = [Condition(MODEL, "humaneval", CORPUS, m) for m in ("None", "BM25", "Func-PKG")]
+    conditions = [Condition(MODEL, "humaneval", CORPUS, m) for m in ("NoRAG", "BM25", "Func-PKG")]
     results = load_results([str(condition) for condition in conditions], STORED)
     rates = pass_at_k(results)
-    assert list(rates.index) == ["None", "BM25", "Func-PKG"] and (rates["n"] == 164).all()
+    assert list(rates.index) == ["NoRAG", "BM25", "Func-PKG"] and (rates["n"] == 164).all()
     table = compare(results)
     assert list(table.index) == ["BM25", "Func-PKG"]
-    expected = 100 * (rates["pass_at_k"]["BM25"] - rates["pass_at_k"]["None"])
+    expected = 100 * (rates["pass_at_k"]["BM25"] - rates["pass_at_k"]["NoRAG"])
     assert table["difference"]["BM25"] == pytest.approx(expected)
 
 
@@ -116,10 +116,10 @@ def test_evaluate_makes_what_is_missing_and_nothing_twice(tmp_path):
         asked.append(request.task_id)
         return f"```python\n{tasks[request.task_id].prompt}    return None\n```"
 
-    condition = Condition(MODEL, "humaneval", CORPUS, "None", limit=3)
+    condition = Condition(MODEL, "humaneval", CORPUS, "NoRAG", limit=3)
     for _ in range(2):
         results = evaluate(condition, tmp_path, FakeBackend(answer))
-        assert pass_at_k(results)["pass_at_k"]["None"] == 0
+        assert pass_at_k(results)["pass_at_k"]["NoRAG"] == 0
     assert sorted(asked) == sorted(tasks)
 
 
@@ -160,9 +160,9 @@ def test_what_is_no_condition_is_refused_in_one_line(text):
 def test_a_verdict_that_was_lost_is_made_again(tmp_path):
     tasks = {task.id: task for task in load_benchmark("humaneval", limit=2)}
     backend = FakeBackend(lambda r: f"```python\n{tasks[r.task_id].prompt}    return None\n```")
-    condition = Condition(MODEL, "humaneval", CORPUS, "None", limit=2)
+    condition = Condition(MODEL, "humaneval", CORPUS, "NoRAG", limit=2)
     results = evaluate(condition, tmp_path, backend)
-    results.file("evaluations", "None").unlink()
-    assert pass_at_k(load_results(condition, tmp_path))["n"]["None"] == 0
+    results.file("evaluations", "NoRAG").unlink()
+    assert pass_at_k(load_results(condition, tmp_path))["n"]["NoRAG"] == 0
     again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
-    assert pass_at_k(again)["n"]["None"] == 2
+    assert pass_at_k(again)["n"]["NoRAG"] == 2

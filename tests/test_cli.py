@@ -84,7 +84,7 @@ show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; `pkg-lib li
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from its 164, such as HumanEval/11
 show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
 show {study.MODEL} humaneval HumanEval/0 --method nosuch -> 'nosuch' for corpus
-show {study.MODEL} humaneval HumanEval/0 --method Ideal -> 'Ideal' for corpus textbook+stdlib
+show {study.MODEL} humaneval HumanEval/0 --method Ideal -> 'Ideal Reranker' for corpus textbook+stdlib
 show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEval/0
 """
 

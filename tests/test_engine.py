@@ -46,7 +46,7 @@ CORPORA.register(CorpusSource("numbers-corpus", lambda: texts, "a file"))
 MODELS.register(ModelSpec("tiny", FOLDER, "chat", 0.001))
 """
 STUDY = "--model tiny --benchmark numbers --corpus numbers-corpus".split()
-COLUMNS = ["None", "Dense", "Func-PKG", "Block-PKG"]
+COLUMNS = ["NoRAG", "VoyageEmb", "Func-PKG", "Block-PKG"]
 MAKE = f"""
 import sys; sys.path[:0] = [{str(ROOT / "tests")!r}]
 from fakes import FakeBackend
@@ -196,7 +196,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         found[engine[:3]] = contents(results)
     assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
     assert found["loc"].keys() == found["ray"].keys()
-    verdicts = found["ray"]["evaluations/tiny/numbers/none/none.jsonl.gz"]
+    verdicts = found["ray"]["evaluations/tiny/numbers/none/norag.jsonl.gz"]
     assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
     assert (tmp_path / "ray" / "index.html").exists() and any(
         (tmp_path / "ray" / "graph").iterdir()

@@ -71,13 +71,13 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
         Results(MODEL, limit=1, results=committed),
         Results(MODEL, "humaneval+", limit=1, results=committed),
     )
-    assert run.solutions("None") == below.solutions("None") != {}
+    assert run.solutions("NoRAG") == below.solutions("NoRAG") != {}
     assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
     assert run.stored_columns() == below.stored_columns()
-    Evaluator(run).prepare(["None"])
-    assert run.file("evaluations", "None").exists()
+    Evaluator(run).prepare(["NoRAG"])
+    assert run.file("evaluations", "NoRAG").exists()
     assert not (committed / "generations" / MODEL / run.benchmark).exists()
-    assert run.outcomes("None")["HumanEval/0"].status in ("passed", "failed")
+    assert run.outcomes("NoRAG")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
     with pytest.raises(Unavailable, match="complete benchmark humaneval on corpus"):
         Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")

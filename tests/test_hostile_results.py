@@ -102,8 +102,8 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
     plain = results / ANSWERS.removesuffix(".gz")
     rows = gzip.decompress((results / ANSWERS).read_bytes()).splitlines(keepends=True)
     plain.write_bytes(b"".join([rows[0], b"{torn in the middle\n", rows[1]]))
-    other = results / f"generations/{MODEL}/humaneval/none/none.jsonl"
-    other.write_bytes(gzip.decompress(other.with_name("none.jsonl.gz").read_bytes()))
+    other = results / f"generations/{MODEL}/humaneval/none/norag.jsonl"
+    other.write_bytes(gzip.decompress(other.with_name("norag.jsonl.gz").read_bytes()))
     left = damage(results / ANSWERS, how)
     shard = tmp_path / "shard"
     (shard / ANSWERS).parent.mkdir(parents=True)

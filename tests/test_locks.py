@@ -81,19 +81,19 @@ def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch,
             code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
         )
         with pytest.raises(UserError, match="another run"):
-            Evaluator(opened()).prepare(["None"])
+            Evaluator(opened()).prepare(["NoRAG"])
         with pytest.raises(UserError, match="another run"):
-            Evaluator(opened()).generate(["None"])
+            Evaluator(opened()).generate(["NoRAG"])
     assert not stub.seen
 
 
 def test_reading_needs_no_lock(stub, tmp_path, monkeypatch, capsys):
-    assert Evaluator(opened()).generate(["None"]) == 3
+    assert Evaluator(opened()).generate(["NoRAG"]) == 3
     with Other(tmp_path / "results"):
-        assert len(opened().completions("None")) == 3
-        assert Evaluator(opened()).generate(["None"]) == 0
+        assert len(opened().completions("NoRAG")) == 3
+        assert Evaluator(opened()).generate(["NoRAG"]) == 0
         with pytest.raises(UserError, match="another run"):
-            Evaluator(opened()).prepare(["None"])  # which writes verdicts
+            Evaluator(opened()).prepare(["NoRAG"])  # which writes verdicts
         assert command(monkeypatch, capsys, "run", "--dry-run", *RUN[1:])[0] == 0
         with writing(tmp_path / "results of another shard"):
             pass
@@ -130,21 +130,21 @@ def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_
 
 def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path):
     late = Evaluator(opened())
-    assert len(late.run.completions("None")) == 0  # the cache is read before the other run begins
-    assert Evaluator(opened()).generate(["None"]) == 3
-    late.generate(["None"])
+    assert len(late.run.completions("NoRAG")) == 0  # the cache is read before the other run begins
+    assert Evaluator(opened()).generate(["NoRAG"]) == 3
+    late.generate(["NoRAG"])
     assert len(stub.seen) == 3
-    assert len(late.run.completions("None")) == 3
+    assert len(late.run.completions("NoRAG")) == 3
     files = (tmp_path / "results" / "generations").rglob("*.jsonl")
     keys = [json.loads(line)["key"] for file in files for line in file.read_text().splitlines()]
     assert len(keys) == len(set(keys)) == 3
 
 
 def test_fresh_completions_are_made_whatever_is_stored(stub):
-    assert Evaluator(opened()).generate(["None"]) == 3
+    assert Evaluator(opened()).generate(["NoRAG"]) == 3
     fresh = Evaluator(opened(), fresh=True)
-    assert Evaluator(Results("endpoint:stub", limit=4)).generate(["None"]) == 1
-    assert fresh.generate(["None"]) == 3
+    assert Evaluator(Results("endpoint:stub", limit=4)).generate(["NoRAG"]) == 1
+    assert fresh.generate(["NoRAG"]) == 3
     assert len(stub.seen) == 7
 
 

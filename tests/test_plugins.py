@@ -97,7 +97,7 @@ def test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run(plugins):
 
 @pytest.mark.slow
 def test_files_of_ones_own_reach_the_table_and_the_report(plugins, tmp_path):
-    columns = ("--method", "None", "--method", "Toy", "--notebook", "rq1_code_pkg")
+    columns = ("--method", "NoRAG", "--method", "Toy", "--notebook", "rq1_code_pkg")
     assert "4 completions generated" in call(plugins, *CHOICE, *columns)
     results = tmp_path / "results"
     (section,) = results.glob("tables/*.rq1_code_pkg.json")

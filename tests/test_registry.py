@@ -21,7 +21,7 @@ def test_entries_are_found_by_name_in_their_order():
     with pytest.raises(UserError, match=r"^unknown column 'x'; choose from: b, a$"):
         registry.get_or_fail("x")
     with pytest.raises(UserError, match="registered twice"):
-        Registry("column", {"None": 0}).register(1, "None")
+        Registry("column", {"NoRAG": 0}).register(1, "NoRAG")
 
 
 def test_workers_answer_in_order_and_what_a_function_raises_is_raised_here():

@@ -55,8 +55,8 @@ def results(own_cache, tmp_path, monkeypatch):
 def complete(results: Path, limit: int = 2, model: str = "tiny") -> dict[str, Generation]:
     """Task -> completion without retrieval, made or stored."""
     tiny = Results(model, limit=limit, results=results)
-    Evaluator(tiny).generate(["None"])
-    return tiny.completions("None")
+    Evaluator(tiny).generate(["NoRAG"])
+    return tiny.completions("NoRAG")
 
 
 def revisions(completions: dict[str, Generation]) -> set[str]:
@@ -74,7 +74,7 @@ def differ(one: dict[str, Generation], other: dict[str, Generation]) -> bool:
 def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monkeypatch):
     folder = shutil.copytree(tiny_model, tmp_path / "directory")
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(folder), "chat", 0.001))
-    stored = results / "generations/tiny/humaneval/none/none.jsonl"
+    stored = results / "generations/tiny/humaneval/none/norag.jsonl"
     first = complete(results)
     assert (
         complete(results) == first and len(stored.read_text().splitlines()) == 2
@@ -86,7 +86,7 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
         second
     )
     shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
-    assert Results("tiny", limit=2, results=results).completions("None") == second
+    assert Results("tiny", limit=2, results=results).completions("NoRAG") == second
 
 
 def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, other_model, tmp_path):
@@ -102,13 +102,13 @@ def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path,
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
         with pytest.raises(UserError, match=r"no directory with a model"):
-            Evaluator(Results("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
+            Evaluator(Results("tiny", limit=2, results=results)).generate(["NoRAG", "Func-PKG"])
 
 
 def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monkeypatch):
     hub.close()
     with pytest.raises(UserError, match="does not answer"):
-        Evaluator(Results("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
+        Evaluator(Results("tiny", limit=2, results=results)).generate(["NoRAG", "Func-PKG"])
     monkeypatch.setitem(MODELS, "tiny", replace(model_spec("tiny"), needs_gpu=True))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="needs a GPU"):
@@ -216,7 +216,7 @@ def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
     assert records == {name: {"name": name, "repo": REPO} | about for name, about in names.items()}
     plain = complete(results, model=f"hf:{REPO}#plain")
     assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
-    assert len({p.parent for p in results.rglob("none.jsonl") if "generations" in p.parts}) == 3
+    assert len({p.parent for p in results.rglob("norag.jsonl") if "generations" in p.parts}) == 3
 
 
 def test_the_enhancer_and_the_structurer_take_a_model_of_the_hub(
@@ -256,8 +256,8 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
 def test_reading_asks_no_hub(results, hub, monkeypatch):
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
     unknown = Results("tiny", limit=2, results=results)
-    assert unknown.completions("None") == {} and unknown.generator.revision == ""
-    assert forecast.forecast(Evaluator(unknown), ["None"], set())[0].todo == 2
+    assert unknown.completions("NoRAG") == {} and unknown.generator.revision == ""
+    assert forecast.forecast(Evaluator(unknown), ["NoRAG"], set())[0].todo == 2
 
 
 FROZEN = {  # keys of the two default models' first prompt; a change would lose every committed completion
@@ -269,8 +269,8 @@ FROZEN = {  # keys of the two default models' first prompt; a change would lose 
 @pytest.mark.parametrize("model", FROZEN)
 def test_committed_keys_are_as_they_were(committed, model):
     experiment = Results(model, limit=1)
-    (context,) = experiment.contexts("None")
-    request = experiment.request(experiment.tasks[0], context, "None")
+    (context,) = experiment.contexts("NoRAG")
+    request = experiment.request(experiment.tasks[0], context, "NoRAG")
     assert experiment.generator.key(request.text) == FROZEN[model]
     assert FROZEN[model] in experiment.generator.cache.rows
 

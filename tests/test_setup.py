@@ -179,7 +179,7 @@ def test_the_cuda_build_where_nvidia_smi_lists_a_gpu(machine):
         and "UUID" not in line
     )
     assert f"faiss-gpu {GPU_PINS['faiss-gpu']}" in line and "warning" not in done.stderr
-    # A wheel of the CPU build that lies at hand satisfies == but not ===.
+    # A wheel of the CPU build that is available satisfies == but not ===.
     assert f"torch==={PINS['torch']}" in machine.asked and "+cpu" not in machine.asked
     assert machine.requirements() == {*PINS, *GPU_PINS} - {"faiss-cpu"}
 

@@ -108,7 +108,7 @@ def clusters(n=20):
 
 
 def neighbourhoods(points, values, topic="a"):
-    verdicts = pd.DataFrame({"None": values}, points.index).astype("boolean")
+    verdicts = pd.DataFrame({"NoRAG": values}, points.index).astype("boolean")
     return MAPS["neighbourhoods"](verdicts, points, pd.Series(topic, points.index))
 
 
@@ -124,7 +124,7 @@ def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
 
 def test_within_topics_the_place_says_nothing_that_the_topic_does_not_say():
     topic = ["a"] * 20 + ["b"] * 20
-    free, within = neighbourhoods(clusters(), [True] * 19 + [False] * 21, topic)["None", "plane"]
+    free, within = neighbourhoods(clusters(), [True] * 19 + [False] * 21, topic)["NoRAG", "plane"]
     assert (
         free.p < 0.001
         and within.p > 0.01
@@ -147,16 +147,18 @@ def test_one_outcome_alone_or_one_task_is_not_measured(values):
 def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():
     drawn = MAPS["drawn"]
     columns = {
-        "None": [True] * 4,
-        "Dense": [True, True, False, False],
+        "NoRAG": [True] * 4,
+        "VoyageEmb": [True, True, False, False],
         "Block-PKG": [True] + [False] * 3,
     }
-    verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype(
-        "boolean"
+    verdicts = pd.DataFrame(
+        columns | {"Reranked": [pd.NA] * 4, "Ideal Reranker": [True] * 4}
+    ).astype("boolean")
+    shown, instead = drawn(verdicts, ["NoRAG", "Reranked"])
+    assert (
+        shown == ["NoRAG", "VoyageEmb"] and "Reranked" in instead[0] and "VoyageEmb" in instead[0]
     )
-    shown, instead = drawn(verdicts, ["None", "Reranked"])
-    assert shown == ["None", "Dense"] and "Reranked" in instead[0] and "Dense" in instead[0]
-    assert drawn(verdicts[["None", "Reranked"]], ["None", "Reranked"])[0] == ["None"]
-    assert drawn(verdicts, ["None", "Block-PKG"]) == (["None", "Block-PKG"], [])
+    assert drawn(verdicts[["NoRAG", "Reranked"]], ["NoRAG", "Reranked"])[0] == ["NoRAG"]
+    assert drawn(verdicts, ["NoRAG", "Block-PKG"]) == (["NoRAG", "Block-PKG"], [])
     with pytest.raises(UserError, match="no column 'BM25'"):
-        drawn(verdicts, ["None", "BM25"])
+        drawn(verdicts, ["NoRAG", "BM25"])

@@ -220,7 +220,7 @@ class _Leaderboard:
         """Add the methods of a folder. That of the baseline serves every corpus."""
         samples: dict[str, list[str]] = {}  # method -> its samples
         for column in run.stored_columns():
-            if (context_method(column) == "None") == (corpus == "none"):
+            if (context_method(column) == "NoRAG") == (corpus == "none"):
                 samples.setdefault(name_of_samples(column), []).append(column)
         for method, columns in samples.items():
             about = _provenance(run, method, columns) | _mean_effort(run, columns)
@@ -290,6 +290,6 @@ def _provenance(
         "corpus_digest": contexts.get("corpus_digest"),
         "commit": contexts.get("versions", {}).get("commit"),
     }
-    if context_method(candidates[-1]) == "None":
+    if context_method(candidates[-1]) == "NoRAG":
         about["corpus"] = ""
     return about

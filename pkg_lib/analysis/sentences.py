@@ -118,7 +118,7 @@ def compared(
         sized: Whether the number of tasks is printed.
 
     Returns:
-        Text such as "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)".
+        Text such as "Block-PKG −5.1 points against NoRAG (−8.9 to −1.4, p = 0.010)".
     """
     if isinstance(result, Difference):
         result = pd.Series(asdict(result)).rename({"value": "difference"})

@@ -29,8 +29,8 @@ CONFIDENCE = 0.95
 ALPHA = 0.05  # Significance level of a corrected p-value.
 RESAMPLES = 10_000
 KS = (1, 2, 5, 10, 20, 50, 100)  # Values of k in tables of pass@k.
-BASELINE = "None"
-ORACLE = "Ideal"
+BASELINE = "NoRAG"
+ORACLE = "Ideal Reranker"
 CONTROLS = {
     "return None": 0,
     "canonical solution": 100,

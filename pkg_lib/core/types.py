@@ -165,7 +165,7 @@ class Context:
 
     Attributes:
         task_id: The task.
-        column: The method that retrieved it.
+        method: The method that retrieved it.
         text: The context; "" if nothing matched, None if the corpus may not be copied.
         source: Document and lines that it comes from.
         score: Similarity to the query.
@@ -183,7 +183,7 @@ class Context:
     """
 
     task_id: str
-    column: str
+    method: str
     text: str | None
     source: str = ""
     score: float = 0.0

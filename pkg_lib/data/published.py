@@ -20,16 +20,16 @@ from pkg_lib.data.records import read_records
 VARIABLE = "PKG_PAPER_DIR"
 # method -> its file below contexts/ for HumanEval and for MBPP
 FILES = {
-    "Dense": ("voyage_code_relevant_context_human_eval", "voyage_code_relevant_context_mbpp"),
+    "VoyageEmb": ("voyage_code_relevant_context_human_eval", "voyage_code_relevant_context_mbpp"),
     "Func-BM25": ("bm25_relevant_context_humaneval", "bm25_relevant_context_mbpp"),
     "Func-PKG": ("humaneval_function_wise_relevant_context", "mbpp_function_wise_relevant_context"),
     "Block-PKG": ("humaneval_blockwise_relevant_context", "mbpp_blockwise_relevant_context"),
 }
 # A file below samples/MODEL/BENCHMARK/ -> method
 SAMPLES = {
-    "no_rag": "None",
+    "no_rag": "NoRAG",
     "bm25": "BM25",
-    "voyage_emb": "Dense",
+    "voyage_emb": "VoyageEmb",
     "voyage_func": "Func-PKG",
     "voyage_block": "Block-PKG",
     "reranked": "Reranked",

@@ -28,7 +28,7 @@ class Condition:
     model: str
     benchmark: str = "humaneval"
     corpus: str = ""
-    method: Method | str = "None"
+    method: Method | str = "NoRAG"
     limit: int | None = None
 
     def __post_init__(self) -> None:

@@ -378,7 +378,7 @@ class Evaluator:
         """What contexts are retrieved from."""
         run = self.run
         about: dict[str, Any] = {
-            "column": method,
+            "method": method,
             "benchmark": tasks_digest(load_benchmark(run.benchmark)),
             "versions": versions(),
         }
@@ -530,7 +530,7 @@ class Evaluator:
         todo = {task_id: mark for task_id, mark in marks.items() if task_id not in known}
         candidates_file = run.file("evaluations", "candidates", ".json")
         if todo or (known and not candidates_file.exists()):
-            write_json(candidates_file, {"columns": candidates})
+            write_json(candidates_file, {"methods": candidates})
         if todo:
             path = run.file("evaluations", "reranked")
             self._write(path, by_task(path) | self._select(todo, candidates))

@@ -512,8 +512,8 @@ class Results:
         known = self.generator.cache.by_prompt()
         found = {}
         for context in contexts:
-            own = context.column == context_method(method)
-            settings = self.settings(method if own else context.column)
+            own = context.method == context_method(method)
+            settings = self.settings(method if own else context.method)
             answer = known.get((context.prompt_sha256, settings))
             found[context.task_id] = answer or known.get((context.prompt_sha256, None))
         return found
@@ -705,7 +705,7 @@ class Results:
 
     @property
     def candidates(self) -> list[str]:
-        """The methods among whose solutions Reranked and Ideal select.
+        """The methods among whose solutions Reranked and Ideal Reranker select.
 
         These are the methods that were offered at the first selection, so that a method that is added later
         changes no stored result.
@@ -713,7 +713,7 @@ class Results:
         path = self.file("evaluations", "candidates", ".json")
         if not is_there(path):
             return list(self.retrievers)
-        names = read_json(path, {"columns": list})["columns"]
+        names = read_json(path, {"methods": list})["methods"]
         return [name for name in names if isinstance(name, str) and name in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:

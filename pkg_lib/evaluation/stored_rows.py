@@ -17,7 +17,7 @@ OUTCOME: Kinds = {
     "detail": str,
 }
 VERDICT: Kinds = {**OUTCOME, "sha256": str, "solution": str}
-CONTEXT: Kinds = {"column": str, "text": TEXT_OR_NONE, "sha256": str}
+CONTEXT: Kinds = {"method": str, "text": TEXT_OR_NONE, "sha256": str}
 LEAK: Kinds = {
     "sha256": str,
     "callable": bool,

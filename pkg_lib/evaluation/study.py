@@ -121,7 +121,7 @@ class Choice:
         if not self.samples:
             return tuple(self.methods)
         names = []
-        for number, method in product(range(1, self.samples + 1), self.methods or ["None"]):
+        for number, method in product(range(1, self.samples + 1), self.methods or ["NoRAG"]):
             sampling = Sampling(self.temperature, self.top_p, sample=number)
             names.append(sampled_name(method, sampling))
         return tuple(names)

@@ -29,7 +29,7 @@ class LeakFreeContexts:
     of: str
 
     @property
-    def column(self) -> str:
+    def method(self) -> str:
         """The name of the control."""
         return f"{self.of}, leak-free"
 
@@ -48,9 +48,9 @@ class LeakFreeContexts:
         find_leaks = self.knowledge.leak_check
         if find_leaks is None:
             raise UserError(
-                f"method {self.column} runs hidden tests; retrieve it by evaluating a benchmark"
+                f"method {self.method} runs hidden tests; retrieve it by evaluating a benchmark"
             )
-        chosen = {task.id: Context(task.id, self.column, "") for task in tasks}
+        chosen = {task.id: Context(task.id, self.method, "") for task in tasks}
         rankings = retriever_of(self.of, self.knowledge).ranked(tasks, CANDIDATES)
         undecided = list(zip(tasks, rankings, strict=True))
         while undecided:  # the tests of one rank run together
@@ -68,7 +68,7 @@ class LeakFreeContexts:
                 if whole or pruned:
                     undecided.append((task, ranking))
                 else:
-                    chosen[task.id] = replace(unit, column=self.column)
+                    chosen[task.id] = replace(unit, method=self.method)
         return list(chosen.values())
 
 
@@ -88,7 +88,7 @@ class SwappedContexts:
     of: str
 
     @property
-    def column(self) -> str:
+    def method(self) -> str:
         """The name of the control."""
         return f"{self.of}, swapped"
 
@@ -116,14 +116,14 @@ class SwappedContexts:
             )
         others = given[shift:] + given[:shift]
         swapped = {c.task_id: other for c, other in zip(given, others, strict=True)}
-        empty = Context("", self.column, "")
+        empty = Context("", self.method, "")
         contexts = []
         for task in tasks:
             context = swapped.get(task.id, empty)
             swap = replace(
                 context,
                 task_id=task.id,
-                column=self.column,
+                method=self.method,
                 defines_task=None,
             )
             contexts.append(swap)

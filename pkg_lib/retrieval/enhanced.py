@@ -123,7 +123,7 @@ class EnhancedFuncPKG(FuncPKG):
         UserError: Several models have written docstrings, or a file is damaged.
     """
 
-    column = ENHANCED
+    method = ENHANCED
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.docstrings = stored_docstrings(knowledge.corpus)

@@ -6,6 +6,7 @@ A new method is one entry of METHODS.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +20,9 @@ from pkg_lib.generation.generator import GREEDY, Sampling
 
 RetrieverFactory = Callable[[Any], Retriever]  # takes a Knowledge
 
-NO_RAG = "None"
-RERANKED, IDEAL = "Reranked", "Ideal"
+NO_RAG = "NoRAG"
+DENSE = "VoyageEmb"  # the paper's label of dense retrieval of rows, whatever embedder is used
+RERANKED, IDEAL = "Reranked", "Ideal Reranker"
 SELECTING = (RERANKED, IDEAL)  # methods that select among the solutions of others
 AS_PRINTED = "Reranked, as printed"  # by the paper's Section 3.3 instead of the authors' code
 EVERY_METHOD = ("*",)  # `needs` of a method that needs every other one that the corpus offers
@@ -46,7 +48,6 @@ class Method:
             another one, or that selects among the solutions of others.
         corpus_kinds: Kinds of corpora that offer the method.
         unit: What it retrieves.
-        published_as: The paper's name for it, where that differs.
         needs: Methods that must be completed before this one.
         variant_of: The method that it varies. A variant enters a table only when it is asked for by name.
         prompt_variant: Variant of the prompt's wording; "" for the default.
@@ -60,7 +61,6 @@ class Method:
     make_retriever: RetrieverFactory | None = None
     corpus_kinds: tuple[str, ...] = (CODE, PUBLISHED)
     unit: str = ""
-    published_as: str = ""
     needs: tuple[str, ...] = ()
     variant_of: str = ""
     prompt_variant: str = ""
@@ -136,13 +136,13 @@ def _table_methods() -> Iterator[Method]:
     every_kind = (*_ANY_KIND, "repository", "library-documents")
     yield Method(NO_RAG, _retriever("NoRetrieval"), every_kind)
     yield Method("BM25", _retriever("BM25Rows"), _ROW_KINDS, ROW)
-    yield Method("Dense", _retriever("DenseRows"), _ANY_KIND, ROW, published_as="VoyageEmb")
+    yield Method(DENSE, _retriever("DenseRows"), _ANY_KIND, ROW)
     yield Method("Func-BM25", _retriever("FuncBM25"), unit=FUNCTION)
     yield Method("Func-PKG", _retriever("FuncPKG"), unit=FUNCTION)
     yield Method("Block-PKG", _retriever("BlockPKG"), unit=BLOCK)
     yield Method("JSON-PKG", _retriever("JsonPKG"), (TEXT,), PATH_VALUE)
     yield Method(RERANKED, corpus_kinds=_ANY_KIND, needs=EVERY_METHOD)
-    yield Method(IDEAL, corpus_kinds=_ANY_KIND, published_as="Ideal Reranker", needs=EVERY_METHOD)
+    yield Method(IDEAL, corpus_kinds=_ANY_KIND, needs=EVERY_METHOD)
 
 
 def _prompt_variants() -> Iterator[Method]:
@@ -211,13 +211,31 @@ METHODS: Registry[Method] = Registry(
 # Names
 
 
+# Names of an earlier version, which are still read.
+OLD_NAMES = {"None": NO_RAG, "Dense": DENSE, "Ideal": IDEAL, "RK, drawn again": "RK, resampled"}
+_OLD_NAME = re.compile(rf"(?P<old>{'|'.join(OLD_NAMES)})(?=$|,|@)")
+
+
+def current_name(name: str) -> str:
+    """Return the present name of a method that an earlier version called by another one.
+
+    Args:
+        name: A method's name, such as "None, T0.8, 1".
+
+    Returns:
+        Such as "NoRAG, T0.8, 1". Any other name is returned as it is.
+    """
+    match = _OLD_NAME.match(name)
+    return OLD_NAMES[match["old"]] + name[match.end() :] if match else name
+
+
 _SAMPLED = re.compile(
     r"(?P<method>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<number>[1-9]\d*)"
 )
 
 
 def sampled_name(method: str, sampling: Sampling) -> str:
-    """Return the name of one sample of a method, such as "None, T0.8, 1".
+    """Return the name of one sample of a method, such as "NoRAG, T0.8, 1".
 
     Args:
         method: A method's name.
@@ -231,7 +249,8 @@ def parse_method(name: str) -> Method:
     """Return the method of a name. Its inverse is `str`.
 
     Args:
-        name: A name of METHODS, or that of one sample of such a method (`sampled_name`).
+        name: A name of METHODS, or that of one sample of such a method (`sampled_name`). The names of
+            an earlier version are read, too.
 
     Returns:
         The method. A sample takes the contexts of the method that is sampled.
@@ -239,6 +258,11 @@ def parse_method(name: str) -> Method:
     Raises:
         UserError: The name is unknown.
     """
+    present = current_name(name)
+    if present != name:
+        note = f"method {name} is now called {present}"
+        warnings.warn(note, FutureWarning, stacklevel=2)  # a kind that Python shows by default
+        name = present
     match = None if name in METHODS else _SAMPLED.fullmatch(name)
     if match is None:
         return METHODS.get_or_fail(name)
@@ -253,7 +277,6 @@ def parse_method(name: str) -> Method:
         name=name,
         make_retriever=None,
         variant_of=sampled.context_method,
-        published_as="",
         sampling=sampling,
     )
 
@@ -273,7 +296,7 @@ def context_method(name: str) -> str:
 
 
 def name_of_samples(name: str) -> str:
-    """Return the name that all samples of a method share, such as "None, T0.8".
+    """Return the name that all samples of a method share, such as "NoRAG, T0.8".
 
     Args:
         name: A method's name. One that is not sampled is returned as it is.
@@ -317,11 +340,11 @@ class PublishedContexts:
     """Contexts that the paper's authors retrieved: the first one of each task, not pruned.
 
     Attributes:
-        column: The method whose contexts these are.
+        method: The method whose contexts these are.
     """
 
-    def __init__(self, knowledge: Any, column: str) -> None:
-        self.column = column
+    def __init__(self, knowledge: Any, method: str) -> None:
+        self.method = method
         self._texts = {document.id: document.text for document in knowledge.documents}
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
@@ -338,13 +361,13 @@ class PublishedContexts:
         """
         contexts = []
         for task in tasks:
-            source = published.context_id(self.column, task.id)
+            source = published.context_id(self.method, task.id)
             if source not in self._texts:
                 raise UserError(
-                    f"corpus published has no {self.column} context for {task.id}; "
+                    f"corpus published has no {self.method} context for {task.id}; "
                     "take humaneval or mbpp"
                 )
-            contexts.append(Context(task.id, self.column, self._texts[source], source))
+            contexts.append(Context(task.id, self.method, self._texts[source], source))
         return contexts
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
@@ -359,13 +382,13 @@ class PublishedContexts:
         """
         texts_of_task = {}
         for method, task_id, texts in published.ranked():
-            if method == self.column:
+            if method == self.method:
                 texts_of_task[task_id] = texts[:k]
         found = []
         for task in tasks:
-            source = published.context_id(self.column, task.id)
+            source = published.context_id(self.method, task.id)
             texts = texts_of_task[task.id]
-            contexts = [Context(task.id, self.column, text, source) for text in texts]
+            contexts = [Context(task.id, self.method, text, source) for text in texts]
             found.append(iter(zip(texts, contexts, strict=True)))
         return found
 
@@ -408,7 +431,7 @@ def methods_of(corpus: str) -> dict[str, RetrieverFactory]:
             offered[name] = method.make_retriever
     if kind == PUBLISHED:
         for name in published.FILES:
-            offered[name] = partial(PublishedContexts, column=name)
+            offered[name] = partial(PublishedContexts, method=name)
     return offered
 
 

@@ -118,7 +118,7 @@ class NoRetrieval:
     """
 
     knowledge: Knowledge | None = None
-    column = "None"
+    method = "NoRAG"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """Return an empty context for each task.
@@ -129,7 +129,7 @@ class NoRetrieval:
         Returns:
             One context per task, in order.
         """
-        return [Context(task.id, self.column, "") for task in tasks]
+        return [Context(task.id, self.method, "") for task in tasks]
 
 
 @dataclass
@@ -144,7 +144,7 @@ class BM25Rows:
     """
 
     knowledge: Knowledge
-    column = "BM25"
+    method = "BM25"
     unit = "rows"
     by_words = True  # a score of 0 means that no word of the task is in the text
 
@@ -181,7 +181,7 @@ class BM25Rows:
         Raises:
             UserError: The corpus has no such units.
         """
-        require_units(len(self.units), self.column, self.unit)
+        require_units(len(self.units), self.method, self.unit)
         texts = [unit.searched for unit in self.units]
         positions, scores = self.search(texts, [task.prompt for task in tasks])
         contexts = []
@@ -191,16 +191,16 @@ class BM25Rows:
                 if score > 0 or not self.by_words:
                     unit = self.units[position]
                     limit = self.knowledge.chars
-                    found.append(unit_context(task, self.column, unit, score, limit))
+                    found.append(unit_context(task, self.method, unit, score, limit))
             shown = [context for context in found if context.text] or found[:1]
-            contexts.append(join_units(task, self.column, shown, with_scores=not self.by_words))
+            contexts.append(join_units(task, self.method, shown, with_scores=not self.by_words))
         return contexts
 
 
 class FuncBM25(BM25Rows):
     """BM25 over the functions of the corpus."""
 
-    column = "Func-BM25"
+    method = "Func-BM25"
     unit = "functions"
 
     @cached_property
@@ -213,7 +213,7 @@ class FuncBM25(BM25Rows):
 class DenseRows(BM25Rows):
     """Cosine between the vectors of task and row: the paper's VoyageEmb (Equation 5 over rows)."""
 
-    column = "Dense"
+    method = "VoyageEmb"
     by_words = False
 
     def search(self, texts: list[str], queries: list[str]) -> Ranked:
@@ -248,7 +248,7 @@ class GraphNodes:
     pruning: str = GUARDED
     calls: int = 0
     augmented: dict[str, Augmented] = field(default_factory=dict, init=False)
-    column = ""
+    method = ""
     kind = -1
 
     def __post_init__(self) -> None:
@@ -279,7 +279,7 @@ class GraphNodes:
             UserError: The corpus has no such nodes.
         """
         nodes = self.candidates()
-        require_units(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
+        require_units(len(nodes), self.method, f"{NODE_TYPES[self.kind]} nodes")
         found, cosines = self.knowledge.nearest(self.kind, queries, k, nodes)
         return found.tolist(), cosines.tolist()
 
@@ -298,7 +298,7 @@ class GraphNodes:
         contexts = []
         for task, ranked in zip(tasks, self.ranked(tasks, self.knowledge.top), strict=True):
             units = [unit for _, unit in ranked]
-            contexts.append(join_units(task, self.column, units))
+            contexts.append(join_units(task, self.method, units))
         return contexts
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
@@ -353,7 +353,7 @@ class GraphNodes:
             lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}"
         return Context(
             task.id,
-            self.column,
+            self.method,
             text,
             source,
             cosine,
@@ -365,14 +365,14 @@ class GraphNodes:
 class FuncPKG(GraphNodes):
     """Func-PKG: the nearest function (IMPL node), pruned."""
 
-    column = "Func-PKG"
+    method = "Func-PKG"
     kind = IMPL
 
 
 class BlockPKG(GraphNodes):
     """Block-PKG: the nearest block (BLOCK node), pruned."""
 
-    column = "Block-PKG"
+    method = "Block-PKG"
     kind = BLOCK
 
 
@@ -381,7 +381,7 @@ class JsonPKG(GraphNodes):
     """JSON-PKG: the nearest leaf of a document's JSON (PATHVALUE node, Equation 8), unpruned."""
 
     pruning: str = UNPRUNED
-    column = "JSON-PKG"
+    method = "JSON-PKG"
     kind = PATHVALUE
 
     def _context(
@@ -393,4 +393,4 @@ class JsonPKG(GraphNodes):
     ) -> Context:
         graph = self.knowledge.graph
         leaf = Unit(source_of(graph, node), graph.payload(node))
-        return unit_context(task, self.column, leaf, cosine, self.knowledge.chars)
+        return unit_context(task, self.method, leaf, cosine, self.knowledge.chars)

@@ -117,7 +117,7 @@ def trace(
     if name not in documents:
         raise UserError(f"the available corpus has no document of {source}")
     document = documents[name]
-    kind = None if source == name else NODE_OF.get(context.column)
+    kind = None if source == name else NODE_OF.get(context.method)
     if kind is None:
         candidates = _rows(source, document)
     elif kind == PATHVALUE:
@@ -127,7 +127,7 @@ def trace(
     for traced in candidates:
         if digest(traced.text) == context.sha256:
             return traced
-    if context.column == ENHANCED:
+    if context.method == ENHANCED:
         raise UserError(
             f"{source} has a docstring that a model wrote, which the corpus does not hold"
         )
@@ -157,6 +157,6 @@ def _nodes(
                 removed = branch
                 break
         text = without_branch(graph, node, removed)
-        if context.column in DEDENTED:
+        if context.method in DEDENTED:
             text = textwrap.dedent(text)
         yield Traced(cut_at_line_end(text)[0], graph, node, removed)

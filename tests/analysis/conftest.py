@@ -20,8 +20,8 @@ def make_verdicts(n=40, seed=1, columns=CODE):
         {c: np.where(rng.random(n) < 0.15, ~base, base) for c in columns},
         [f"HumanEval/{i}" for i in range(n)],
     )
-    frame["None"] = base
-    frame["Ideal"] = frame[single(columns)].any(axis=1)
+    frame["NoRAG"] = base
+    frame["Ideal Reranker"] = frame[single(columns)].any(axis=1)
     return frame.astype("boolean")
 
 

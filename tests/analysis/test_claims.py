@@ -33,7 +33,7 @@ from pkg_lib.papers.claims.claims import (
 )
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
-PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
+PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "NoRAG"}
 OPPOSITE = {HOLDS: FAILS, FAILS: HOLDS, INCONCLUSIVE: INCONCLUSIVE}
 NOTEBOOK = definitions("claims")
 findings, by_subject = NOTEBOOK["findings"], NOTEBOOK["by_subject"]
@@ -48,7 +48,7 @@ def frame(helped, hurt, same=60, column="Block-PKG"):
     none = [False] * helped + [True] * hurt + [True] * same
     other = [True] * helped + [False] * hurt + [True] * same
     tasks = [f"HumanEval/{i}" for i in range(len(none))]
-    return pd.DataFrame({"None": none, column: other}, tasks).astype("boolean")
+    return pd.DataFrame({"NoRAG": none, column: other}, tasks).astype("boolean")
 
 
 def stored(*frames, corpora=("pkg-contexts", "textbook", "stdlib"), model=MODEL, limit=None):
@@ -86,7 +86,7 @@ def point(subject, effect, p=0.001, **more):
 def test_a_direction_is_decided_by_the_test_and_the_sign_alike_for_both_sides(helped, hurt, above):
     assert verdicts(claim(relation="above", **PAIR), frame(helped, hurt))[0] == above
     assert verdicts(claim(relation="below", **PAIR), frame(helped, hurt))[0] == OPPOSITE[above]
-    turned = PAIR | {"column": "None", "against": "Block-PKG"}
+    turned = PAIR | {"column": "NoRAG", "against": "Block-PKG"}
     assert verdicts(claim(relation="above", **turned), frame(helped, hurt))[0] == OPPOSITE[above]
 
 
@@ -131,8 +131,8 @@ def test_p_values_of_one_run_are_corrected_together_and_a_pair_counts_once():
             for a in claims.judge([(claim(id=i, relation="above"), [e]) for i, e in points])
         ]
 
-    assert judged(["BM25", "Dense", "Func-BM25"]) == [INCONCLUSIVE] * 3
-    assert judged(["x"] * 3) == judged(["BM25", "Dense", "Func-BM25"], "abc") == [HOLDS] * 3
+    assert judged(["BM25", "VoyageEmb", "Func-BM25"]) == [INCONCLUSIVE] * 3
+    assert judged(["x"] * 3) == judged(["BM25", "VoyageEmb", "Func-BM25"], "abc") == [HOLDS] * 3
     (size,) = assess(stored(frame(30, 5)), claim(relation="about", **PAIR))
     assert math.isnan(size.evidence[0].p)  # so it does not burden the directions
 
@@ -172,7 +172,7 @@ def test_errors_are_compared_task_by_task():
     passed = {t: Outcome("passed") for t in runs.runs[0].verdicts.index}
     failed = {t: Outcome("failed", "NameError") for t in [*passed][:30]}
     failed[[*passed][-1]] = Outcome("not_measured", "NameError")
-    runs.runs[0].run.outcomes = lambda c: passed if c == "None" else passed | failed
+    runs.runs[0].run.outcomes = lambda c: passed if c == "NoRAG" else passed | failed
     some = [claim("error_shift", relation=r, error="NameError", **PAIR) for r in ("above", "below")]
     assert [(a.verdict, a.evidence[0].n) for a in assess(runs, *some)] == [
         (HOLDS, 89),
@@ -227,7 +227,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
     (tmp_path / "published").mkdir()
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"
-    assert list(measured.verdicts) == ["None", "Block-PKG"]
+    assert list(measured.verdicts) == ["NoRAG", "Block-PKG"]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_published_completions_reproduce_but_completions_of_another_model_do_not
 
 
 def test_a_bound_that_the_paper_does_not_name_is_neither_reproduced_nor_contradicted():
-    few = {"benchmark": "humaneval", "among": ["None"], "failed": ["Block-PKG"], "target": 5.0}
+    few = {"benchmark": "humaneval", "among": ["NoRAG"], "failed": ["Block-PKG"], "target": 5.0}
     few |= {"relation": "at most", "replayed": True}
     for runs, named, chosen_here in (
         (replayed_as("gpt-4o", frame(0, 0, same=200)), REPRODUCED, HOLDS),
@@ -369,7 +369,7 @@ def with_contexts(pruned, whole, models=(MODEL,)):
     def leakage(column):
         return {t: SimpleNamespace(passes=i in valid[column]) for i, t in enumerate(tasks)}
 
-    every = pd.DataFrame({"None": True, "Func-PKG": True}, tasks).astype("boolean")
+    every = pd.DataFrame({"NoRAG": True, "Func-PKG": True}, tasks).astype("boolean")
     variant = pd.DataFrame({UNPRUNED: True}, tasks).astype("boolean")
     about = {"benchmark": "humaneval", "corpus": "textbook", "limit": None, "leakage": leakage}
     about |= {"tasks": [SimpleNamespace(id=t) for t in tasks]}

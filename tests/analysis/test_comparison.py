@@ -13,10 +13,10 @@ from pkg_lib.core.types import UserError
 
 VERDICTS = pd.DataFrame(
     {
-        "None": [False, False, False, True, True, None],
+        "NoRAG": [False, False, False, True, True, None],
         "Func-PKG": [True, True, True, True, False, True],
-        "Dense": [None] * 6,
-        "Ideal": [True] * 5 + [None],
+        "VoyageEmb": [None] * 6,
+        "Ideal Reranker": [True] * 5 + [None],
     },
     [f"HumanEval/{i}" for i in range(6)],
     dtype="boolean",
@@ -54,21 +54,24 @@ def test_one_sample_per_task_has_wilsons_interval():
     row = table.loc["Func-PKG"]
     wilson = binomtest(5, 6).proportion_ci(0.95, method="wilson")
     assert (row["low"], row["high"]) == pytest.approx((wilson.low, wilson.high))
-    assert table.at["Dense", "n"] == 0 and table.loc["Dense", "low":].isna().all()
+    assert table.at["VoyageEmb", "n"] == 0 and table.loc["VoyageEmb", "low":].isna().all()
 
 
 def test_methods_are_compared_in_percentage_points_on_the_tasks_of_both():
     table = compare(VERDICTS)
-    assert list(table.index) == ["Func-PKG", "Dense", "Ideal"]
+    assert list(table.index) == ["Func-PKG", "VoyageEmb", "Ideal Reranker"]
     row = table.loc["Func-PKG"]
     assert row[["n", "helped", "hurt"]].tolist() == [5, 3, 1]
     assert row["difference"] == pytest.approx(40) and row["low"] < 40 < row["high"]
     assert row["p"] == pytest.approx(binomtest(3, 4).pvalue) and row["p_corrected"] == row["p"]
-    assert table.at["Dense", "n"] == 0 and table.loc[["Dense", "Ideal"], "p"].isna().all()
+    assert (
+        table.at["VoyageEmb", "n"] == 0
+        and table.loc[["VoyageEmb", "Ideal Reranker"], "p"].isna().all()
+    )
 
 
 def test_any_method_may_be_the_baseline_and_p_values_are_corrected_over_methods():
-    results = VERDICTS.assign(BM25=VERDICTS["None"], Other=~VERDICTS["None"])
+    results = VERDICTS.assign(BM25=VERDICTS["NoRAG"], Other=~VERDICTS["NoRAG"])
     table = compare(results, "BM25", correction="bonferroni")
     tested = table["p"].notna().sum()
     corrected = (tested * table["p"].dropna()).clip(upper=1)

@@ -28,7 +28,7 @@ def column(prompt, new, count=4):
     return {i: Generation(f"k{i}", i, "", tokens, "end", asked) for i, tokens, asked in tasks}
 
 
-COMPLETIONS = {"None": column(100, 50), "Dense": column(350, 70), "Func-BM25": {}}
+COMPLETIONS = {"NoRAG": column(100, 50), "VoyageEmb": column(350, 70), "Func-BM25": {}}
 COMPLETIONS |= {"Func-PKG": column(250, 80), "Block-PKG": column(180, 60, 3)}
 
 
@@ -42,14 +42,14 @@ def test_break_even_by_hand():
     """210 s to build against 5 s; 100 prompt tokens saved, 10 new ones more, 0.1 s of search, 10 tokens a
     second."""
     built, until = cost.build_seconds(GRAPH), COST["queries_until"]
-    assert (built["PKG"], built["Dense"]) == (210.0, 5.0) and cost.build_seconds({}) == {}
+    assert (built["PKG"], built["VoyageEmb"]) == (210.0, 5.0) and cost.build_seconds({}) == {}
     saving = savings(COMPLETIONS, built)["Func-PKG against Dense"]
     assert (saving.tasks, saving.extra_s, saving.prompt, saving.new) == (4, 205.0, 100.0, -10.0)
     assert COST["seconds_saved"](saving, 1.0) == pytest.approx(8.9)
     assert until(saving, 1.0) == pytest.approx(205 / 8.9) and until(saving, 0.0) == math.inf
     unknown = savings(COMPLETIONS, {})["Func-PKG against Dense"]
     assert math.isnan(until(unknown, 1.0)) and COST["queries"](math.nan) == DASH
-    assert savings({"None": column(1, 1), "Func-PKG": column(2, 1)}, built) == {}
+    assert savings({"NoRAG": column(1, 1), "Func-PKG": column(2, 1)}, built) == {}
 
 
 def test_table_8_with_and_without_the_measurement(tmp_path):

@@ -30,7 +30,7 @@ def shown(tmp_path, monkeypatch):
 
     def run(without, with_):
         def outcomes(self, column):
-            by_task = without if column == "None" else with_
+            by_task = without if column == "NoRAG" else with_
             return {t.id: o for t, o in zip(self.tasks, by_task, strict=True)}
 
         def records(self, column):

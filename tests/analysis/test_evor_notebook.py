@@ -42,9 +42,9 @@ ALL, NONE, HALF = {"a": True, "b": True}, {"a": False, "b": False}, {"a": True}
 
 def test_a_round_that_some_tasks_lack_is_none():
     """They are those that failed before, so that it would look better than it is."""
-    of = notebook({"EVOR@0": ALL, "EVOR@1": ALL, "EVOR@2": HALF, "None": HALF})
+    of = notebook({"EVOR@0": ALL, "EVOR@1": ALL, "EVOR@2": HALF, "NoRAG": HALF})
     assert of.rounds("m", "EVOR") == ["EVOR@0", "EVOR@1"]
-    assert of.rounds("m", "None") == ["None"] and of.rounds("m", "MPSC") == []
+    assert of.rounds("m", "NoRAG") == ["NoRAG"] and of.rounds("m", "MPSC") == []
 
 
 def test_soups_are_compared_after_the_same_round():

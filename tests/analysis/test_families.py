@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from notebook_code import function
 
-DRAWS = [f"None, T0.8, {n}" for n in range(1, 6)]
+DRAWS = [f"NoRAG, T0.8, {n}" for n in range(1, 6)]
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ DRAWS = [f"None, T0.8, {n}" for n in range(1, 6)]
     ],
 )
 def test_families_have_equally_many_candidates(retrieved, draws, expected):
-    known = pd.DataFrame(columns=["None", *retrieved.split(), *DRAWS[:draws]])
-    found = function("what_helps", "families", verdicts={"m": known}, BASELINE="None", SIZE=5)("m")
+    known = pd.DataFrame(columns=["NoRAG", *retrieved.split(), *DRAWS[:draws]])
+    found = function("what_helps", "families", verdicts={"m": known}, BASELINE="NoRAG", SIZE=5)("m")
     ours, samples, half, drawn = expected
     wanted = {
         "retrieval": ours.split(),
         "samples": DRAWS[:samples],
         "both": [*half.split(), *DRAWS[:drawn]],
     }
-    assert found == {name: ["None", *of] for name, of in wanted.items() if of}
+    assert found == {name: ["NoRAG", *of] for name, of in wanted.items() if of}
     assert len({len(of) for of in found.values()}) == 1

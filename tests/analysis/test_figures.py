@@ -31,10 +31,10 @@ def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(draw, miss
 
 
 def test_bars_have_the_height_of_the_rates_and_missing_columns_no_bar(verdicts):
-    verdicts["Dense"] = pd.NA
+    verdicts["VoyageEmb"] = pd.NA
     figure = pass_rates(verdicts, "m", "humaneval")
     widths = [bar.get_width() for bar in figure.axes[0].patches]
-    measured = ["None", "BM25", "Func-BM25", "Func-PKG", "Block-PKG"]
+    measured = ["NoRAG", "BM25", "Func-BM25", "Func-PKG", "Block-PKG"]
     assert widths == pytest.approx([100 * verdicts[c].mean() for c in measured])
     texts = legible(figure)  # Dense, and what would choose among all columns
     assert texts.count("not measured") == texts.count(DASH) == 3
@@ -47,7 +47,7 @@ def test_published_models_are_in_the_legend_where_there_are_any(verdicts):
 
 
 def test_helped_and_hurt_go_to_their_sides(verdicts):
-    verdicts["None"] = [True] * 20 + [False] * 20
+    verdicts["NoRAG"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = [False] * 3 + [True] * 17 + [True] * 5 + [False] * 15
     widths = [
         b.get_width() for b in helped_and_hurt_bars(verdicts, "m", "humaneval").axes[0].patches

@@ -22,8 +22,8 @@ from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.methods import Sampling, sampled_name
 
 MODEL = "endpoint:mine"  # whose server is described nowhere any more
-GROUP = "None, T0.8"
-DRAWS = [sampled_name("None", Sampling(0.8, 0.95, sample=n)) for n in (1, 2)]
+GROUP = "NoRAG, T0.8"
+DRAWS = [sampled_name("NoRAG", Sampling(0.8, 0.95, sample=n)) for n in (1, 2)]
 # task -> which of (greedy, first draw, second draw) are right
 RIGHT = {"HumanEval/0": (1, 1, 0), "HumanEval/1": (0, 0, 0), "HumanEval/2": (1, 1, 1)}
 
@@ -43,8 +43,8 @@ def results(tmp_path, monkeypatch):
         return f"```python\n{task.prompt}{body}```"
 
     preparer = Evaluator(run, backend=FakeBackend(answer, tokens=4))
-    preparer.generate(["None", *DRAWS])
-    for column in ("None", *DRAWS):
+    preparer.generate(["NoRAG", *DRAWS])
+    for column in ("NoRAG", *DRAWS):
         preparer._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
     return tmp_path
 
@@ -63,7 +63,7 @@ def board(results):
 
 def test_rates_are_those_by_hand(results):
     rows = board(results)
-    assert list(rows) == [("None", 1), (GROUP, 1), (GROUP, 2)]
+    assert list(rows) == [("NoRAG", 1), (GROUP, 1), (GROUP, 2)]
     greedy, one, two = rows.values()
     about = {
         "model": MODEL,
@@ -89,11 +89,11 @@ def test_what_is_not_measured_is_absent(results):
     run = Results(MODEL, results=results)
     for column in DRAWS:
         run.file("evaluations", column).unlink()
-    file = next((results / "generations").rglob("none.jsonl"))
+    file = next((results / "generations").rglob("norag.jsonl"))
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[0]["meta"].pop("seconds")
     write_jsonl(file, rows)
-    row = board(results)["None", 1]
+    row = board(results)["NoRAG", 1]
     assert "seconds" not in row and "corpus" not in row and "corpus_digest" not in row
     with (results / "leaderboard.csv").open(newline="") as table:
         (line,) = csv.DictReader(table)
@@ -111,7 +111,7 @@ def test_the_same_results_give_the_same_bytes_and_the_first_page_leads_there(res
 
 def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results, caplog):
     (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
-    assert ("None", 1) in board(results)
+    assert ("NoRAG", 1) in board(results)
     assert "leaderboard without no-such-model/humaneval/none: unknown model" in caplog.text
 
 
@@ -144,7 +144,7 @@ def test_what_was_left_out_is_looked_for_again(results, built, what, caplog):
         folder = results / "replay" / "closed" / "humaneval"
         write_json(folder / "no_rag.done.json", {"protocol": "standard"})
         (folder / "no_rag.jsonl").write_text("{damaged\n")
-    assert board(results) == board(results) and ("None", 1) in board(results)
+    assert board(results) == board(results) and ("NoRAG", 1) in board(results)
     assert len(built) == 3 and "leaderboard without" in caplog.text
 
 
@@ -156,7 +156,7 @@ def test_verdicts_that_no_task_checked_are_checked_when_the_tasks_are_there(
         leaderboard.write(results)
         leaderboard.write(results)
         assert len(built) == 1
-    assert ("None", 1) in board(results) and len(built) == 2
+    assert ("NoRAG", 1) in board(results) and len(built) == 2
     leaderboard.write(results)
     assert len(built) == 2
 
@@ -165,11 +165,11 @@ def test_what_was_replayed_stands_beside_it(results, tmp_path):
     samples = tmp_path / "samples" / "humaneval" / "no_rag.jsonl"
     right = {t.id: t.solution for t in Results(MODEL, limit=4, results=results).tasks}
     write_jsonl(samples, ({"task_id": i, "completion": text} for i, text in right.items()))
-    assert ("None", 1) in board(results)
+    assert ("NoRAG", 1) in board(results)
     replay(samples.parents[1], results / "replay" / "closed")
     leaderboard.write(results)
     *_, row = json.loads((results / "leaderboard.json").read_text())
-    assert (row["model"], row["column"], row["revision"]) == ("closed", "None", "replay")
+    assert (row["model"], row["column"], row["revision"]) == ("closed", "NoRAG", "replay")
     assert (row["n"], row["tasks"], row["pass_at_k"]) == (4, 164, 1.0)
 
 
@@ -188,14 +188,14 @@ def test_a_fifo_in_place_of_its_files_is_named(results, name, monkeypatch, no_wa
 
 
 def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
-    (file,) = (results / "generations").rglob("none.jsonl")
-    for stored in [file, *(results / "evaluations").rglob("none.jsonl.gz")]:
+    (file,) = (results / "generations").rglob("norag.jsonl")
+    for stored in [file, *(results / "evaluations").rglob("norag.jsonl.gz")]:
         kept = stored.read_bytes()
         stored.unlink()
         stored.symlink_to(stored.name)
         with pytest.raises(UserError, match=stored.name):
-            Results(MODEL, limit=3, results=results).completions("None")
-            Results(MODEL, limit=3, results=results).outcomes("None")
+            Results(MODEL, limit=3, results=results).completions("NoRAG")
+            Results(MODEL, limit=3, results=results).outcomes("NoRAG")
         build_report(results)
         stored.unlink()
         stored.write_bytes(kept)
@@ -211,7 +211,7 @@ def test_a_damaged_record_of_a_model_is_the_only_warning_about_it(results, text,
 
 
 def test_answers_beyond_the_limit_are_reported_once_for_each_file(results, caplog):
-    (file,) = (results / "generations").rglob("none.jsonl")
+    (file,) = (results / "generations").rglob("norag.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     for row in rows[:2]:
         row["raw"] += " " * MAX_ANSWER_BYTES

@@ -11,7 +11,7 @@ from notebook_code import definitions
 from pkg_lib.core.types import UserError
 
 OVERLAP = definitions("overlap")
-THREE = ["None", "Func-BM25", "Block-PKG"]
+THREE = ["NoRAG", "Func-BM25", "Block-PKG"]
 ROWS = [(1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 0)]
 SMALL = pd.DataFrame(ROWS, [f"HumanEval/{i}" for i in range(8)], THREE).astype(bool)
 
@@ -39,12 +39,12 @@ def test_the_greedy_order_ends_at_ideal_and_adds_less_and_less(rows):
 def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user(verdicts):
     chosen = OVERLAP["chosen"]
     assert chosen(verdicts, "") == THREE
-    assert chosen(verdicts, "Dense+BM25") == ["Dense", "BM25"]
-    assert chosen(pd.DataFrame({c: [True] for c in TEXT}), "") == ["None", "BM25", "JSON-PKG"]
-    assert chosen(verdicts.assign(**{"Func-BM25": pd.NA}), "") == ["None", "Block-PKG"]
-    with pytest.raises(UserError, match="no column 'Ideal'"):
-        chosen(verdicts, "None+Ideal")
-    for wrong in ("None", "None+None", "None+BM25+Dense+Func-PKG"):
+    assert chosen(verdicts, "VoyageEmb+BM25") == ["VoyageEmb", "BM25"]
+    assert chosen(pd.DataFrame({c: [True] for c in TEXT}), "") == ["NoRAG", "BM25", "JSON-PKG"]
+    assert chosen(verdicts.assign(**{"Func-BM25": pd.NA}), "") == ["NoRAG", "Block-PKG"]
+    with pytest.raises(UserError, match="no column 'Ideal Reranker'"):
+        chosen(verdicts, "NoRAG+Ideal Reranker")
+    for wrong in ("NoRAG", "NoRAG+NoRAG", "NoRAG+BM25+VoyageEmb+Func-PKG"):
         with pytest.raises(UserError, match="two or three different columns"):
             chosen(verdicts, wrong)
 
@@ -75,7 +75,7 @@ def many(tasks):
     return pd.DataFrame(solves, [f"HumanEval/{i}" for i in range(tasks)], CODE[:6])
 
 
-@pytest.mark.parametrize("passed", [many(2_000), many(0), SMALL[["None"]]], ids=len)
+@pytest.mark.parametrize("passed", [many(2_000), many(0), SMALL[["NoRAG"]]], ids=len)
 def test_the_upset_plot_is_legible_and_says_what_it_leaves_out(passed):
     figure = OVERLAP["upset"](
         passed, "qwen2.5-coder-0.5b-instruct, HumanEval, corpus textbook+stdlib"

@@ -13,7 +13,7 @@ class Stored:
 
     frame = pd.DataFrame(
         {
-            "None": [True, True, False, True, True],
+            "NoRAG": [True, True, False, True, True],
             "Func-PKG": [True, False, False, False, True],
             "Func-PKG, context first": [True, True, False, False, True],
             "Func-PKG, earlier turn": [True, True, True, True, None],
@@ -38,4 +38,4 @@ def test_band_over_the_tasks_of_all_wordings():
 
 def test_no_band_without_the_papers_wording():
     assert compare_prompt_variants(Stored(), "Block-PKG").empty
-    assert compare_prompt_variants(Stored(), "None").empty  # nothing to compare None with
+    assert compare_prompt_variants(Stored(), "NoRAG").empty  # nothing to compare None with

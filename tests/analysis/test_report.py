@@ -229,12 +229,12 @@ def test_a_file_that_cannot_be_opened_is_named_and_never_waited_for(
 
 def section(model, benchmark, corpus, name="rq1", summary=None, about=None):
     provenance = about or {"model": model, "benchmark": benchmark, "corpus": corpus, "tasks": 164}
-    rates = {"None": ("50.0", "")} if summary is None else summary
+    rates = {"NoRAG": ("50.0", "")} if summary is None else summary
     return Section(f"{model}.{benchmark}.{corpus}.{name}", name, {}, [], {}, provenance, rates)
 
 
 def test_experiments_have_a_page_each_and_studies_too(tmp_path):
-    rates = {"None": ("1.0", ""), "JSON-PKG": ("2.0 (n=9)", "#AABBCC")}
+    rates = {"NoRAG": ("1.0", ""), "JSON-PKG": ("2.0 (n=9)", "#AABBCC")}
     sections = [
         section("b", "mbpp", "stdlib"),
         section("b", "humaneval", "stdlib", "errors", {}),
@@ -277,8 +277,8 @@ def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_amon
 ):
     """Reranked and Ideal choose among the columns: they are no way to retrieve."""
     text = report.build_report(results).read_text("utf8")
-    columns = [c for c in CODE if c not in ("None", "Reranked", "Ideal")]
-    gaps = (verdicts[columns].mean() - verdicts["None"].mean()).astype(float).sort_values()
+    columns = [c for c in CODE if c not in ("NoRAG", "Reranked", "Ideal Reranker")]
+    gaps = (verdicts[columns].mean() - verdicts["NoRAG"].mean()).astype(float).sort_values()
     assert (
         f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks"
         in text

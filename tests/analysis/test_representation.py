@@ -28,7 +28,7 @@ def test_tasks_with_the_answer_are_left_out_of_the_second_difference(verdicts):
     ]
 
 
-@pytest.mark.parametrize("absent", [[], ["BM25", "Dense"], list(CODE)])
+@pytest.mark.parametrize("absent", [[], ["BM25", "VoyageEmb"], list(CODE)])
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp-all"])
 def test_the_forest_is_legible_and_draws_the_differences(verdicts, benchmark, absent):
     verdicts[absent] = pd.NA

@@ -50,7 +50,7 @@ def test_everything_shown_is_saved_and_stands_in_the_section(report):
     assert image.alt == "nothing drawn" and image.width == 100
     assert report.add_findings(["one", "two"]).data == "- one\n- two"
     report.add_findings(["three"])
-    assert report.close({"seed": 1}, {"None": ("50.0", "")}) == {"seed": 1}
+    assert report.close({"seed": 1}, {"NoRAG": ("50.0", "")}) == {"seed": 1}
     stored = section(report)
     assert stored["parts"] == [
         ["", FLAT.html()],
@@ -60,7 +60,7 @@ def test_everything_shown_is_saved_and_stands_in_the_section(report):
     assert stored["findings"] == ["one", "two", "three"] and stored["figures"] == [
         ["plot", "A plot"]
     ]
-    assert stored["summary"] == {"None": ["50.0", ""]} and stored["heading"] == "A notebook"
+    assert stored["summary"] == {"NoRAG": ["50.0", ""]} and stored["heading"] == "A notebook"
     suffixes = [f"notebook{t}.{s}" for t in ("", ".aside", ".hidden") for s in ("csv", "md", "tex")]
     assert {p.name for p in (report.results / "tables").iterdir()} == {*suffixes, "notebook.json"}
     assert len(list((report.results / "figures").iterdir())) == 2

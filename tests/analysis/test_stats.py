@@ -106,12 +106,12 @@ def test_compare_does_not_test_the_oracle_nor_what_is_not_measured():
         series([None] * 40),
     )
     table = stats.paired_differences(
-        pd.DataFrame({"None": base, "BM25": always, "Dense": never, "Ideal": always})
+        pd.DataFrame({"NoRAG": base, "BM25": always, "VoyageEmb": never, "Ideal Reranker": always})
     )
     assert table.loc["BM25", ["n", "helped", "hurt"]].tolist() == [40, 20, 0]
     assert table.at["BM25", "p"] == table.at["BM25", "p_corrected"] == pytest.approx(2 * 0.5**20)
-    assert table.at["Dense", "n"] == 0 and table.at["Ideal", "difference"] == 0.5
-    assert table.loc[["Dense", "Ideal"], "p"].isna().all()
+    assert table.at["VoyageEmb", "n"] == 0 and table.at["Ideal Reranker", "difference"] == 0.5
+    assert table.loc[["VoyageEmb", "Ideal Reranker"], "p"].isna().all()
 
 
 CONTROLS = {"return None": series([False] * 4), "canonical solution": series([True] * 4)}
@@ -148,9 +148,9 @@ def test_own_function_counts_what_was_looked_at_and_keeps_the_rest_apart_from_ze
     def contexts(column, *marks):
         return [Context(f"t/{i}", column, None, defines_task=mark) for i, mark in enumerate(marks)]
 
-    marks = {"BM25": (True, False, None), "Dense": (None, None)}
+    marks = {"BM25": (True, False, None), "VoyageEmb": (None, None)}
     counts = stats.count_defining_contexts(
         {column: contexts(column, *row) for column, row in marks.items()}
     )
     assert counts.loc["BM25"].tolist() == [3, 2, 1]
-    assert counts.at["Dense", "known"] == 0 and counts.at["Dense", "defining"] is pd.NA
+    assert counts.at["VoyageEmb", "known"] == 0 and counts.at["VoyageEmb", "defining"] is pd.NA

@@ -27,22 +27,23 @@ def test_a_broken_control_makes_no_table(verdicts, controls):
 
 
 def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
-    verdicts["Dense"] = pd.NA
+    verdicts["VoyageEmb"] = pd.NA
     verdicts.iloc[:10, 1] = pd.NA
     table = make(verdicts, controls, limit=40)
     texts = {column: cell.text for column, cell in table.frame.iloc[0].items()}
-    assert texts["Dense"] == DASH and texts["BM25"].endswith("(n=30)")
+    assert texts["VoyageEmb"] == DASH and texts["BM25"].endswith("(n=30)")
     assert any(note.startswith(DASH) for note in table.notes)
     assert any(note.startswith("n:") for note in table.notes)
     assert "the first 40 tasks" in table.title
     rows = {
         r["method"]: r for r in csv.DictReader(io.StringIO(table.csv())) if r["model"] == "a_model"
     }
-    assert list(rows) == list(CODE) and rows["Dense"]["pass_at_1_percent"] == ""
-    assert (rows["Dense"]["measured"], rows["Dense"]["total"]) == ("0", "40")
+    assert list(rows) == list(CODE) and rows["VoyageEmb"]["pass_at_1_percent"] == ""
+    assert (rows["VoyageEmb"]["measured"], rows["VoyageEmb"]["total"]) == ("0", "40")
     compared = against_none(verdicts).frame
     assert (
-        compared.loc["Dense"].unique().tolist() == [DASH] and compared.at["BM25", "tasks"] == "30"
+        compared.loc["VoyageEmb"].unique().tolist() == [DASH]
+        and compared.at["BM25", "tasks"] == "30"
     )
 
 
@@ -50,12 +51,12 @@ def test_choosing_columns_need_every_candidate(verdicts):
     """Else an oracle known only where something passed would score 100 %."""
     verdicts.iloc[:10, 3] = pd.NA
     frame = tables.complete(verdicts)
-    assert frame[["Reranked", "Ideal"]].iloc[:10].isna().all(axis=None)
-    assert frame[["Reranked", "Ideal"]].iloc[10:].notna().all(axis=None)
+    assert frame[["Reranked", "Ideal Reranker"]].iloc[:10].isna().all(axis=None)
+    assert frame[["Reranked", "Ideal Reranker"]].iloc[10:].notna().all(axis=None)
 
 
 def test_the_colour_of_a_partial_cell_compares_the_same_tasks(verdicts, controls):
-    verdicts["None"] = [True] * 20 + [False] * 20
+    verdicts["NoRAG"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = pd.array([True] * 20 + [pd.NA] * 20, dtype="boolean")
     cell = make(verdicts, controls).frame.iloc[0, 1]
     assert (cell.value, cell.difference, cell.colour) == (100, 0, "")
@@ -136,7 +137,7 @@ def test_better_and_worse_look_different_to_colour_blind_readers(matrix):
 
 def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
     for name in CODE[1:]:
-        verdicts[name] = verdicts["None"]
+        verdicts[name] = verdicts["NoRAG"]
     verdicts.loc[verdicts.index[:2], "Func-PKG"] = True
     assert not any("beyond chance" in s for s in findings(verdicts, "humaneval"))
 
@@ -144,7 +145,7 @@ def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
 def test_findings_without_measurements_say_so(verdicts):
     verdicts[list(CODE[1:])] = pd.NA
     assert findings(verdicts, "humaneval")[1:] == [f"Not measured: {', '.join(CODE[1:])}."]
-    verdicts["None"] = pd.NA
+    verdicts["NoRAG"] = pd.NA
     assert "nothing to compare" in findings(verdicts, "humaneval")[-1]
 
 
@@ -152,7 +153,7 @@ def test_findings_compare_columns_on_the_same_tasks(verdicts):
     """A column measured on easy tasks alone must not look best."""
     for name in CODE:
         verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
-    verdicts.loc[verdicts.index[20:], "Dense"] = pd.NA
+    verdicts.loc[verdicts.index[20:], "VoyageEmb"] = pd.NA
     texts = findings(verdicts, "humaneval")
     assert any("score 100.0 % on the 20 tasks measured in all" in s for s in texts)
     assert any("Reranked scores 100.0 %, 0.0 points against None" in s for s in texts)
@@ -160,9 +161,9 @@ def test_findings_compare_columns_on_the_same_tasks(verdicts):
 
 
 def test_changed_tasks_are_listed_by_id(verdicts):
-    verdicts["None"] = [False] * 2 + [True] * 38
+    verdicts["NoRAG"] = [False] * 2 + [True] * 38
     verdicts["BM25"] = [True, False, False] + [True] * 37
-    verdicts["Dense"] = pd.NA
+    verdicts["VoyageEmb"] = pd.NA
     lines = changed_tasks(verdicts).splitlines()
     assert lines[:2] == [
         "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2",

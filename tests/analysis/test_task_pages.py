@@ -25,7 +25,7 @@ def save(results, model, benchmark, **columns):
         write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl.gz", rows)
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
     stem = f"{model}.{benchmark}.stdlib.rq1_code_pkg"
-    report.save_section(results, Section(stem, model, {}, [], {}, about, {"None": ("50.0", "")}))
+    report.save_section(results, Section(stem, model, {}, [], {}, about, {"NoRAG": ("50.0", "")}))
 
 
 def build(results):
@@ -109,7 +109,7 @@ def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
     path.write_text("left alone")
     build(results)
     assert path.read_text() == "left alone"
-    stored = results / "evaluations" / "n" / "mbpp" / "none" / "none.jsonl.gz"
+    stored = results / "evaluations" / "n" / "mbpp" / "none" / "norag.jsonl.gz"
     write_jsonl(stored, [r | {"error": "IndexError"} for r in read_rows(stored)])
     build(results)
     assert "None IndexError" in page(results, 2)

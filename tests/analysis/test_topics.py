@@ -13,7 +13,7 @@ from pkg_lib.core.types import Task, UserError
 from pkg_lib.papers.pkg import topics
 
 NAMES = list(topics.topics().index)
-COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
+COLUMNS = ["NoRAG", "BM25", "Block-PKG", "Reranked"]
 UNIT = np.eye(len(NAMES), dtype=np.float32)
 LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")[
     "topic"
@@ -59,11 +59,11 @@ def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_cha
     values = [False] * 20
     column = pd.Series(([True] * helped + values)[:20] * 2, dtype="boolean")
     others, topic = (
-        pd.DataFrame({"None": values * 2}, dtype="boolean"),
+        pd.DataFrame({"NoRAG": values * 2}, dtype="boolean"),
         pd.Series(["a"] * 20 + ["b"] * 20),
     )
     assert topics.share_above(column, others, topic) == (40, 1.0, *bounds)
-    assert topics.share_above(others["None"], column.to_frame(), topic) == (
+    assert topics.share_above(others["NoRAG"], column.to_frame(), topic) == (
         40,
         0.0,
         0.0,
@@ -101,7 +101,9 @@ def two_topics():
     """20 tasks of each of two topics: Block-PKG solves all strings and no geometry, None half of each."""
     ids = [f"MBPP/{i}" for i in range(40)]
     topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
-    frame = pd.DataFrame({"None": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids)
+    frame = pd.DataFrame(
+        {"NoRAG": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids
+    )
     return frame.astype("boolean"), topic
 
 
@@ -114,18 +116,18 @@ def test_not_measured_is_a_dash_and_lowers_n():
     assert shown[NAMES[0], "Block-PKG"] == "100.0 (83.2 to 100.0, n=19)"
     for texts in (shown, against):
         assert (texts.xs("Reranked", level="column") == DASH).all()
-    assert shown[NAMES[1], "None"] == DASH
+    assert shown[NAMES[1], "NoRAG"] == DASH
     assert against[NAMES[3], "Block-PKG"].startswith(f"{MINUS}50.0 ({MINUS}")
 
 
 def test_columns_are_what_the_corpus_offers():
     full = pd.DataFrame(
-        columns=[*COLUMNS[:2], "Dense", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal"]
+        columns=[*COLUMNS[:2], "VoyageEmb", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal Reranker"]
     )
-    assert RADAR["columns_of"](full, "Func-PKG") == ["None", "BM25", "Func-PKG", "Reranked"]
+    assert RADAR["columns_of"](full, "Func-PKG") == ["NoRAG", "BM25", "Func-PKG", "Reranked"]
     without = full.drop(columns="BM25")
     assert RADAR["columns_of"](without, "Block-PKG") == [
-        "None",
+        "NoRAG",
         "Func-BM25",
         "Block-PKG",
         "Reranked",
@@ -136,7 +138,7 @@ def test_columns_are_what_the_corpus_offers():
 
 def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
     verdicts, topic = two_topics()
-    uneven, none = RADAR["uneven"], verdicts["None"]
+    uneven, none = RADAR["uneven"], verdicts["NoRAG"]
     spread, p = uneven(verdicts["Block-PKG"], none, topic)
     assert spread == pytest.approx(0.5) and p < 0.001
     mixed = pd.Series(np.tile([NAMES[0], NAMES[0], NAMES[3], NAMES[3]], 10), topic.index)
@@ -150,7 +152,7 @@ def drawings(verdicts, topic):
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
     drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
     return drawn | {
-        "maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)
+        "maps": MAPS["outcome_maps"](points, verdicts[["NoRAG", "Reranked"]], topic, title)
     }
 
 
@@ -170,10 +172,10 @@ def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     verdicts, topic = random_verdicts()
     verdicts.iloc[:5, 0] = pd.NA
     figure = drawings(verdicts, topic)["maps"]
-    axes, solved = figure.axes[0], int(verdicts["None"].sum())
+    axes, solved = figure.axes[0], int(verdicts["NoRAG"].sum())
     counts = [len(c.get_offsets()) for c in axes.collections]
     assert (len(axes.lines[0].get_xdata()), *counts) == (5, 195 - solved, solved)
-    shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
+    shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("NoRAG", "Reranked")]
     outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
     assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10
     assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"

@@ -74,7 +74,7 @@ def main(target):
                 continue
             for row in rows:
                 key = (row["model"], row["benchmark"], row["corpus"], row["column"], row["task_id"])
-                if row["column"].split(",")[0] == "None":  # its rows are the same for every corpus
+                if row["column"].split(",")[0] == "NoRAG":  # its rows are the same for every corpus
                     key = (row["model"], row["benchmark"], "", row["column"], row["task_id"])
                 if key not in seen:
                     seen.add(key)

@@ -2,7 +2,7 @@
 
 PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl.gz and controls/BENCHMARK/ROW.jsonl.gz
 (default: all). EVERY: only each so many-th row. Rows on other tests or solutions than today's are counted and left
-out, and files of benchmarks whose tasks are not at hand are named. Nothing is written.
+out, and files of benchmarks whose tasks are not available are named. Nothing is written.
 """
 
 import sys

@@ -30,7 +30,7 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.backends import TransformersBackend
 
-COLUMN = "None"
+COLUMN = "NoRAG"
 NEAR = 4  # spacings of bfloat16 at the logits' size, as `verify-cache` has it
 
 

@@ -200,7 +200,7 @@ def test_the_weights_of_one_model_are_gone_before_the_next_are_loaded(
     monkeypatch.setattr("pkg_lib.generation.generator.revision_of", lambda *_, **__: "r")
     monkeypatch.setattr("pkg_lib.generation.backends.TransformersBackend", Weights)
     models = ["codellama-7b-instruct", "llama-3.1-8b-instruct"]
-    choice = Choice(models, ["humaneval"], [FIRST], ["None"], ["rq1_code_pkg"], limit=1)
+    choice = Choice(models, ["humaneval"], [FIRST], ["NoRAG"], ["rq1_code_pkg"], limit=1)
     work = batch.Batch(lambda line: None, 1)
     work.run(study.plan(choice))
     assert loaded == [0, 0] and not alive

@@ -62,18 +62,20 @@ def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
 
 def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     experiment, seen = Results(OTHER, "humaneval", "textbook+stdlib", 8), set()
-    none, bm25, dense = forecast.forecast(Evaluator(experiment), ["None", "BM25", "Dense"], seen)
+    none, bm25, dense = forecast.forecast(
+        Evaluator(experiment), ["NoRAG", "BM25", "VoyageEmb"], seen
+    )
     assert [(c.cached, c.missing, c.stored) for c in (none, bm25, dense)] == [(0, 8, 0)] * 3
-    stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
+    stored = [c for name in ("NoRAG", "BM25", "VoyageEmb") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
-    distinct = {experiment.request(task[c.task_id], c, c.column).text for c in stored}
+    distinct = {experiment.request(task[c.task_id], c, c.method).text for c in stored}
     assert (
         none.todo + bm25.todo + dense.todo == len(distinct) < 24
     )  # what is asked alike is completed once
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
     again = Results(OTHER, "humaneval", "pkg-contexts", 8)
-    assert forecast.forecast(Evaluator(again), ["None"], seen)[0].todo == 0, (
+    assert forecast.forecast(Evaluator(again), ["NoRAG"], seen)[0].todo == 0, (
         "None serves both corpora"
     )
     text = "\n".join(forecast.lines(experiment, [none, bm25, dense], forecast.Rates()))
@@ -88,7 +90,7 @@ def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
 
 
 def columns(todo, asked, new):
-    return [forecast.MethodForecast("None", 0, todo, todo, asked, new, 1)]
+    return [forecast.MethodForecast("NoRAG", 0, todo, todo, asked, new, 1)]
 
 
 def test_time_and_price(nothing_else):
@@ -176,7 +178,7 @@ def dry_run(monkeypatch, capsys, *words):
         "textbook",
         *words,
     ]
-    monkeypatch.setattr(sys, "argv", [*command, "--method", "None", "--notebook", "rq1_code_pkg"])
+    monkeypatch.setattr(sys, "argv", [*command, "--method", "NoRAG", "--notebook", "rq1_code_pkg"])
     assert cli.main() == 0
     return capsys.readouterr().out.splitlines()
 
@@ -250,11 +252,11 @@ def test_the_missing_key_of_an_embedder_is_told_first(nothing_else, monkeypatch)
     corpus = with_options("textbook", embedder_spec("voyage-code-2").pinned, 1, 2000, "").name
     results = Results(OTHER, corpus=corpus, limit=2)
     evaluator = Evaluator(results)
-    (dense,) = forecast.forecast(evaluator, ["Dense"], set())
+    (dense,) = forecast.forecast(evaluator, ["VoyageEmb"], set())
     lines = forecast.lines(results, [dense], forecast.Rates())
     assert sum("VOYAGE_API_KEY is not set" in line for line in lines) == 1
     with pytest.raises(UserError, match="VOYAGE_API_KEY is not set"):
-        evaluator.generate(["Dense"])
+        evaluator.generate(["VoyageEmb"])
     monkeypatch.setenv("VOYAGE_API_KEY", "a-key-of-the-tests")
     lines = forecast.lines(results, [dense], forecast.Rates())
     assert not any("VOYAGE_API_KEY" in line for line in lines)

@@ -15,12 +15,12 @@ MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
 READ = [
     "contexts/humaneval/textbook/bm25.jsonl",
-    "contexts/humaneval/none/none.jsonl",
-    "generations/m/humaneval/none/none.jsonl",
-    "generations/m/mbpp/none/none.jsonl",
+    "contexts/humaneval/none/norag.jsonl",
+    "generations/m/humaneval/none/norag.jsonl",
+    "generations/m/mbpp/none/norag.jsonl",
     "evaluations/m/humaneval/textbook/bm25.jsonl",
     "replay/gpt/table.csv",
-    "evaluations/m/humaneval/none/none.jsonl",
+    "evaluations/m/humaneval/none/norag.jsonl",
     "evaluations/controls/humaneval/return-None.jsonl",
     "benchmarks/graph.json",
 ]

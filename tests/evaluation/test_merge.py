@@ -18,7 +18,7 @@ from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.cache import pack
 from pkg_lib.retrieval.knowledge import Knowledge
 
-COLUMNS = ["None", "Func-BM25", "None, T0.8, 1"]
+COLUMNS = ["NoRAG", "Func-BM25", "NoRAG, T0.8, 1"]
 LIMIT = 5
 TEXT = (
     "def first(values):\n    return values[0]\n\n\ndef total(numbers):\n    return sum(numbers)\n"
@@ -72,7 +72,7 @@ def parts(tmp_path_factory):
 def test_shards_joined_are_the_whole_run(parts, tmp_path):
     shards = [parts / f"shard{n}" for n in (2, 1)]
     lines = merge.merge(shards, tmp_path)
-    assert "generations/qwen2.5-coder-0.5b-instruct/humaneval/none/none.jsonl: 5 added" in lines
+    assert "generations/qwen2.5-coder-0.5b-instruct/humaneval/none/norag.jsonl: 5 added" in lines
     joined = files(tmp_path)
     assert joined == files(parts / "whole") and len(joined) > 15
     run = Results(MODEL, limit=LIMIT, results=tmp_path)
@@ -96,7 +96,7 @@ def test_packed_shards_are_joined_too(parts, tmp_path):
 def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
     stage = {"raw": "generations", "solution": "evaluations", "text": "contexts"}[changed]
     other = shutil.copytree(parts / "shard1", tmp_path / "other")
-    (path,) = (other / stage).rglob("none/none.jsonl*")
+    (path,) = (other / stage).rglob("none/norag.jsonl*")
     row, *rest = read_rows(path)
     write_jsonl(path, (row | {changed: "x"}, *rest))
     with pytest.raises(UserError) as error:
@@ -126,19 +126,19 @@ def test_what_only_the_machine_decides_is_no_disagreement(parts, tmp_path):
 
 def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
     torn = shutil.copytree(parts / "shard2", tmp_path / "torn")
-    (path,) = (torn / "generations").rglob("none/none.jsonl")
+    (path,) = (torn / "generations").rglob("none/norag.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     lines = merge.merge([torn], tmp_path / "results")
     assert f"{path}, line 2 is damaged and left out: it is cut off" in lines
     run = Results(MODEL, limit=LIMIT, results=tmp_path / "results", shard=(2, 2))
-    assert len(run.completions("None")) == 1
+    assert len(run.completions("NoRAG")) == 1
     merge.merge([parts / "shard2"], tmp_path / "results")  # the whole of it later
     assert files(tmp_path / "results") == files(parts / "shard2")
 
 
 def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
     results = shutil.copytree(parts / "shard1", tmp_path / "results")
-    (path,) = (results / "evaluations").rglob("none/none.jsonl.gz")
+    (path,) = (results / "evaluations").rglob("none/norag.jsonl.gz")
     first, *rest = read_rows(path)
     write_jsonl(path, (first | {"status": "PASSED"}, *rest))
     lines = merge.merge([parts / "shard1"], results)
@@ -147,7 +147,7 @@ def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "place", ["none/none.jsonl", "none/none.jsonl.gz", "extra", "extra.jsonl", "f.meta.json"]
+    "place", ["none/norag.jsonl", "none/norag.jsonl.gz", "extra", "extra.jsonl", "f.meta.json"]
 )
 @pytest.mark.parametrize("target", ["nosuchfile", "itself", ".."])
 def test_a_link_that_is_not_followed_is_named_and_the_rest_is_merged(

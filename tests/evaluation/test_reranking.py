@@ -141,23 +141,29 @@ def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
 class Stored:
     """Results of two tasks whose candidates and scores are known."""
 
-    candidates: ClassVar[list[str]] = ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+    candidates: ClassVar[list[str]] = ["NoRAG", "VoyageEmb", "Func-BM25", "Func-PKG", "Block-PKG"]
 
     def verdicts(self, methods):
         of_tasks = {
             "Reranked": [False, True],
             "Reranked, as printed": [False, True],
-            "None": [True, True],
-            "Dense": [False, True],
+            "NoRAG": [True, True],
+            "VoyageEmb": [False, True],
         }
         failed = [False, False]
         frame = pd.DataFrame({m: of_tasks.get(m, failed) for m in methods}, index=["a", "b"])
         return frame.astype("boolean")
 
     def selections(self):
-        cosines = {"None": 0.8, "Dense": 0.9, "Func-BM25": 0.1, "Func-PKG": 0.2, "Block-PKG": 0.3}
+        cosines = {
+            "NoRAG": 0.8,
+            "VoyageEmb": 0.9,
+            "Func-BM25": 0.1,
+            "Func-PKG": 0.2,
+            "Block-PKG": 0.3,
+        }
         scores = {method: {"cosine": cosine} for method, cosine in cosines.items()}
-        row = {"chosen": "Dense", "chosen_as_printed": "Dense", "candidates": scores}
+        row = {"chosen": "VoyageEmb", "chosen_as_printed": "VoyageEmb", "candidates": scores}
         return {"a": row, "b": row}
 
 

@@ -79,7 +79,7 @@ def test_verdicts_cover_every_task_and_column(run):
     frame = run.verdicts()
     assert list(frame) == [*methods_of("textbook"), *SELECTING] and frame.notna().all(axis=None)
     assert list(frame.index) == [t.id for t in run.tasks]
-    assert (frame["Ideal"] == frame[list(methods_of("textbook"))].any(axis=1)).all()
+    assert (frame["Ideal Reranker"] == frame[list(methods_of("textbook"))].any(axis=1)).all()
     chosen = {task: row["chosen"] for task, row in run.selections().items()}
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
 
@@ -103,7 +103,7 @@ def test_executing_again_gives_the_stored_verdicts(run):
     stored = verdicts()
     run.file("evaluations", "Block-PKG").unlink()
     assert Evaluator(run).prepare([]) == 0 and verdicts() == stored
-    assert [t for t, _ in Evaluator(run, fresh=True).missing("None")] == run.tasks  # asked again
+    assert [t for t, _ in Evaluator(run, fresh=True).missing("NoRAG")] == run.tasks  # asked again
 
 
 @pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
@@ -129,26 +129,26 @@ def test_a_task_without_a_published_context_is_not_asked(committed):
 
 def test_the_verdict_of_another_solution_is_none(committed):
     run = Results(MODEL, limit=1)
-    path = run.file("evaluations", "None")
+    path = run.file("evaluations", "NoRAG")
     first, *rows = read_rows(path)
     other = {"status": "failed", "error": "NameError", "sha256": "of another solution"}
     write_jsonl(path, [first | other, *rows])
-    assert run.outcomes("None")["HumanEval/0"].status == "not_measured"
+    assert run.outcomes("NoRAG")["HumanEval/0"].status == "not_measured"
     Evaluator(run).prepare([])
-    assert run.outcomes("None")["HumanEval/0"].error not in ("NameError", "not_measured")
+    assert run.outcomes("NoRAG")["HumanEval/0"].error not in ("NameError", "not_measured")
 
 
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
-    without_some(Results(MODEL).file("generations", "None"), lambda task: task != "HumanEval/3")
+    without_some(Results(MODEL).file("generations", "NoRAG"), lambda task: task != "HumanEval/3")
     run = Results(MODEL, limit=5)
-    frame = run.verdicts(["None"])
-    assert run.outcomes("None")["HumanEval/3"].status == "not_measured"
-    assert frame["None"].isna().sum() == 1 and frame.at["HumanEval/3", "None"] is pd.NA
-    (prompt,) = Evaluator(run).prompts("None")
-    assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/none.jsonl")
+    frame = run.verdicts(["NoRAG"])
+    assert run.outcomes("NoRAG")["HumanEval/3"].status == "not_measured"
+    assert frame["NoRAG"].isna().sum() == 1 and frame.at["HumanEval/3", "NoRAG"] is pd.NA
+    (prompt,) = Evaluator(run).prompts("NoRAG")
+    assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/norag.jsonl")
     parameters = run.generator.decoding.parameters | {"max_new_tokens": 64}
     run.generator.decoding = replace(run.generator.decoding, parameters=parameters)
-    assert len(Evaluator(run).prompts("None")) == 5  # completions of other parameters are none
+    assert len(Evaluator(run).prompts("NoRAG")) == 5  # completions of other parameters are none
 
 
 def test_control_rows_bracket_the_scale(committed):
@@ -159,7 +159,7 @@ def test_control_rows_bracket_the_scale(committed):
 
 def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they_are(committed):
     asked = study.Choice(samples=2, temperature=0.5, top_p=0.9).generated_methods
-    assert asked == ("None, T0.5, p0.9, 1", "None, T0.5, p0.9, 2")
+    assert asked == ("NoRAG, T0.5, p0.9, 1", "NoRAG, T0.5, p0.9, 2")
     before, limited = Results(MODEL, limit=4).verdicts(), Results(MODEL, limit=4)
     backend = FakeBackend(
         lambda r: f"```python\ndef {r.entry_point}(*a):\n    return {r.sample}\n```", stop=5
@@ -173,8 +173,8 @@ def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they
         (t.id, n) for t in limited.tasks for n in (1, 2)
     }
     again = Results(MODEL, limit=4)
-    assert again.draws("None", "T0.5") == [*asked]
-    assert again.draws("None") == [*asked, *again.draws("None", "T0.8")]
+    assert again.draws("NoRAG", "T0.5") == [*asked]
+    assert again.draws("NoRAG") == [*asked, *again.draws("NoRAG", "T0.8")]
     assert again.verdicts().equals(before) and set(asked) < set(again.stored_columns())
     assert again.verdicts([*asked]).notna().all(axis=None)
     for number, column in enumerate(asked, 1):
@@ -183,7 +183,7 @@ def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they
 
 def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(committed):
     """The two are completions of their own, whose answers are kept whole."""
-    names = "None, codellama prompt", "None, codellama prompt in chat", "None"
+    names = "NoRAG, codellama prompt", "NoRAG, codellama prompt in chat", "NoRAG"
     backend = FakeBackend(lambda r: f"[PYTHON]\ndef {r.entry_point}(*a):\n    return 1\n[/PYTHON]")
     preparer = Evaluator(Results(MODEL, limit=1), fresh=True, backend=backend)
     assert preparer.generate([*names[:2]]) == 2
@@ -200,8 +200,8 @@ def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(commit
 
 def test_a_model_without_a_chat_template_has_no_prompts_in_chat(committed):
     run = Results("codellama-7b-instruct", limit=1)
-    assert run.offers("None, codellama prompt")
-    assert not run.offers("None, codellama prompt in chat")
+    assert run.offers("NoRAG, codellama prompt")
+    assert not run.offers("NoRAG, codellama prompt in chat")
 
 
 def test_a_variant_is_offered_where_the_style_of_the_model_has_it(committed):
@@ -275,7 +275,7 @@ def test_context_that_defines_the_task_is_marked(own_corpus):
     corpus = own_corpus("has_close_elements")
     for _ in range(2):  # retrieved, and as stored
         assert [c.defines_task for c in retrieved(corpus, "Func-PKG")] == [True, False]
-    assert [c.defines_task for c in retrieved(corpus, "None")] == [False, False]
+    assert [c.defines_task for c in retrieved(corpus, "NoRAG")] == [False, False]
 
 
 def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(own_corpus, tmp_path, caplog):
@@ -299,9 +299,13 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     )
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Results(MODEL, corpus="python-docs", limit=2).verdicts()
-    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTING] and frame.isna().all(
-        axis=None
-    )
+    assert list(frame) == [
+        "NoRAG",
+        "BM25",
+        "VoyageEmb",
+        "JSON-PKG",
+        *SELECTING,
+    ] and frame.isna().all(axis=None)
     (pages / "a.md").write_text("# Lists\n\nA list holds items, and shrinks.\n")
     now = retrieved("python-docs", "JSON-PKG")
     assert all("shrinks" in c.text for c in now)
@@ -327,14 +331,14 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     "stage",
     [
         "contexts/humaneval/pkg-contexts/bm25.jsonl.gz",
-        f"evaluations/{MODEL}/humaneval/none/none.jsonl.gz",
+        f"evaluations/{MODEL}/humaneval/none/norag.jsonl.gz",
     ],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path, run = committed / stage, Results(MODEL, corpus="pkg-contexts", limit=2)
     path.write_bytes(gzip.compress(line.encode() + b"\n" + contents(path)))
     with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
-        run.verdicts(["None", "BM25"])
+        run.verdicts(["NoRAG", "BM25"])
     run.file("contexts", "BM25", ".meta.json").write_text("{")
     with pytest.raises(UserError, match=r"bm25\.meta\.json, line 1 is damaged"):
         run.provenance()
@@ -367,11 +371,11 @@ def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_i
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
     for benchmark in ("mbpp", "mbpp-signature"):
         run = Results(MODEL, benchmark, "pkg-contexts", limit=5)
-        completions = run.completions("None")
-        run._contexts["None"] = [
-            replace(c, text=None, sha256=c.sha256) for c in run.contexts("None")
+        completions = run.completions("NoRAG")
+        run._contexts["NoRAG"] = [
+            replace(c, text=None, sha256=c.sha256) for c in run.contexts("NoRAG")
         ]
-        assert len(completions) == 5 and run.completions("None") == completions
+        assert len(completions) == 5 and run.completions("NoRAG") == completions
 
 
 def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
@@ -380,10 +384,10 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
     with_tasks(monkeypatch, "mbpp", [prose])
     run = Results(MODEL, "mbpp", "pkg-contexts")
-    solutions = {"None": {prose.id: prose.solution}}
+    solutions = {"NoRAG": {prose.id: prose.solution}}
     monkeypatch.setattr(run, "solutions", lambda column: solutions.get(column, {}))
     Evaluator(run).prepare([])
-    assert run.selections()[prose.id]["candidates"]["None"]["parses"] is True
+    assert run.selections()[prose.id]["candidates"]["NoRAG"]["parses"] is True
 
 
 def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
@@ -400,9 +404,11 @@ def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
     run = Results(MODEL, corpus="pkg-contexts", limit=4)
     assert run.verdicts()[list(SELECTING)].notna().all(axis=None)
-    run.file("evaluations", "candidates", ".json").write_text('{"columns": ["None"]}')
+    run.file("evaluations", "candidates", ".json").write_text('{"columns": ["NoRAG"]}')
     verdicts = run.verdicts()
-    assert run.candidates == ["None"] and verdicts["Ideal"].equals(verdicts["None"].rename("Ideal"))
+    assert run.candidates == ["NoRAG"] and verdicts["Ideal Reranker"].equals(
+        verdicts["NoRAG"].rename("Ideal Reranker")
+    )
 
 
 @pytest.fixture
@@ -412,7 +418,7 @@ def gone(committed, monkeypatch):
     expected = run.verdicts(), run.controls(), run.provenance(), run.completions("BM25")
 
     def missing(self):
-        raise BenchmarkMissing("it is not at hand")
+        raise BenchmarkMissing("it is not available")
 
     monkeypatch.setattr(type(BENCHMARKS["humaneval"]), "tasks", missing)
     return expected
@@ -421,13 +427,15 @@ def gone(committed, monkeypatch):
 def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     verdicts, controls, provenance, completions = gone
     stored = Results(MODEL, FIRST.benchmark, FIRST.corpus)
-    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(
+    assert stored.tasks_absent == "it is not available" and stored.tasks_absent in forecast.heading(
         stored
     )
     assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
     assert all(stored.controls()[n].equals(controls[n]) for n in controls)
     assert stored.completions("BM25") == completions
-    assert Evaluator(stored).prepare(["None"]) == 0 and not list(Evaluator(stored).missing("None"))
+    assert Evaluator(stored).prepare(["NoRAG"]) == 0 and not list(
+        Evaluator(stored).missing("NoRAG")
+    )
 
 
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(
@@ -435,18 +443,18 @@ def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_
 ):
     """Without retrieval all have the empty context, which does not tell whose completion it is."""
     for stage in (f"evaluations/{MODEL}", "contexts"):
-        path = committed / stage / "humaneval" / "none" / "none.jsonl.gz"
+        path = committed / stage / "humaneval" / "none" / "norag.jsonl.gz"
         rows = read_rows(path)
         (twenty,) = [row for row in rows if row["task_id"] == "HumanEval/20"]
         write_jsonl(path, [*rows, twenty | {"task_id": "HumanEval/164"}])
-    completions = Results(MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
+    completions = Results(MODEL, FIRST.benchmark, FIRST.corpus).completions("NoRAG")
     assert len(completions) == 165 and completions["HumanEval/164"] == completions["HumanEval/20"]
 
 
 def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
-    with pytest.raises(BenchmarkMissing, match="not at hand"):
+    with pytest.raises(BenchmarkMissing, match="not available"):
         Results("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
-    with pytest.raises(BenchmarkMissing, match="not at hand"):
+    with pytest.raises(BenchmarkMissing, match="not available"):
         Evaluator(Results(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)
 
 
@@ -461,10 +469,10 @@ def test_the_reasoning_tags_of_a_model_s_entry_are_read(run, monkeypatch):
     text = "<inner>\n```python\ndef f(): return 0\n```\n</inner>    return 1\n"
     completion = Generation("key", task, text, [], "end", 1)
     monkeypatch.setattr(run, "completions", lambda column: {task: completion})
-    assert run.solutions("None")[task] != "    return 1\n"
+    assert run.solutions("NoRAG")[task] != "    return 1\n"
     spec = replace(run.generator.spec, reasoning_tags=[["<inner>", "</inner>"]])
     monkeypatch.setattr(run.generator, "spec", spec)
-    assert run.solutions("None")[task] == "    return 1\n"
+    assert run.solutions("NoRAG")[task] == "    return 1\n"
 
 
 def test_the_leak_free_control_gets_the_check_that_needs_hidden_tests():

@@ -107,7 +107,7 @@ def test_no_hidden_test_reaches_a_choice():
         selected_methods(after, name) == choices[name] for name in SELECTIONS
     )
     run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
-    assert len(stored_signals(run, ["None"])["None"]) < 30  # the prompt does reach it
+    assert len(stored_signals(run, ["NoRAG"])["NoRAG"]) < 30  # the prompt does reach it
 
 
 def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
@@ -215,14 +215,14 @@ def test_choices_and_their_ties():
     assert {tied[n] for n in BY_EXAMPLES} == {"A"}
     of = {
         "A": known(1),
-        "None": known(1),
+        "NoRAG": known(1),
         "B": known(2, "x"),
         "C": known(2, "y"),
         "D": known(2, "y"),
     }
     assert [choose(of) for choose in BY_EXAMPLES.values()] == ["B", "C", "C"]
     del of["B"], of["C"], of["D"]
-    assert {choose(of) for choose in BY_EXAMPLES.values()} == {"None"}
+    assert {choose(of) for choose in BY_EXAMPLES.values()} == {"NoRAG"}
     near = choice(
         A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1)
     )
@@ -235,25 +235,25 @@ def test_codet_may_prefer_many_that_agree_to_one_that_passes_more():
 
 
 def test_a_choice_is_not_measured_where_a_candidate_is_not():
-    of = {c: {i: known(c == "B") for i in "1234"} for c in ("None", "B")}
+    of = {c: {i: known(c == "B") for i in "1234"} for c in ("NoRAG", "B")}
     del of["B"]["4"]
     verdicts = pd.DataFrame(
-        {"None": [False, True, True, True], "B": [True, False, None, True]},
+        {"NoRAG": [False, True, True, True], "B": [True, False, None, True]},
         list("1234"),
         dtype="boolean",
     )
     frame = selected_verdicts(of, verdicts)
     assert frame["Visible"].isna().tolist() == [False, False, True, True]
-    assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal"][:2].all()
+    assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal Reranker"][:2].all()
 
 
 def test_the_gap_is_measured_from_the_best_column_to_ideal():
     gap_closed = definitions("closed_models")["gap_closed"]
-    verdicts = pd.DataFrame({"None": [1, 1, 0, 0, 0], "B": [0, 0, 1, 1, 0]}, dtype="boolean")
+    verdicts = pd.DataFrame({"NoRAG": [1, 1, 0, 0, 0], "B": [0, 0, 1, 1, 0]}, dtype="boolean")
     half = pd.Series([1, 1, 1, 0, 0], dtype="boolean")
     closed = gap_closed(half, verdicts)
     assert (closed.n, closed.value) == (5, 0.5) and closed.low < 0.5 <= closed.high
-    assert gap_closed(half, verdicts[["None"]]) is None
+    assert gap_closed(half, verdicts[["NoRAG"]]) is None
 
 
 def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():
@@ -271,10 +271,10 @@ def test_a_gate_asks_only_where_none_fails_its_examples():
     """Of ten tasks None fails the examples of four; asked there, the other column passes two of them."""
     tasks = [str(n) for n in range(10)]
     none = {i: known(0 if n < 4 else 2) for n, i in enumerate(tasks)}
-    evidence_ = {"None": none, "B": {i: known(2 if n < 2 else 0) for n, i in enumerate(tasks)}}
-    right = {"None": [n >= 4 for n in range(10)], "B": [n < 2 for n in range(10)]}
+    evidence_ = {"NoRAG": none, "B": {i: known(2 if n < 2 else 0) for n, i in enumerate(tasks)}}
+    right = {"NoRAG": [n >= 4 for n in range(10)], "B": [n < 2 for n in range(10)]}
     verdicts = pd.DataFrame(right, tasks, dtype="boolean")
-    tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
+    tokens = pd.DataFrame({"NoRAG": 10.0, "B": 100.0}, tasks)
     never, always = (gate_retrieval(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
     assert (never.asked.sum(), never.passed.sum(), never.spent.sum()) == (0, 6, 100)
     assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (
@@ -294,10 +294,10 @@ def test_a_gate_is_chosen_on_other_tasks_alone():
     """None fails one task of ten, where the other column would help: no other task could have told so."""
     tasks = [str(n) for n in range(10)]
     evidence_ = {
-        "None": {i: known(2 * (i != "0")) for i in tasks},
+        "NoRAG": {i: known(2 * (i != "0")) for i in tasks},
         "B": dict.fromkeys(tasks, known(2)),
     }
-    verdicts = pd.DataFrame({"None": [i != "0" for i in tasks], "B": True}, tasks, dtype="boolean")
-    tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
+    verdicts = pd.DataFrame({"NoRAG": [i != "0" for i in tasks], "B": True}, tasks, dtype="boolean")
+    tokens = pd.DataFrame({"NoRAG": 10.0, "B": 100.0}, tasks)
     assert gate_retrieval(evidence_, verdicts, tokens, 1.0).passed.all()
     assert not cross_validated_gate(evidence_, verdicts, tokens, folds=10).passed["0"]

@@ -30,8 +30,8 @@ def jobs(**chosen):
             [p for p in STUDY if p.benchmark in ("humaneval", "mbpp")],
         ),
         (
-            Choice(corpora=["stdlib"], methods=["None"]),
-            [Part(FIRST.benchmark, "stdlib", ("None",))],
+            Choice(corpora=["stdlib"], methods=["NoRAG"]),
+            [Part(FIRST.benchmark, "stdlib", ("NoRAG",))],
         ),
         (
             Choice(models=[LARGER], benchmarks=["mbpp-all"]),
@@ -55,15 +55,15 @@ def test_parts_follow_the_choice(choice, chosen):
 def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
     """None is the same column with every corpus: it is asked, and paid, once."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    chosen = Choice(corpora=["textbook", "pkg-contexts"], methods=["None"], limit=2, shard=(1, 2))
+    chosen = Choice(corpora=["textbook", "pkg-contexts"], methods=["NoRAG"], limit=2, shard=(1, 2))
     steps = [s for s in study.plan(chosen).steps if s.evaluator]
     assert len(steps) == 2
     steps[1].evaluator.run.completions(
         "Block-PKG"
     )  # as a plan looks before the first run is prepared
     steps[0].evaluator.run.generator.backend = FakeBackend(lambda request: "pass")
-    assert steps[0].evaluator.generate(["None"]) == 1
-    assert not steps[1].evaluator.lacks(["None"]) and steps[1].evaluator.generate(["None"]) == 0
+    assert steps[0].evaluator.generate(["NoRAG"]) == 1
+    assert not steps[1].evaluator.lacks(["NoRAG"]) and steps[1].evaluator.generate(["NoRAG"]) == 0
 
 
 def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
@@ -135,9 +135,9 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
     assert ["python-docs: method Func-PKG is not measured" in line for line in plan.left_out] == [
         True
     ]
-    assert all('measured: "None"' in line for line in plan.left_out)  # "None" is a column
+    assert all('measured: "NoRAG"' in line for line in plan.left_out)  # "NoRAG" is a column
     with pytest.raises(UserError, match="Func-PKG is not measured"):
-        study.plan(Choice(corpora=["stdlib"], methods=["None", "Block-PKG"], **choice))
+        study.plan(Choice(corpora=["stdlib"], methods=["NoRAG", "Block-PKG"], **choice))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committe
     ("method", "words"),
     [
         ("Reranked, as printed", "is computed beside Reranked"),
-        ("Ideal", "is computed beside the methods"),
+        ("Ideal Reranker", "is computed beside the methods"),
         ("no such thing at all", "list methods variants"),
     ],
 )

@@ -205,18 +205,21 @@ def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
     ]
     for method in ("no_rag", "voyage_block"):
         write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", rows)
-    assert set(replayed(tmp_path, "m", "humaneval")) == {"None", "Block-PKG"}
+    assert set(replayed(tmp_path, "m", "humaneval")) == {"NoRAG", "Block-PKG"}
     assert replayed(tmp_path, "m", "mbpp") == {}
     with pytest.raises(UserError, match="replay DIR"):
         replayed(tmp_path, "other", "humaneval")
 
 
 def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
-    every = {c: outcomes(c == "BM25", c == "None", 0, 0) for c in CANDIDATES}
+    every = {c: outcomes(c == "BM25", c == "NoRAG", 0, 0) for c in CANDIDATES}
     frame = verdict_frame(every | {"Reranked": outcomes(1, 1, 1, 1)})
-    assert list(frame["Ideal"]) == [True, True, False, False]
-    del every["Dense"]
-    assert verdict_frame(every)["Ideal"].isna().all() and len(verdict_frame(every, limit=2)) == 2
+    assert list(frame["Ideal Reranker"]) == [True, True, False, False]
+    del every["VoyageEmb"]
+    assert (
+        verdict_frame(every)["Ideal Reranker"].isna().all()
+        and len(verdict_frame(every, limit=2)) == 2
+    )
 
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])

@@ -47,7 +47,7 @@ def describe(tmp_path, monkeypatch):
 
 
 def complete() -> int:
-    return Evaluator(Results("endpoint:stub", limit=TASKS)).generate(["None"])
+    return Evaluator(Results("endpoint:stub", limit=TASKS)).generate(["NoRAG"])
 
 
 def rows(tmp_path) -> list[dict]:
@@ -130,8 +130,8 @@ def test_a_text_with_nul_and_a_lone_surrogate_is_judged_as_sent(describe, tmp_pa
     text = '```python\ndef f():\n    return "\x00"\n```\n\ud800'
     with Stub(rule=lambda body: openai_answer(body, text)) as stub:
         describe(stub.url)
-        assert Evaluator(Results("endpoint:stub", limit=1)).prepare(["None"]) == 1
+        assert Evaluator(Results("endpoint:stub", limit=1)).prepare(["NoRAG"]) == 1
     run = Results("endpoint:stub", limit=1)
     assert [row["raw"] for row in rows(tmp_path)] == [text]
-    assert [generation.raw for generation in run.completions("None").values()] == [text]
-    assert [outcome.status for outcome in run.outcomes("None").values()] == ["failed"]
+    assert [generation.raw for generation in run.completions("NoRAG").values()] == [text]
+    assert [outcome.status for outcome in run.outcomes("NoRAG").values()] == ["failed"]

@@ -64,7 +64,7 @@ def opened(limit: int = LIMIT, model: str = "endpoint:stub") -> Results:
     return Results(model, limit=limit)
 
 
-def complete(run: Results, columns: tuple[str, ...] = ("None",)) -> int:
+def complete(run: Results, columns: tuple[str, ...] = ("NoRAG",)) -> int:
     return Evaluator(run).generate([*columns])
 
 
@@ -100,8 +100,8 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     (tmp_path / "endpoints.toml").unlink()
     monkeypatch.delenv("STUB_KEY")
     run = opened()
-    assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
-    (row,) = forecast.forecast(Evaluator(run), ["None"], set())
+    assert len(run.completions("NoRAG")) == len(run.solutions("NoRAG")) == LIMIT
+    (row,) = forecast.forecast(Evaluator(run), ["NoRAG"], set())
     assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(
         run, [row], forecast.Rates()
     ).todo == 0
@@ -222,13 +222,13 @@ def test_refusals_and_empty_answers_are_outcomes(describe, tmp_path):
     with Stub(rule=rule) as stub:
         describe(stub.url, concurrency=1)
         run = opened(4)
-        Evaluator(run).prepare(["None"])
+        Evaluator(run).prepare(["NoRAG"])
     about = [(r["raw"], r["finish"], r["meta"].get("refusal")) for r in lines(tmp_path)]
     filtered, said = "content_filter", "I would rather not."
     assert sorted(about, key=str) == sorted(
         [("", "end", said), ("", "end", filtered), ("", "length", None), ("", "end", None)], key=str
     )
-    assert [o.status for o in run.outcomes("None").values()] == ["failed"] * 4
+    assert [o.status for o in run.outcomes("NoRAG").values()] == ["failed"] * 4
 
 
 def test_a_filter_that_answers_400_is_a_refusal(describe, tmp_path):
@@ -264,7 +264,7 @@ def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(
 
 
 def test_completions_samples_and_seeds(describe, tmp_path):
-    names = [f"None, T0.8, {n}" for n in (1, 2)]
+    names = [f"NoRAG, T0.8, {n}" for n in (1, 2)]
     with Stub(rule=lambda body: openai_answer(body, "    return 1\n\n\nprint(f())\n")) as stub:
         describe(stub.url, seed=True, omit=["top_p"], extra={"min_p": 0.1, "max_tokens": 99})
         run = opened(2, "endpoint:stub#plain")
@@ -282,7 +282,7 @@ def test_completions_samples_and_seeds(describe, tmp_path):
     assert {row["key"] for row in lines(tmp_path)} & {
         g.key for g in run.completions(names[1]).values()
     }
-    assert run.completions("None") == {} == opened(2).completions(names[0])
+    assert run.completions("NoRAG") == {} == opened(2).completions(names[0])
 
 
 def test_what_decides_the_answers_is_part_of_the_key(describe):
@@ -393,7 +393,7 @@ def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys)
         "--limit",
         "1",
         "--method",
-        "None",
+        "NoRAG",
     )
     code, out = command(monkeypatch, capsys, *words)
     assert code == 2 and MISTAKES[table] in out.err and out.err.count("\n") == 1
@@ -428,7 +428,7 @@ def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, m
             "--corpus",
             "stdlib",
         )
-        code, out = command(monkeypatch, capsys, *words, "--limit", "10", "--method", "None")
+        code, out = command(monkeypatch, capsys, *words, "--limit", "10", "--method", "NoRAG")
     (line,) = (text for text in out.out.splitlines() if "to complete:" in text)
     assert code == 0 and "10 prompts" in line and "5,120 new tokens" in line and not stub.seen
     dollars = float(line.split(", ")[-1].split()[0])
@@ -461,7 +461,7 @@ def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsy
         and "fingerprint fp_1 is now fp_2" in line
         for line in told
     )
-    assert len(opened(8).completions("None")) == 8 and verify.cached_prompts(
+    assert len(opened(8).completions("NoRAG")) == 8 and verify.cached_prompts(
         "endpoint:stub", run.results
     )
 
@@ -470,7 +470,7 @@ def test_a_run_is_judged_and_its_files_bear_the_name(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url)
         run = opened(3)
-        text = batch.prepare(Evaluator(run), ["None"])
+        text = batch.prepare(Evaluator(run), ["NoRAG"])
     assert "3 completions generated" in text and "endpoint:stub | humaneval" in text
     assert run.stem.startswith("endpoint-stub-") and study.MODEL not in run.stem
     assert all(":" not in p.name and "#" not in p.name for p in (tmp_path / "results").rglob("*"))

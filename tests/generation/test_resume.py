@@ -32,8 +32,8 @@ class Slow:
             done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=3), raw, "end")
 
 run = Results("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
-Evaluator(run, backend=Slow()).generate(["None"])
-assert len(run.completions("None")) == len(run.tasks)
+Evaluator(run, backend=Slow()).generate(["NoRAG"])
+assert len(run.completions("NoRAG")) == len(run.tasks)
 """
 
 

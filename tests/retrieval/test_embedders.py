@@ -248,8 +248,8 @@ def test_other_retrievals_than_the_studys_have_other_files():
             == len({run.stem for run in runs})
             == len(specs)
         )
-        assert len({run.file(stage, "None") for run in runs}) == 1
-    assert runs[0].file("contexts", "Dense").parent.name == "textbook"
+        assert len({run.file(stage, "NoRAG") for run in runs}) == 1
+    assert runs[0].file("contexts", "VoyageEmb").parent.name == "textbook"
     with pytest.raises(UserError, match="each task's own context"):
         Results(MODEL, corpus=replace(HOW, parts=(CorpusPart("published"),)).name)
 
@@ -262,9 +262,9 @@ def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
     (tmp_path / "code" / "a.py").write_text("\n\n".join(sources))
     corpus = f"source:{tmp_path / 'code'}, embedder words@{'b' * 40}, top 3, 30 characters"
     preparer = Evaluator(Results(MODEL, corpus=corpus, limit=2))
-    for column in ("Func-PKG", "Func-BM25", "BM25", "Dense"):
+    for column in ("Func-PKG", "Func-BM25", "BM25", "VoyageEmb"):
         contexts = preparer.contexts(column)
-        assert [c.column for c in contexts] == [column] * 2
+        assert [c.method for c in contexts] == [column] * 2
         assert all(len(unit) <= 60 for c in contexts for unit in c.text.split("\n\n"))
         about = json.loads(preparer.run.file("contexts", column, ".meta.json").read_text())
         expected = {

@@ -93,7 +93,7 @@ def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path)
     assert orange.text == 'def one(x):\n    """Peels an orange."""\n    return x'
     assert refused.text == "def refused(self):\n    return 1"  # no docstring was accepted
     assert banana.text.startswith('def told(values):\n    """Bananas by weight."""')
-    assert {c.column for c in (kiwi, banana)} == {METHOD}
+    assert {c.method for c in (kiwi, banana)} == {METHOD}
 
 
 def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):

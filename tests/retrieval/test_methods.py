@@ -51,9 +51,20 @@ def task(i, benchmark="humaneval"):
 
 
 def test_columns_by_corpus():
-    assert list(methods_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
-    assert list(methods_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
-    code = ["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+    assert list(methods_of("python-docs+docstrings:json")) == [
+        "NoRAG",
+        "BM25",
+        "VoyageEmb",
+        "JSON-PKG",
+    ]
+    assert list(methods_of("published")) == [
+        "NoRAG",
+        "VoyageEmb",
+        "Func-BM25",
+        "Func-PKG",
+        "Block-PKG",
+    ]
+    code = ["NoRAG", "BM25", "VoyageEmb", "Func-BM25", "Func-PKG", "Block-PKG"]
     assert list(methods_of("textbook+stdlib")) == code and retrieving_methods()[:7] == [
         *code,
         "JSON-PKG",
@@ -72,8 +83,8 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
     assert {
         c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns.items()
     } == {
-        "None": ["", "", ""],
-        "Dense": ["answer zero", "answer one", "answer eleven"],
+        "NoRAG": ["", "", ""],
+        "VoyageEmb": ["answer zero", "answer one", "answer eleven"],
         "Func-BM25": ["def first(): 1", "", "def eleven(): 1"],
         "Func-PKG": ["def best(): 1", "", "def f(): 1"],
         "Block-PKG": ["    x = 1", "    y = 2", "    z = 3"],
@@ -81,13 +92,13 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
 
 
 def test_a_task_that_the_authors_did_not_have_is_named(authors):
-    column = methods_of("published")["Func-PKG"](knowledge_of("published"))
+    retriever = methods_of("published")["Func-PKG"](knowledge_of("published"))
     with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
-        column.retrieve([task("MBPP/600", "mbpp-all")])
+        retriever.retrieve([task("MBPP/600", "mbpp-all")])
 
 
 def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
-    (tmp_path / "contexts" / f"{published.FILES['Dense'][1]}.jsonl").unlink()
+    (tmp_path / "contexts" / f"{published.FILES['VoyageEmb'][1]}.jsonl").unlink()
     with pytest.raises(UserError, match=r"voyage_code_relevant_context_mbpp\.jsonl cannot be read"):
         load_corpus("published")
 

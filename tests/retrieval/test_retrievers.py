@@ -66,14 +66,14 @@ def knowledge(embedder):
 @pytest.mark.parametrize("column", RETRIEVERS)
 def test_protocol(knowledge, column):
     contexts = RETRIEVERS[column](knowledge).retrieve(TASKS)
-    assert [(c.task_id, c.column) for c in contexts] == [(t.id, column) for t in TASKS]
+    assert [(c.task_id, c.method) for c in contexts] == [(t.id, column) for t in TASKS]
     assert contexts == RETRIEVERS[column](knowledge).retrieve(TASKS)
 
 
 FUNCTIONS = ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
 BEST = {
     "BM25": (PATHS, ["", "", ""]),
-    "Dense": (PATHS, ["", "", ""]),
+    "VoyageEmb": (PATHS, ["", "", ""]),
     "Func-BM25": (FUNCTIONS, ["", "", ""]),
     "Func-PKG": (FUNCTIONS, ["", "5-6", ""]),
     "Func-PKG, paper-literal": (FUNCTIONS, ["2-4", "5-6", "5-6"]),
@@ -86,7 +86,7 @@ BEST = {
 }
 TEXTS = {
     "BM25": PRIMES,
-    "Dense": PRIMES,
+    "VoyageEmb": PRIMES,
     "Func-BM25": PRIMES.rstrip("\n"),
     "Func-PKG": PRIMES.rstrip("\n"),
     "Func-PKG, paper-literal": "def is_prime(number):\n    pass",
@@ -104,7 +104,7 @@ def test_the_best_unit_is_found_and_pruned(knowledge, column):
     assert all(c.score > 0 and not c.truncated for c in contexts)
 
 
-@pytest.mark.parametrize("column", ["BM25", "Dense"])
+@pytest.mark.parametrize("column", ["BM25", "VoyageEmb"])
 @pytest.mark.parametrize("top", [1, 2])
 def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(
     embedder, column, top
@@ -141,7 +141,7 @@ def test_no_word_in_common_is_no_context(embedder, column):
     [
         (Document("x", "X = 1\n"), ["Func-BM25", "Func-PKG", "Block-PKG"]),
         (Document("f", "def f(): pass\n"), ["Block-PKG"]),
-        (Document("f", PRIMES, unit="function"), ["BM25", "Dense"]),
+        (Document("f", PRIMES, unit="function"), ["BM25", "VoyageEmb"]),
     ],
 )
 def test_a_corpus_without_such_units_is_a_users_error(embedder, document, columns):
@@ -155,10 +155,10 @@ def test_long_contexts_are_cut_and_say_so(embedder):
     knowledge = Knowledge(
         [Document("long", f"def primes():\n    if number: pass\n{body}")], embedder
     )
-    for column in ("BM25", "Dense", "Func-BM25", "Func-PKG"):
+    for column in ("BM25", "VoyageEmb", "Func-BM25", "Func-PKG"):
         (found,) = RETRIEVERS[column](knowledge).retrieve(TASKS[:1])
         assert found.truncated == (
-            column not in ("BM25", "Dense")
+            column not in ("BM25", "VoyageEmb")
         )  # whose rows are cut between statements
         assert len(found.text) <= CONTEXT_CHARS
         assert found.text.split("\n")[-1].strip().startswith("prime_")
@@ -205,9 +205,9 @@ def test_json_pkg_returns_the_payload_of_the_nearest_leaf(pages, embedder):
 @pytest.mark.parametrize("column", methods_of("python-docs"))
 def test_every_column_of_a_text_corpus(pages, column):
     found = methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
-    assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in QUESTIONS]
+    assert [(c.task_id, c.method) for c in found] == [(t.id, column) for t in QUESTIONS]
     assert found == methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
-    if column != "None":  # all columns see the same documents
+    if column != "NoRAG":  # all columns see the same documents
         assert [c.source.partition("#")[0] for c in found] == [
             "t/primes",
             "t/lists",

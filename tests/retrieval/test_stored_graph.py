@@ -30,7 +30,7 @@ from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
 from pkg_lib.retrieval.methods import knowledge_of, methods_of
 from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-CODE_METHODS = {"None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"}
+CODE_METHODS = {"NoRAG", "BM25", "VoyageEmb", "Func-BM25", "Func-PKG", "Block-PKG"}
 MODEL = "qwen2.5-coder-0.5b-instruct"
 A = Document("a.py", "def f(x):\n    if x:\n        return 1\n")
 B = Document("b.py", "def g(x):\n    for y in x:\n        print(y)\n\n" + A.text)
@@ -182,9 +182,9 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
     write(f"{running}/pages", PAGES, graph, "text")
     place = f"{running}/pages"
     assert kind_of(place) == "text" and set(methods_of(place)) == {
-        "None",
+        "NoRAG",
         "BM25",
-        "Dense",
+        "VoyageEmb",
         "JSON-PKG",
     }
     tasks = [Task("q/0", "humaneval", "prime divisors", "f")]

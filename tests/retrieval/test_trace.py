@@ -60,7 +60,7 @@ def test_all_below_the_pruned_branch_is_gone(knowledge):
     assert context.pruned == "3-5" and len(found.gone) == 2
 
 
-@pytest.mark.parametrize("column", ["BM25", "Dense"])
+@pytest.mark.parametrize("column", ["BM25", "VoyageEmb"])
 def test_rows_are_found_whole_or_cut_and_have_no_graph(embedder, column):
     long = Document("long", "\n".join(f"apple = {i}" for i in range(400)))
     for documents in ([long], [Document("short", "apple = 1\n")]):

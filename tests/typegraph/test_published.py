@@ -76,7 +76,7 @@ def test_the_last_file_of_a_name_in_the_order_of_a_walk_gives_its_path_and_edges
 def test_the_papers_own_repositories_give_its_numbers(archive, files, nodes, edges):
     path = Path(os.environ.get("PKG_DKB_DIR", "nowhere")) / archive
     if not path.exists():
-        pytest.skip("the paper's repositories are not at hand; PKG_DKB_DIR names their directory")
+        pytest.skip("the paper's repositories are not available; PKG_DKB_DIR names their directory")
     built = build(path, "as-published", processes=1)
     assert (len(built.files), len(built.graph.nodes), len(built.graph.edges)) == (
         files,

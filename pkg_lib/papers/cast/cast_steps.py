@@ -246,7 +246,7 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
 
 
 def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) -> pd.DataFrame:
-    """Writes retrieval.csv, a row a task, ranker, chunking and mapping. UserError for what is not at hand."""
+    """Write retrieval.csv: one row per task, ranker, chunking and mapping."""
     scorers = {name: make_ranker(name, ASCII) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
     frames = []

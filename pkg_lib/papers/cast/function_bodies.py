@@ -185,7 +185,7 @@ class RepoEval(FunctionBodies):
     name = NAME
     title = "RepoEval, function level"
     home = DATA.home
-    columns = ("None", "fixed-size, BM25", "cast, BM25")
+    columns = ("NoRAG", "fixed-size, BM25", "cast, BM25")
     controls = MappingProxyType({})
 
     def tasks(self) -> list[Task]:
@@ -201,10 +201,10 @@ class RepoEval(FunctionBodies):
 OF_RANKER = (
     f"{chunking}, {ranker}" for ranker in ("BM25", "MiniLM") for chunking in ("fixed-size", "cast")
 )
-MEASURED = ("None", *OF_RANKER)
+MEASURED = ("NoRAG", *OF_RANKER)
 BENCHMARKS.register(PackageFunctions("packages", "Functions of packages", False, MEASURED))
 BENCHMARKS.register(
-    PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("None",))
+    PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("NoRAG",))
 )
 BENCHMARKS.register(RepoEval())
 

@@ -204,10 +204,9 @@ def published_effects(claim: Claim) -> pd.Series:
         return pd.Series(dtype=float)
     which = args.get("kind", kind(claim.columns)) if test == "paired" else test
     rates = table(TABLES[which][args["benchmark"] == "mbpp"])
-    names = [METHODS[c].published_as or c for c in claim.columns]
-    if not {*names} <= {*rates}:
+    if not {*claim.columns} <= {*rates}:
         return pd.Series(dtype=float)  # the paper prints no number for a variant of a method
-    a, b = (rates[name] for name in names)
+    a, b = (rates[name] for name in claim.columns)
     gaps = (a - b) / (1 if test == "tokens" else 100)
     return gaps.rename(str.lower)[lambda g: g.index.isin(args.get("models", g.index))]
 
@@ -285,8 +284,8 @@ def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
     def ends_so(outcome: Outcome) -> bool | None:
         return None if outcome.status == "not_measured" else outcome.error == error
 
-    for measured in runs.of(claim, [column, "None"]):
-        ended = (pd.Series(measured.run.outcomes(c)).map(ends_so) for c in (column, "None"))
+    for measured in runs.of(claim, [column, "NoRAG"]):
+        ended = (pd.Series(measured.run.outcomes(c)).map(ends_so) for c in (column, "NoRAG"))
         both = (values.astype("boolean") for values in ended)
         yield from _difference(claim, claimed, measured, *both, pair=f"{error} with {column}")
 
@@ -423,7 +422,7 @@ def graph_figures(run: Mapping[str, Any]) -> dict[str, float]:
         / 1000,
     }
     if built := build_seconds(run):
-        extra = built["PKG"] - built["Dense"]
+        extra = built["PKG"] - built["VoyageEmb"]
         figures[EXTRA_MINUTES] = extra / 60
     return figures
 

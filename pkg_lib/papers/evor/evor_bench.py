@@ -60,7 +60,7 @@ class EvorBench(Unfamiliar):
         self.asks_hub = DATA.asks_hub
 
     def place(self) -> Path:
-        """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is at hand."""
+        """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is available."""
         advice = f"set {DATA.variable} to a directory that holds {self.folder}/examples (of {DATA.source})"
         try:
             if not (root := data_folder(DATA.variable)):
@@ -75,7 +75,7 @@ class EvorBench(Unfamiliar):
                 }
                 root = snapshot_download(DATA.source, **wanted)
         except (ImportError, UserError, OSError, ValueError) as e:
-            raise BenchmarkMissing(f"{self.title} is not at hand ({e}): {advice}") from e
+            raise BenchmarkMissing(f"{self.title} is not available ({e}): {advice}") from e
         if not Path(root, self.folder, "examples").is_dir():
             raise BenchmarkMissing(f"{root} holds no {self.folder}: {advice}")
         return Path(root, self.folder)

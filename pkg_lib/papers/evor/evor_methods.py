@@ -80,7 +80,7 @@ for _method, _n in ((m, n) for m in EVOR_METHODS.values() for n in range(m.round
 # numbers that no round has: a round that was drawn from that prompt would be one of the five.
 DRAWS = {
     name: tuple(sampled_name(of, Sampling(0.8, TOP_P, sample=n)) for n in range(first, first + 5))
-    for name, of, first in (("MPSC", "None", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
+    for name, of, first in (("MPSC", "NoRAG", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
 }
 _last = EVOR_METHODS["EVOR"].column(EVOR_METHODS["EVOR"].rounds)
 METHODS.register(

@@ -97,8 +97,8 @@ class LastPrompts:
                     f"{self.column} needs all of EVOR: complete {evor.column(n - 1)} first"
                 )
             found = RoundRetriever(self.evolution, evor, n).retrieve(tasks)
-            last |= {c.task_id: c for c in found if c.column == evor.column(n)}
-        return [replace(last[t.id], column=self.column, spent=None) for t in tasks]
+            last |= {c.task_id: c for c in found if c.method == evor.column(n)}
+        return [replace(last[t.id], method=self.column, spent=None) for t in tasks]
 
 
 @dataclass
@@ -125,7 +125,7 @@ class MpscRetriever:
         spent = {i: sum(len(of[i].tokens) + of[i].prompt_tokens for of in asked) for i in about}
         of = {c.task_id: c for c in e.run.contexts(context_method(self.drawn[0]))}
         columns = {t.id: chosen.get(t.id, self.drawn[0]) for t in tasks}
-        return [replace(of[i], column=c, spent=spent.get(i, 0)) for i, c in columns.items()]
+        return [replace(of[i], method=c, spent=spent.get(i, 0)) for i, c in columns.items()]
 
     def _chosen(self, tasks: list[Task], answers: dict[str, list[str]]) -> dict[str, str]:
         """task id -> the column of its best connected solution; of equals the first."""

@@ -119,7 +119,7 @@ def fetched() -> Path:
             done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
         if not program.is_file():
             raise BenchmarkMissing(
-                f"newLISP is not at hand ({done.stderr.strip()[-LONGEST:]}); {ADVICE}"
+                f"newLISP is not available ({done.stderr.strip()[-LONGEST:]}); {ADVICE}"
             )
     return program
 

@@ -197,11 +197,11 @@ class Evolution:
             i: {"sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
         }
         rows = ({"task_id": i} | row for i, row in about.items())
-        write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
+        write_jsonl(self._feedback_file("NoRAG").with_name(INPUTS), rows)
 
     def input_rows(self) -> list[dict[str, Any]]:
         """The stored counts of generated inputs and of valid ones, a row a task."""
-        path = self._feedback_file("None").with_name(INPUTS)
+        path = self._feedback_file("NoRAG").with_name(INPUTS)
         fields: Kinds = {"task_id": str, "sha256": str, "inputs": int, "valid": int}
         return [*read_rows(path, fields)] if is_there(path) else []
 

@@ -14,6 +14,7 @@ from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import parse_corpus, redistributable
+from pkg_lib.evaluation.conditions import Sample
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
@@ -147,7 +148,7 @@ class ColumnCases:
             why = f"tasks of {self.run.rules.title} are not copied into results/"
             return Hidden(f"not shown, since {why}{known}")
         return (
-            Hidden(f"not at hand ({self.run.tasks_absent})")
+            Hidden(f"not available ({self.run.tasks_absent})")
             if self.run.tasks_absent
             else task.prompt
         )
@@ -177,11 +178,11 @@ class ColumnCases:
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
-            return Hidden(f"not at hand ({e})")
+            return Hidden(f"not available ({e})")
 
 
 def column_of(run: Results, column: str) -> str:
-    """The column set against None, "" for the last of the benchmark's or corpus' own that is stored.
+    """The column set against NoRAG, "" for the last of the benchmark's or corpus' own that is stored.
 
     UserError for a column without contexts.
     """
@@ -251,6 +252,31 @@ def page(case: Case) -> str:
     return render("case_page.html.j2", case=case, sentence=sentence(case), body=fragment(case, 2))
 
 
+def prompt_lines(sample: Sample) -> Iterator[str]:
+    """Return the prompt of a sample as it was sent, for a terminal.
+
+    Args:
+        sample: A task under one method.
+
+    Yields:
+        A heading, then the messages with their roles. Where the text is not stored, how to rebuild it.
+    """
+    tokens = f", {sample.prompt_tokens} tokens" if sample.prompt_tokens is not None else ""
+    digest = f"sha256 {sample.prompt_sha256[:16]}" if sample.prompt_sha256 else "not made yet"
+    yield f"prompt of {sample.task_id} under {sample.condition.method} ({digest}{tokens}):"
+    if sample.prompt is None:
+        about = sample.condition
+        yield "Its text is not stored: the corpus may not be copied, or a tokenizer cuts the prompt."
+        yield "Rebuild it in Python with pkg_lib:"
+        yield f"    tasks = [t for t in load_benchmark({about.benchmark!r}) if t.id == {sample.task_id!r}]"
+        yield f"    retriever = make_retriever({str(about.method)!r}, load_corpus({about.corpus!r}))"
+        yield "    build_prompt(tasks[0], retriever.retrieve(tasks)[0], STYLE)"
+        return
+    for message in sample.prompt:
+        yield f"[{message['role']}]"
+        yield message["content"]
+
+
 def show(
     model: str,
     benchmark: str,
@@ -258,17 +284,37 @@ def show(
     corpus: str = "",
     column: str = "",
     output: Path | None = None,
-) -> Path:
-    """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
+) -> Iterator[str]:
+    """Print the prompt of one task, and write a page with everything that is stored of it.
+
+    Args:
+        model: A model by name.
+        benchmark: A benchmark by name.
+        task_id: One of its tasks.
+        corpus: A corpus by name; "" for the study's first one of the benchmark.
+        column: A method; "" for the last of the corpus' methods that is stored.
+        output: The page; None for a file in results/shown.
+
+    Yields:
+        The lines of the prompt, then the path of the page. NoRAG has no page, since a page compares a method
+        with it.
+
+    Raises:
+        UserError: A name is unknown, or nothing is stored of the task.
+    """
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
     run = Results(model, benchmark, corpus)
-    column = column_of(run, column)
+    if column != BASELINE:
+        column = column_of(run, column)
     tasks = [t.id for t in run.tasks]
     if task_id not in tasks:
         near = ", ".join(difflib.get_close_matches(task_id, tasks, 3, 0))
         choose = f"choose from its {len(tasks)}, such as {near}"
         raise UserError(f"unknown task '{task_id}' of {benchmark}; {choose}")
+    if column == BASELINE:
+        yield from prompt_lines(run.sample(column, task_id))
+        return
     case = ColumnCases(run, column, public=False).case(task_id)
     if not any(side.solution is not None for side in case.sides):
         folder = run.results / "evaluations" / model / benchmark
@@ -280,4 +326,5 @@ def show(
     name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(column)}.html"
     path = output or results_dir() / "shown" / name
     write_text(path, page(case))
-    return path
+    yield from prompt_lines(run.sample(column, task_id))
+    yield str(path)

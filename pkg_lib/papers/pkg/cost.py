@@ -165,16 +165,17 @@ def enhancement_note(enhancement: Mapping[str, Any]) -> str:
 
 
 def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
-    """Estimate how long it takes to build what PKG and Dense search.
+    """Estimate how long it takes to build what PKG and VoyageEmb search.
 
-    Encoding is an estimate: distinct texts over the measured texts per processor second. Dense encodes the
-    documents as rows, cut at the same number of word pieces. Search is exact, so no HNSW index is built.
+    Encoding is an estimate: distinct texts over the measured texts per processor second. VoyageEmb encodes
+    the documents as rows, cut at the same number of word pieces. Search is exact, so no HNSW index is
+    built.
 
     Args:
         graph: What `tests/benchmarks/bench_graph.py` measured; {} without it.
 
     Returns:
-        Seconds for "PKG: encoding", "PKG" (all steps) and "Dense"; {} where a part was not measured.
+        Seconds for "PKG: encoding", "PKG" (all steps) and "VoyageEmb"; {} where a part was not measured.
     """
     if "encoding" not in graph:
         return {}
@@ -183,7 +184,7 @@ def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
     return {
         "PKG: encoding": encoding,
         "PKG": one["wall_s"] + one["save_s"] + encoding,
-        "Dense": rows,
+        "VoyageEmb": rows,
     }
 
 
@@ -194,7 +195,7 @@ def token_counts(completions: Completions, count: Callable[[Generation], int]) -
 
 
 def added_tokens(completions: Completions) -> pd.DataFrame:
-    """Tokens of the prompt minus those of None's [task, column], the words around the context included."""
+    """Tokens of the prompt minus those of NoRAG's [task, column], the words around the context included."""
     tokens = token_counts(completions, lambda g: g.prompt_tokens)
     return tokens.drop(columns=BASELINE).sub(tokens[BASELINE], axis=0)
 

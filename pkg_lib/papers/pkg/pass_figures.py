@@ -38,7 +38,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
 
 @styled
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
-    """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
+    """Tasks that a column solved and NoRAG did not (right), and the reverse (left); net beside them."""
     changes = paired_differences(complete(verdicts))
     figure, axes = figures.row_axes(len(changes), 0.26, legend=0.0, title=title)
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
@@ -60,7 +60,7 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set(xlim=(-1.25 * widest, 1.25 * widest))
-    axes.set_xlabel(f"tasks of {title_of(benchmark)}: hurt | helped, against None")
+    axes.set_xlabel(f"tasks of {title_of(benchmark)}: hurt | helped, against NoRAG")
     ticks = MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
     axes.set_xticks([t for t in ticks if abs(t) <= 1.25 * widest])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")

@@ -1,4 +1,4 @@
-"""Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against None; in words."""
+"""Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against NoRAG; in words."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,6 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import DASH, HERE, complete, csv_text, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.retrieval.methods import METHODS
 
 # (benchmark, kind of the columns) -> number of the paper's table
 PUBLISHED = {
@@ -40,18 +39,19 @@ LAYOUTS = {
 }
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
-    "Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
-    f"linear in its size up to {tables.FULL_AT:.0f} points. It shows size, not significance."
+    "Colour: difference to NoRAG in the same row, on tasks measured in both. Orange-red is below and "
+    f"teal above, linear in its size up to {tables.FULL_AT:.0f} percentage points. It shows size, not "
+    "significance."
 )
 PARTLY = (
-    "n: tasks measured where some are not, which then need not be a random part of all. Reranked and Ideal "
-    "need every other column of a task."
+    "n: number of tasks measured, where some are not; they need not be a random part of all. Reranked and "
+    "Ideal Reranker need every other method's verdict on a task."
 )
 PAIRED = (
-    "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired "
-    f"bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm "
-    "over the tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is "
-    "not tested."
+    "Differences and intervals in percentage points of pass@1, over the tasks measured in both. Interval: "
+    f"paired bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by "
+    "Holm over the tested methods. Ideal Reranker selects among candidates that include NoRAG's, so it cannot "
+    "lose and is not tested."
 )
 
 
@@ -153,9 +153,7 @@ def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.D
     setting = setting or kind(columns)
     if (benchmark, setting) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
-    names = [METHODS[c].published_as or c for c in columns]
-    wide = printed(PUBLISHED[benchmark, setting]).reindex(columns=names, fill_value="")
-    return wide.set_axis(list(columns), axis=1)
+    return printed(PUBLISHED[benchmark, setting]).reindex(columns=list(columns), fill_value="")
 
 
 def published_rates(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -184,9 +182,9 @@ def pass_table(
     notes += [f"{DASH} not measured."] if any(c.value is None for c in ours) else []
     notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
     if (benchmark, kind(columns)) in PUBLISHED:
-        ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
         notes.append(
-            f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there."
+            "Published rows: numbers as printed there. VoyageEmb retrieves rows with Voyage-Code-2 there "
+            "and with an open embedder here."
         )
         rows |= _published_rows(benchmark, columns)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
@@ -195,7 +193,7 @@ def pass_table(
 
 
 def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
-    """Each column's rate with its Wilson interval, and its difference to None."""
+    """Each column's rate with its Wilson interval, and its difference to NoRAG."""
     cells, passed = [], verdicts.astype(float)
     for name in verdicts:
         rate = pass_at_1(verdicts[name])
@@ -234,7 +232,7 @@ def _published_rows(
 
 
 def against_none(verdicts: pd.DataFrame) -> ResultTable:
-    """Each column's paired difference to None with its interval, counts and p values."""
+    """Each column's paired difference to NoRAG with its interval, counts and p values."""
     rows = {}
     for column, row in compare(complete(verdicts)).iterrows():
         counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
@@ -244,7 +242,7 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
         effect = [tables.percentage_points(row["difference"]), bounds]
         rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
     columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
-    return ResultTable.of("Differences to None", rows, columns, "against None", PAIRED)
+    return ResultTable.of("Differences to NoRAG", rows, columns, "against NoRAG", PAIRED)
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
@@ -259,7 +257,9 @@ def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
     return [
         f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
         f"% (95 % interval {percent(low)} to {percent(high)}).",
-        *decided(paired_differences(frame), ("Above None", "Below None", "No difference to None")),
+        *decided(
+            paired_differences(frame), ("Above NoRAG", "Below NoRAG", "No difference to NoRAG")
+        ),
         *_best_retriever(frame),
         *_selection(frame),
         *_beside_published(frame, benchmark),
@@ -296,7 +296,9 @@ def _selection(frame: pd.DataFrame) -> list[str]:
         sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
     if ORACLE in rates:
         gaps = listed(_gap(frame, ORACLE, c) for c in (BASELINE, *rates) if c != ORACLE)
-        sentences.append(f"A perfect choice (Ideal) would score {rates[ORACLE]} %: {gaps}.")
+        sentences.append(
+            f"A perfect choice (Ideal Reranker) would score {rates[ORACLE]} %: {gaps}."
+        )
     return sentences
 
 
@@ -306,7 +308,7 @@ def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
 
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
-    """Ours beside the paper's average difference to None, column by column."""
+    """Ours beside the paper's average difference to NoRAG, column by column."""
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
     rates = published_rates(benchmark, list(frame)).mean().dropna()
@@ -316,11 +318,11 @@ def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
         for c, gap in gaps.items()
         if c in rates
     ]
-    return finding("Points against None beside the paper's average over its models", pairs)
+    return finding("Points against NoRAG beside the paper's average over its models", pairs)
 
 
 def changed_tasks(verdicts: pd.DataFrame) -> str:
-    """Markdown: the ids of the tasks that each column helped and hurt against None."""
+    """Markdown: the ids of the tasks that each column helped and hurt against NoRAG."""
     frame, lines = complete(verdicts), []
     for name in frame.columns.drop(BASELINE):
         both = (frame[name].notna() & frame[BASELINE].notna()).any()

@@ -40,7 +40,7 @@ TABLE7_MODELS = {
     "deepseek": "DeepSeekCoder-7B",
 }
 TABLE7_TASKS = 500
-BLOCK, NONE = "Block-PKG", "None"
+BLOCK, NONE = "Block-PKG", "NoRAG"
 MOSTLY = 0.9  # share of empty answers from which a prompt is said to have failed
 
 
@@ -151,7 +151,7 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         The rows of `sources`, once per published model of the style: further ``published``,
-        ``gain`` (the published difference between Block-PKG and None, a fraction), ``share`` and
+        ``gain`` (the published difference between Block-PKG and NoRAG, a fraction), ``share`` and
         ``bound`` (fractions of it). ``bound`` is the end of the interval on the side of the
         published difference, at least 0. Both are NaN if the published difference is 0.
     """
@@ -190,7 +190,7 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
     columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
     columns += ["source", "tasks", "effect", "95 % interval", "share", "at most"]
     note = (
-        "Percentage points of pass@1 between Block-PKG and None. The share is the effect over the "
+        "Percentage points of pass@1 between Block-PKG and NoRAG. The share is the effect over the "
         "published difference; a negative share is an effect in the other direction. At most: the "
         "end of the interval over the published difference. Extraction: the difference by the "
         "authors' extraction less that by this project's. The published models are larger, so a "
@@ -322,7 +322,7 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
         return []
     models = ", ".join(dict.fromkeys(shared["published"]))
     return [
-        f"{where}: as shares of the published differences between Block-PKG and None ({models}), "
+        f"{where}: as shares of the published differences between Block-PKG and NoRAG ({models}), "
         f"effects of the measured size are {'; '.join(parts)}. They are measured with another "
         "model, so they do not say what the published differences consist of."
     ]

@@ -4,9 +4,9 @@ The paper compares a prompt with a context to a prompt without one. The two diff
 context: the words around it differ too, and other words can change how an answer is marked and
 therefore extracted. Each method here changes one thing at a time, on the same tasks:
 
-    no context, no-context wording                   "None, STYLE prompt"
-    no context, no-context wording, no stray quote   "None, STYLE prompt, no stray quote"
-    no context, context wording                      "None, STYLE prompt, no code was found"
+    no context, no-context wording                   "NoRAG, STYLE prompt"
+    no context, no-context wording, no stray quote   "NoRAG, STYLE prompt, no stray quote"
+    no context, context wording                      "NoRAG, STYLE prompt, no code was found"
     retrieved block                                  "Block-PKG, STYLE prompt"
     another task's block                             "Block-PKG, swapped, STYLE prompt"
 
@@ -33,9 +33,9 @@ SENT_AS = {False: "raw text", True: "chat template"}
 EXTRACTIONS = ("this project", "authors")
 OURS, AUTHORS = EXTRACTIONS
 CONTENTS = {
-    "no context, no-context wording": "None, {}",
-    "no context, no-context wording, no stray quote": "None, {}, no stray quote",
-    "no context, context wording": "None, {}, no code was found",
+    "no context, no-context wording": "NoRAG, {}",
+    "no context, no-context wording, no stray quote": "NoRAG, {}, no stray quote",
+    "no context, context wording": "NoRAG, {}, no code was found",
     "retrieved block": "Block-PKG, {}",
     "another task's block": "Block-PKG, swapped, {}",
 }
@@ -200,12 +200,12 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
-    """Measure how much of the difference between Block-PKG and None needs no retrieved block.
+    """Measure how much of the difference between Block-PKG and NoRAG needs no retrieved block.
 
     - `WORDING_SOURCE`: the effect of the context wording by this project's extraction.
     - `BOTH_SOURCE`: the same by the authors' extraction, which also depends on how answers are
       marked.
-    - `EXTRACTION_SOURCE`: the difference between Block-PKG and None by the authors' extraction,
+    - `EXTRACTION_SOURCE`: the difference between Block-PKG and NoRAG by the authors' extraction,
       less the same difference by this project's.
 
     Args:

@@ -229,7 +229,7 @@ def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent; Ideal of all methods."""
+    """One row per benchmark and method: tasks, samples by verdict, pass@k in percent; the oracle last."""
     here = outcomes["status"].map(VERDICTS).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
     rows = [

@@ -13,7 +13,7 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.methods import AS_PRINTED, RERANKED
 
 # The candidates of the authors' script, in its order, which breaks ties.
-SCRIPT_CANDIDATES = ("None", "Block-PKG", "Func-PKG", "Func-BM25")
+SCRIPT_CANDIDATES = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
 OF_SCRIPT = "Reranked, the script's four candidates"
 NOTE = (
     "Authors' code: the first function of each candidate, without docstring and comments, is compared with "

@@ -53,7 +53,7 @@ def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELI
     On tasks that both have; "all" first. The strata are those of the contexts of the column `of`, else of its
     own. Counts and fractions. ControlError unless the reference, renamed, passes every task.
     """
-    control = run.leakage("None")
+    control = run.leakage("NoRAG")
     if wrong := [t.id for t in run.tasks if t.id not in control or not control[t.id].passes]:
         raise ControlError(
             f"a copy of the canonical solution fails or was not run on {len(wrong)} of "
@@ -72,7 +72,7 @@ def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELI
 
 
 def by_context(run: Results, columns: Iterable[str]) -> ResultTable:
-    """Each column beside its two control rows, and by what its context is: None's rate, then the column's.
+    """Each column beside its two control rows, and by what its context is: NoRAG's rate, then the column's.
 
     *copy* submits the renamed context and asks no model; *swap* shows another task's context.
     """
@@ -85,7 +85,7 @@ def by_context(run: Results, columns: Iterable[str]) -> ResultTable:
         cells = [_change(row, column) for _, row in table.iterrows()]
         rows[column] = [*rates, *cells]
     notes = (
-        "None's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
+        "NoRAG's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
         "copy: the renamed context alone, without a model. swap: the column with another task's context.",
     )
     names = ["copy", "swap", "all", *STRATA]

@@ -41,7 +41,7 @@ class ExperimentRows:
         fields = {"task_id": str} | fields
         stored = {}
         for column in columns:
-            shelf = "none" if column == "None" else slug(self.corpus)
+            shelf = "none" if column == "NoRAG" else slug(self.corpus)
             path = folder / self.benchmark / shelf / f"{slug(column)}{ROWS}"
             if is_there(path):
                 self.files.append(path)
@@ -50,7 +50,7 @@ class ExperimentRows:
 
     def beside(self, column: str) -> str:
         """The column with its corpus; None has none and is the same beside every corpus."""
-        return column if column == "None" else f"{column} ({self.corpus})"
+        return column if column == "NoRAG" else f"{column} ({self.corpus})"
 
 
 def file_of(task_id: str) -> str:
@@ -97,7 +97,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
 
 
 def _tasks(benchmark: str) -> dict[str, Task]:
-    """The tasks whose text may be shown, where it is at hand."""
+    """The tasks whose text may be shown, where it is available."""
     try:
         return (
             {t.id: t for t in load_benchmark(benchmark)} if BENCHMARKS[benchmark].copyable else {}

@@ -53,7 +53,7 @@ def by_function(area, size):
     return FakeBackend(answer)
 
 
-def prepared(name="None", area=BODY, size=BODY, limit=None, benchmark="packages"):
+def prepared(name="NoRAG", area=BODY, size=BODY, limit=None, benchmark="packages"):
     """The run with a column completed and judged, and the requests for which the model was asked."""
     backend, run = by_function(area, size), Results(MODEL, benchmark, limit=limit)
     Evaluator(run, backend=backend).prepare([name])
@@ -78,13 +78,13 @@ def test_tasks_are_read_back_from_the_archive(folder):
 
 def test_completions_are_judged_and_measured_and_so_are_the_controls(folder):
     run, asked = prepared(area=f"{BODY}\n\ndef g():\n    return 1\n", size="        I cannot.")
-    outcomes, measures = by_name(run.outcomes("None")), run.measures("None")
+    outcomes, measures = by_name(run.outcomes("NoRAG")), run.measures("NoRAG")
     assert len(asked) == 2 and outcomes["area"].status == "passed"
     assert (outcomes["size"].status, outcomes["size"].error) == ("failed", "SyntaxError")
     assert measures["edit"].between(0, 1).all() and len(measures) == 2
     wanted = {name: [passes] * 2 for name, passes in run.rules.controls.items()}
     assert {n: rows.tolist() for n, rows in run.controls().items()} == wanted
-    assert run.verdicts().columns.tolist()[0] == "None" and "Reranked" not in run.verdicts()
+    assert run.verdicts().columns.tolist()[0] == "NoRAG" and "Reranked" not in run.verdicts()
 
 
 def test_nothing_is_completed_twice_and_a_limit_is_continued(folder):
@@ -93,11 +93,11 @@ def test_nothing_is_completed_twice_and_a_limit_is_continued(folder):
 
 def test_a_changed_answer_is_judged_anew(folder):
     run, _ = prepared()
-    path = run.file("generations", "None")
+    path = run.file("generations", "NoRAG")
     path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
-    assert by_name(Results(MODEL, "packages").outcomes("None"))["area"].status == "not_measured"
+    assert by_name(Results(MODEL, "packages").outcomes("NoRAG"))["area"].status == "not_measured"
     run, asked = prepared()
-    assert asked == [] and by_name(run.outcomes("None"))["area"].status == "failed"
+    assert asked == [] and by_name(run.outcomes("NoRAG"))["area"].status == "failed"
 
 
 def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
@@ -108,14 +108,14 @@ def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
     assert chat.chat and chat.stop(GOOD)
     assert len(prepared()[1]) == 2
     run, asked = prepared(area=GOOD, size="```python\n```\n", benchmark="packages-chat")
-    outcomes = by_name(run.outcomes("None"))
+    outcomes = by_name(run.outcomes("NoRAG"))
     assert len(asked) == 2 and outcomes["area"].status == "passed"
     assert outcomes["size"].error == "ExtractionFailure"
     with pytest.raises(UserError, match="chat models"):
-        Results("codellama-7b-instruct", "packages-chat").completions("None")
+        Results("codellama-7b-instruct", "packages-chat").completions("NoRAG")
 
 
-@pytest.mark.parametrize("name", [n for n in Results(MODEL, "packages").retrievers if n != "None"])
+@pytest.mark.parametrize("name", [n for n in Results(MODEL, "packages").retrievers if n != "NoRAG"])
 def test_what_a_column_shows_is_stored_without_its_text_and_masked(folder, name):
     _, asked = prepared(name)
     contexts = {c.task_id: c for c in Results(MODEL, "packages").contexts(name)}

@@ -45,7 +45,7 @@ def outcomes(rules, tasks, solution):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand"
+    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not available"
 )
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("library", ["monkey", "beatnum"])
@@ -60,7 +60,7 @@ def test_the_authors_solutions_pass_and_empty_or_public_ones_do_not(library, way
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand"
+    not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not available"
 )
 @pytest.mark.parametrize("library", ["monkey", "beatnum"])
 def test_what_is_left_out_passes_under_no_names(library):
