@@ -74,7 +74,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if fast and within_tests(collection_path) in SLOW else None
 
 
+# Files that take minutes. They start first, so that no worker is left alone with one at the end.
+LONGEST = (
+    "test_golden.py",
+    "test_front_door.py",
+    "test_hostile_results.py",
+    "benchmarks/test_benchmarks.py",
+    "execution/test_wire.py",
+    "execution/test_sandbox.py",
+    "execution/test_forgeries.py",
+    "test_jupyter.py",
+)
+
+
+def starts_at(item: pytest.Item) -> int:
+    name = within_tests(item.path)
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=starts_at)
     for item in items:
         if within_tests(item.path) in SLOW:
             item.add_marker("slow")

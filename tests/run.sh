@@ -12,4 +12,4 @@ if [ "${1:-}" = --fast ]; then chosen=(-m "not slow"); shift; fi
 ruff check .
 ruff format --check .
 mypy
-exec python -m pytest -n 2 --dist loadfile "${chosen[@]}" "$@"
+exec python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "${chosen[@]}" "$@"

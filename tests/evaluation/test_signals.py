@@ -143,7 +143,7 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
 
 
 def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
-    monkeypatch.setattr(signals, "EXAMPLE_SECONDS", 0.2)
+    monkeypatch.setattr(signals, "EXAMPLE_SECONDS", 0.5)
     monkeypatch.setattr(signals, "Embedder", WordEmbedder)
     rules, asked = BENCHMARKS["mbpp"], visible_tasks(BENCHMARKS["mbpp"], [INC])
     texts = (

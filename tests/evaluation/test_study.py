@@ -180,7 +180,7 @@ def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committe
     [
         ("Reranked, as printed", "is computed beside Reranked"),
         ("Ideal Reranker", "is computed beside the methods"),
-        ("no such thing at all", "list methods variants"),
+        ("no such thing at all", "unknown method"),
     ],
 )
 def test_methods_that_no_one_generates_with(method, words):

@@ -50,8 +50,8 @@ PARTLY = (
 PAIRED = (
     "Differences and intervals in percentage points of pass@1, over the tasks measured in both. Interval: "
     f"paired bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by "
-    "Holm over the tested methods. Ideal Reranker selects among candidates that include NoRAG's, so it cannot "
-    "lose and is not tested."
+    "Holm over the tested methods. Ideal Reranker selects among candidates that include NoRAG's, so it "
+    "cannot lose and is not tested."
 )
 
 
