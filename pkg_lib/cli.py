@@ -306,7 +306,7 @@ def show(
     method: Annotated[str, opt("A method from `list`. Default: the last that has results.")] = "",
     output: OutputFile = None,
 ) -> None:
-    """Print the prompt of one task as it was sent, and write a page with everything stored of it.
+    """Print the prompt of one task, and write a page about it.
 
     The page shows contexts, completions and verdicts beside those without retrieval. Without
     --output, it is in results/shown.

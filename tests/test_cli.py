@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -25,8 +26,8 @@ run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
 run --model hf:a/b --style nosuch -> unknown prompt style 'nosuch'
 run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
 run --style plain -> --style is only for hf:ORG/NAME
-run --model endpoint:nosuch --benchmark humaneval --limit 1 --method None -> endpoint 'nosuch': the file
-run --model path:/no/such/dir --benchmark humaneval --limit 1 --method None -> the directory /no/such/dir does not exist
+run --model endpoint:nosuch --benchmark humaneval --limit 1 --method NoRAG -> endpoint 'nosuch': the file
+run --model path:/no/such/dir --benchmark humaneval --limit 1 --method NoRAG -> the directory /no/such/dir does not exist
 fetch endpoint:nosuch -> endpoint 'nosuch': the file
 run --benchmark nosuch -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
 run --corpus nosuch -> unknown corpus 'nosuch'; `pkg-lib list corpora`
@@ -84,7 +85,7 @@ show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; `pkg-lib li
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from its 164, such as HumanEval/11
 show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
 show {study.MODEL} humaneval HumanEval/0 --method nosuch -> 'nosuch' for corpus
-show {study.MODEL} humaneval HumanEval/0 --method Ideal -> 'Ideal Reranker' for corpus textbook+stdlib
+show {study.MODEL} humaneval HumanEval/0 --method "Ideal Reranker" -> 'Ideal Reranker' for corpus textbook+stdlib
 show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEval/0
 """
 
@@ -116,7 +117,7 @@ def mistake(call, *words) -> str:
 @pytest.mark.parametrize("line", MISTAKES.strip().splitlines())
 def test_mistakes_are_one_line_and_exit_code_2(call, results, line):
     command, _, words = line.partition(" -> ")
-    assert words in mistake(call, *command.split())
+    assert words in mistake(call, *shlex.split(command))
     assert not [p for p in results.rglob("*") if p.is_file()]
 
 
@@ -291,3 +292,16 @@ def test_old_options_and_kinds_work_with_a_note(call):
     code, _, errors = call("run", "--column=nosuch", "--dry-run")
     note, error = errors.splitlines()
     assert code == 2 and "--method" in note and "'nosuch'" in error
+
+
+def test_old_names_of_methods_are_read_with_a_note(call, committed):
+    """As the value of --method, of its old name, and of a notebook's parameter."""
+    task = ("show", study.MODEL, "humaneval", "HumanEval/20")
+    for words in (("--method", "Dense"), ("--method=Dense",), ("--column", "Dense")):
+        code, _, note = call(*task, *words)
+        assert code == 0 and "Dense is now called VoyageEmb" in note
+    run = ("run", "--dry-run", "--benchmark", "humaneval", "--notebook", "umap_correctness")
+    code, shown, note = call(*run, "--method", "None, T0.8, 1", "-p", "left=None")
+    assert code == 0 and "NoRAG, T0.8, 1" in shown
+    assert "None, T0.8, 1 is now called NoRAG, T0.8, 1" in note
+    assert "None is now called NoRAG" in note

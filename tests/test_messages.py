@@ -28,7 +28,7 @@ MISSPELLED = [
     ("run --corpus textbok", "textbook"),
     ("run --corpus textbook+stdlb", "stdlib"),
     ("run --method func-pgk", "Func-PKG"),
-    ("run --method none", "NoRAG"),
+    ("run --method norag", "NoRAG"),
     ("run --notebook rq1_code_pgk", "rq1_code_pkg"),
     ("run --notebook explore -p corpsu=x", "corpus"),
     ("run --embedder BGE-bse", "BGE-base"),
