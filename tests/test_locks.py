@@ -68,7 +68,7 @@ def command(monkeypatch, capsys, *words):
     return cli.main(), capsys.readouterr()
 
 
-RUN = "run --model endpoint:stub --benchmark humaneval --limit 3 --method None --shard 1/1".split()
+RUN = "run --model endpoint:stub --benchmark humaneval --limit 3 --method NoRAG --shard 1/1".split()
 
 
 @pytest.mark.parametrize("words", [RUN, ["pack"], ["merge", "OTHER"]])

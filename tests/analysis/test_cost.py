@@ -43,11 +43,11 @@ def test_break_even_by_hand():
     second."""
     built, until = cost.build_seconds(GRAPH), COST["queries_until"]
     assert (built["PKG"], built["VoyageEmb"]) == (210.0, 5.0) and cost.build_seconds({}) == {}
-    saving = savings(COMPLETIONS, built)["Func-PKG against Dense"]
+    saving = savings(COMPLETIONS, built)["Func-PKG against VoyageEmb"]
     assert (saving.tasks, saving.extra_s, saving.prompt, saving.new) == (4, 205.0, 100.0, -10.0)
     assert COST["seconds_saved"](saving, 1.0) == pytest.approx(8.9)
     assert until(saving, 1.0) == pytest.approx(205 / 8.9) and until(saving, 0.0) == math.inf
-    unknown = savings(COMPLETIONS, {})["Func-PKG against Dense"]
+    unknown = savings(COMPLETIONS, {})["Func-PKG against VoyageEmb"]
     assert math.isnan(until(unknown, 1.0)) and COST["queries"](math.nan) == DASH
     assert savings({"NoRAG": column(1, 1), "Func-PKG": column(2, 1)}, built) == {}
 

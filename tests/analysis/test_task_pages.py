@@ -21,7 +21,7 @@ def row(task, solution, status="passed", error="", detail=""):
 def save(results, model, benchmark, **columns):
     folder = results / "evaluations" / model / benchmark
     for column, rows in columns.items():
-        corpus = "none" if column == "none" else "stdlib"
+        corpus = "none" if column == "norag" else "stdlib"
         write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl.gz", rows)
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
     stem = f"{model}.{benchmark}.stdlib.rq1_code_pkg"
@@ -37,7 +37,7 @@ def results(tmp_path):
     first = "def f(x):\n    '''Doc.'''\n    y = x\n    z = y\n    return z"
     markup, twice = "</pre><script>bad()</script>", first.replace("return z", "return 2 * z")
     columns = {
-        "none": [
+        "norag": [
             row("MBPP/1", first),
             row("MBPP/2", markup, "failed", "NameError", "NameError: no f"),
         ],
@@ -53,7 +53,7 @@ def results(tmp_path):
         row("MBPP/1", first),
         row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x"),
     ]
-    save(tmp_path, "n", "mbpp", none=other)
+    save(tmp_path, "n", "mbpp", norag=other)
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
     contexts = [kept, kept | {"task_id": "MBPP/2", "text": None}]
     write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl.gz", contexts)
@@ -77,7 +77,7 @@ def test_every_task_has_a_page_that_its_experiments_lead_to(results):
 
 def test_a_solution_stands_once_with_all_who_made_it(results):
     text = page(results, 1)
-    assert text.count("<pre id=") == 2 and "m: None, Block-PKG (stdlib) · n: None" in text
+    assert text.count("<pre id=") == 2 and "m: NoRAG, Block-PKG (stdlib) · n: NoRAG" in text
     assert (
         "4 lines as in the first solution" in text
         and text.count("z = y") == 1
@@ -89,7 +89,7 @@ def test_a_solution_stands_once_with_all_who_made_it(results):
 
 def test_verdicts_differ_by_what_was_executed_and_what_may_not_be_shown_is_not(results):
     text = page(results, 2)
-    assert "None NameError" in text and "None TypeError" in text and "BM25 –" in text
+    assert "NoRAG NameError" in text and "NoRAG TypeError" in text and "BM25 –" in text
     # The same solution failed in two ways: it is one, with its first verdict.
     assert text.count("<pre id=") == 2
     assert "secret" not in text and "<script>bad" not in text and "&lt;/pre&gt;" in text
@@ -98,7 +98,7 @@ def test_verdicts_differ_by_what_was_executed_and_what_may_not_be_shown_is_not(r
 
 
 def test_a_published_task_shows_its_text(tmp_path):
-    save(tmp_path, "m", "humaneval", none=[row("HumanEval/10", "def f(): 1")])
+    save(tmp_path, "m", "humaneval", norag=[row("HumanEval/10", "def f(): 1")])
     build(tmp_path)
     text = (tmp_path / "site" / "tasks" / "humaneval" / "humaneval-10.html").read_text("utf8")
     assert "make_palindrome" in text and "not copied" not in text
@@ -112,12 +112,12 @@ def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
     stored = results / "evaluations" / "n" / "mbpp" / "none" / "norag.jsonl.gz"
     write_jsonl(stored, [r | {"error": "IndexError"} for r in read_rows(stored)])
     build(results)
-    assert "None IndexError" in page(results, 2)
+    assert "NoRAG IndexError" in page(results, 2)
 
 
 def test_a_damaged_file_is_named_and_the_pages_that_are_there_stay(results):
     (results / "evaluations" / "m" / "mbpp" / "stdlib" / "bm25.jsonl.gz").write_text("{\n")
     with pytest.raises(UserError, match="bm25"):
         build(results)
-    assert "None NameError" in page(results, 2)
+    assert "NoRAG NameError" in page(results, 2)
     assert broken(results / "index.html") == []

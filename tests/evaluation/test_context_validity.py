@@ -126,7 +126,7 @@ def test_leak_free_takes_the_next_best_and_nothing_where_all_leak(made):
     assert (
         "24" in before.text
         and after.text.startswith("def numbers")
-        and after.column == "Func-PKG, leak-free"
+        and after.method == "Func-PKG, leak-free"
     )
     (none,) = retriever("Func-PKG, leak-free", {"a": best}).retrieve([task])
     assert (none.task_id, none.text) == ("Made/0", "")

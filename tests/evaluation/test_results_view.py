@@ -404,7 +404,7 @@ def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
     run = Results(MODEL, corpus="pkg-contexts", limit=4)
     assert run.verdicts()[list(SELECTING)].notna().all(axis=None)
-    run.file("evaluations", "candidates", ".json").write_text('{"columns": ["NoRAG"]}')
+    run.file("evaluations", "candidates", ".json").write_text('{"methods": ["NoRAG"]}')
     verdicts = run.verdicts()
     assert run.candidates == ["NoRAG"] and verdicts["Ideal Reranker"].equals(
         verdicts["NoRAG"].rename("Ideal Reranker")

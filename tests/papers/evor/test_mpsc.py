@@ -47,7 +47,7 @@ def test_the_chosen_draw_is_the_answer(toy):
     drawn = DRAWS["MPSC"]
     preparer.prepare([*drawn, "MPSC"])
     half, add = preparer.run.contexts("MPSC")
-    assert half.column == drawn[2] and add.column in drawn and half.spent > 0
+    assert half.method == drawn[2] and add.method in drawn and half.spent > 0
     assert preparer.run.solutions("MPSC")["toy/0"] == preparer.run.solutions(drawn[2])["toy/0"]
     assert preparer.run.verdicts(["MPSC"])["MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
 
@@ -79,7 +79,7 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
         False
     ] * 4 + [True]
     assert add.prompt_sha256 == run.contexts("EVOR@0")[1].prompt_sha256
-    assert half.column == drawn[2] and add.column in drawn
+    assert half.method == drawn[2] and add.method in drawn
     assert run.verdicts(["EVOR + MPSC"])["EVOR + MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
     # No round's answer is among the draws, and the prompts have no verdicts of their own.
     keys = [{g.key for g in run.completions(c).values()} for c in (*rounds, *drawn)]

@@ -235,7 +235,7 @@ def test_a_round_is_accounted_for(toy, monkeypatch):
         one[0].spent == sum(len(g.tokens) + g.prompt_tokens for g in asked) > 0 and len(asked) == 2
     )
     (inputs,) = (g for g in rows if g.task_id == "toy/1" and "settings" not in g.meta)
-    assert one[1].spent == len(inputs.tokens) + inputs.prompt_tokens and one[1].column == columns[0]
+    assert one[1].spent == len(inputs.tokens) + inputs.prompt_tokens and one[1].method == columns[0]
     assert two[0].spent is None and two[1].spent is None  # they ran in the round before
     assert (one[0].query, one[0].recall, one[1].recall) == (
         "The whole_root of an integer.",

@@ -95,7 +95,7 @@ def test_name_errors_are_beside_those_of_the_published_table():
 def test_each_style_is_drawn_once_per_measured_effect():
     effects = pd.concat([effect(0.02), effect(-0.1, "deepseek")])
     axes = effects_figure(effects, "small", "humaneval").axes[0]
-    markers = [line for line in axes.lines if line.get_marker() not in ("NoRAG", None, "")]
+    markers = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
     values = [round(float(line.get_xdata()[0]), 6) for line in markers]
     assert sorted(values) == [-10.0, 2.0]
 
