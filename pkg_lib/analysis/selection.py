@@ -53,7 +53,11 @@ def _scores(candidates: Candidates) -> dict[str, CandidateScore]:
     scores = {}
     for method, s in candidates.items():
         scores[method] = CandidateScore(
-            s.parses, s.runs, s.cosine or 0.0, s.cosine_as_printed or 0.0
+            s.parses,
+            s.runs,
+            s.runs_as_written,
+            s.cosine or 0.0,
+            s.cosine_as_printed or 0.0,
         )
     return scores
 

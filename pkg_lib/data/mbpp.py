@@ -104,7 +104,17 @@ class MBPP(Benchmark):
         return None if task.id in OWN_CLASSES else ""
 
     def reranking_query(self, task: Task) -> str:
-        """Return the task's text without the tests or the signature that the prompt shows."""
+        """Return the text that Equation 11 compares solutions with.
+
+        Args:
+            task: A task.
+
+        Returns:
+            The task's text without the test or the signature that the prompt shows, as in the authors'
+            script; the whole prompt where it shows all tests, as in their runner for closed models.
+        """
+        if self.hint == "all tests":
+            return task.prompt
         return task.prompt.partition("\n")[0]
 
     def program(self, task: Task, solution: str) -> str:

@@ -582,7 +582,7 @@ class Evaluator:
             for method in methods:
                 solution = solutions[method][task_id]
                 program = run.rules.program(task, solution)
-                runs = signals[method][task_id].runs
+                runs = signals[method][task_id].runs_as_written
                 reduced = embedded_text(solution, program, task.entry_point, runs)
                 keys.append((task_id, method))
                 triples.append((query, solution, reduced))
@@ -590,7 +590,9 @@ class Evaluator:
         scores: dict[str, dict[str, CandidateScore]] = {}
         for (task_id, method), pair in zip(keys, cosines(embedder.encode, triples), strict=True):
             of_solution = signals[method][task_id]
-            score = CandidateScore(of_solution.parses, of_solution.runs, *pair)
+            score = CandidateScore(
+                of_solution.parses, of_solution.runs, of_solution.runs_as_written, *pair
+            )
             scores.setdefault(task_id, {})[method] = score
         return scores
 

@@ -31,12 +31,14 @@ class CandidateScore:
     Attributes:
         parses: Whether the program is Python.
         runs: Whether the program runs to its end without any test.
+        runs_as_written: Whether it does so with the assertions that the answer copied from the prompt.
         cosine: Similarity of the query and the first function, without docstring and comments.
         cosine_as_printed: Similarity of the query and the solution as it is.
     """
 
     parses: bool
     runs: bool
+    runs_as_written: bool
     cosine: float
     cosine_as_printed: float
 
@@ -44,8 +46,8 @@ class CandidateScore:
 class _WithoutInnerFunctions(ast.NodeTransformer):
     """Removes the functions inside a function, as the authors' code does."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.Pass:
-        return ast.Pass()
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        return None
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -77,10 +79,8 @@ def first_function(code: str, entry_point: str = "") -> str:
     named = [function for function in functions if function.name == entry_point]
     function = named[-1] if named else functions[0]
     kept = [statement for statement in function.body if not _is_text(statement)]
-    kept = [_WithoutInnerFunctions().visit(statement) for statement in kept]
-    function.body = [statement for statement in kept if not isinstance(statement, ast.Pass)] or [
-        ast.Pass()
-    ]
+    visited = [_WithoutInnerFunctions().visit(statement) for statement in kept]
+    function.body = [statement for statement in visited if statement is not None]
     return ast.unparse(ast.fix_missing_locations(function))
 
 
@@ -94,13 +94,14 @@ def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> 
         runs: Whether the program runs without any test.
 
     Returns:
-        The first function of the solution, or the task's function where the solution is only its body;
-        WRONG_CODE for a program that does not run.
+        The first function of the solution, or the task's function where the solution is only its body; "" for
+        a solution without a function, as in the authors' code; WRONG_CODE for a program that does not run.
     """
     if not runs:
         return WRONG_CODE
-    reduced = first_function(solution) if is_python(solution) else WRONG_CODE
-    return first_function(program, entry_point) if reduced in ("", WRONG_CODE) else reduced
+    if is_python(solution):
+        return first_function(solution)
+    return first_function(program, entry_point)
 
 
 def cosines(
@@ -147,5 +148,5 @@ def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
         The method whose solution is chosen; "" without any.
     """
     parsing = [method for method in scores if scores[method].parses] or list(scores)
-    running = [method for method in parsing if scores[method].runs] or parsing
+    running = [method for method in parsing if scores[method].runs_as_written] or parsing
     return max(running, key=lambda method: scores[method].cosine_as_printed, default="")

@@ -992,7 +992,7 @@ def load_results(
 
 
 # Part of the digest of a stored selection: the rule by which it was made.
-SELECTION_RULE = "authors' code, query without hints"
+SELECTION_RULE = "authors' code, query without hints, answers run as written"
 
 
 def _answer_of_solution(

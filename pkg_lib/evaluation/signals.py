@@ -90,6 +90,8 @@ class Signals:
         behaviour: Digest of what the function returns on generated inputs; "" if unknown.
         parses: Whether the program is Python.
         runs: Whether the program runs to its end without any test.
+        runs_as_written: Whether it also does so with the assertions that the answer copied from the prompt.
+            Judging leaves those out; the authors' reranker executes them.
         cosine: Similarity of the query and the solution's first function, without docstring and comments;
             None before it is encoded.
         cosine_as_printed: Similarity of the query and the solution as it is.
@@ -102,6 +104,7 @@ class Signals:
     behaviour: str
     parses: bool
     runs: bool
+    runs_as_written: bool
     cosine: float | None
     cosine_as_printed: float | None
 
@@ -120,6 +123,7 @@ class Signals:
             behaviour=row["behaviour"],
             parses=row["parses"],
             runs=row["runs"],
+            runs_as_written=row.get("runs_as_written", row["runs"]),
             cosine=row["bare"],
             cosine_as_printed=row["cosine"],
         )
@@ -135,6 +139,7 @@ class Signals:
             "behaviour": self.behaviour,
             "parses": self.parses,
             "runs": self.runs,
+            "runs_as_written": self.runs_as_written,
             "cosine": self.cosine_as_printed,
             "bare": self.cosine,
         }
@@ -197,6 +202,32 @@ def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:
     return rules.program(Task("", rules.name, task.prompt, task.entry_point), solution)
 
 
+@cache
+def as_written_job(rules: Benchmark, task: VisibleTask, solution: str) -> Job | None:
+    """Return the job that runs a solution with the assertions that it copied from the prompt.
+
+    Args:
+        rules: The task's benchmark.
+        task: The visible part of the task.
+        solution: A solution of it.
+
+    Returns:
+        The job; None where the solution copied none, so that the first of `signal_jobs` is the same.
+    """
+    program = _program(rules, task, solution)
+    alone, *_ = signal_jobs(rules, task, solution)
+    return None if program == alone.solution else replace(alone, solution=program)
+
+
+def _digest_of_signals(rules: Benchmark, task: VisibleTask, solution: str) -> str:
+    """Identify what the signals of a solution are observed on."""
+    jobs = signal_jobs(rules, task, solution)
+    written = as_written_job(rules, task, solution)
+    return _digest_of(
+        jobs if written is None else [*jobs, replace(written, tests=(written.solution,))]
+    )
+
+
 def _digest_of(jobs: Sequence[Job]) -> str:
     tests = [test for job in jobs for test in job.tests]
     return digest(jobs[0].solution, *tests)[:16]
@@ -222,6 +253,20 @@ def gather_signals(
     ordered = sorted(pairs)
     jobs = [signal_jobs(rules, tasks[task_id], solution) for task_id, solution in ordered]
     observed = dict(zip(ordered, _observe(jobs), strict=True))
+    written = [as_written_job(rules, tasks[task_id], solution) for task_id, solution in ordered]
+    whole = _run([job for job in written if job is not None], "as written")
+    for pair, job in zip(ordered, written, strict=True):
+        outcome = None if job is None else next(whole)
+        fields = observed[pair]
+        if fields is None:
+            continue
+        task_id, solution = pair
+        fields["sha256"] = _digest_of_signals(rules, tasks[task_id], solution)
+        fields["runs_as_written"] = fields["runs"]
+        if outcome is not None:
+            fields["runs_as_written"] = outcome.status == "passed"
+            if outcome.status == "not_measured":
+                observed[pair] = None
     for method, of_method in solutions.items():
         rows = {}
         for task_id in lacking[method]:
@@ -257,7 +302,6 @@ def _observe(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
         behaving = outcomes[0] if all_passed else outcomes[1]
         examples = [outcome.status == "passed" for outcome in outcomes[2:]]
         yield {
-            "sha256": _digest_of(of),
             "parses": is_python(of[0].solution),
             "cosine": None,
             "bare": None,
@@ -295,6 +339,9 @@ def encode_solutions(
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
+    They are by the default embedder, since NoRAG's signals serve every corpus. Reranked encodes with the
+    embedder of its corpus (`pipeline.Evaluator`).
+
     Args:
         rules: The benchmark.
         tasks: What is visible of the tasks.
@@ -311,7 +358,8 @@ def encode_solutions(
         for signals in lacking:
             task, solution = tasks[signals.task_id], of_method[signals.task_id]
             program = _program(rules, task, solution)
-            reduced = embedded_text(solution, program, task.entry_point, signals.runs)
+            runs = signals.runs_as_written
+            reduced = embedded_text(solution, program, task.entry_point, runs)
             triples.append((task.query, solution, reduced))
         pairs = cosines(embedder.encode, triples)
         rows = {}
@@ -350,8 +398,7 @@ def read_signals(
     current = {}
     for task_id, solution in solutions.items():
         if task_id in stored:
-            jobs = signal_jobs(rules, tasks[task_id], solution)
-            if stored[task_id].sha256 == _digest_of(jobs):
+            if stored[task_id].sha256 == _digest_of_signals(rules, tasks[task_id], solution):
                 current[task_id] = stored[task_id]
     return current
 

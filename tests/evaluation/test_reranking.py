@@ -53,8 +53,9 @@ REDUCED = [
     (
         "an inner function in a branch of its own",
         "def f(x):\n    if x:\n        def g(y):\n            return y\n    return 0",
-        "def f(x):\n    if x:\n        pass\n    return 0",
+        "def f(x):\n    if x:\n    return 0",
     ),
+    ("a statement that does nothing stays", "def f(x):\n    pass", "def f(x):\n    pass"),
     ("a class", "class A:\n    def f(self):\n        return 1", ""),
     ("no Python", "def f(x:\n", WRONG_CODE),
     ("nothing", "", ""),
@@ -82,11 +83,13 @@ def test_a_bare_body_is_embedded_as_the_function_that_it_completes():
 
 
 def test_what_does_not_run_is_embedded_as_wrong_code():
+    method = "class Solution:\n    def f(self): return 1"
+    assert embedded_text(method, "def f(x):\n    'doc'\n" + method, "f", runs=True) == ""
     assert embedded_text("def f(x): return y", "def f(x): return y", "f", runs=False) == WRONG_CODE
 
 
 def score(cosine: float, printed: float, parses: bool = True, runs: bool = True) -> CandidateScore:
-    return CandidateScore(parses, runs, cosine, printed)
+    return CandidateScore(parses, runs, runs, cosine, printed)
 
 
 CHOICES = [

@@ -163,6 +163,7 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
     assert late.passed == 0 and late.behaviour not in ("", right.behaviour)
     assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
     assert (broken.parses, broken.runs) == (False, False) and not own.runs
+    assert right.runs_as_written and not own.runs_as_written
     assert read_signals(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
     monkeypatch.setattr(
         signals, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
@@ -173,6 +174,22 @@ def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_p
         read_signals(rules, asked, solutions[t], f)[INC.id].cosine is not None
         for t, f in files.items()
     )
+
+
+def test_a_failing_copy_of_an_example_counts_where_the_answer_runs_as_written(tmp_path):
+    """The program is judged without the copy, and the authors' reranker executes it."""
+    rules, asked = BENCHMARKS["mbpp"], visible_tasks(BENCHMARKS["mbpp"], [INC])
+    wrong = "def inc(x):\n    return x"
+    copied = wrong + "\nassert inc(1) == 2"
+    for text, as_written in (
+        (wrong, True),
+        (copied, False),
+        (RIGHT + "\nassert inc(1) == 2", True),
+    ):
+        file = tmp_path / f"{len(text)}.jsonl"
+        gather_signals(rules, asked, {"m": {INC.id: text}}, {"m": file})
+        found = read_signals(rules, asked, {INC.id: text}, file)[INC.id]
+        assert (found.runs, found.runs_as_written) == (True, as_written)
 
 
 def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
@@ -203,7 +220,7 @@ def test_generated_inputs_are_seeded_and_of_the_same_types():
 
 
 def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Signals:
-    return Signals("t", "", passed, 2, behaviour, runs, runs, -cosine, cosine)
+    return Signals("t", "", passed, 2, behaviour, runs, runs, runs, -cosine, cosine)
 
 
 def choice(**of: Signals) -> dict[str, str]:
