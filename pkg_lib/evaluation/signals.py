@@ -397,9 +397,10 @@ def read_signals(
         return stored
     current = {}
     for task_id, solution in solutions.items():
-        if task_id in stored:
-            if stored[task_id].sha256 == _digest_of_signals(rules, tasks[task_id], solution):
-                current[task_id] = stored[task_id]
+        if task_id not in stored:
+            continue
+        if stored[task_id].sha256 == _digest_of_signals(rules, tasks[task_id], solution):
+            current[task_id] = stored[task_id]
     return current
 
 
