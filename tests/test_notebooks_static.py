@@ -9,6 +9,11 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 IMPORTS = (ast.Import, ast.ImportFrom)
+# Lines of code that a notebook may have. What needs a function belongs into the library, with a test.
+CODE_LINES = {
+    "rq3_representation": 80,
+}
+CELL_LINES = 12
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda p: p.stem)
@@ -54,3 +59,21 @@ def test_every_table_and_figure_is_seen(cells):
         assert not [
             call for call in calls if re.match(r"report\.(table|figure|add_findings)\(", call)
         ]
+
+
+def code_lines(source):
+    """The lines that are neither empty nor a comment."""
+    lines = (line.strip() for line in source.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", CODE_LINES)
+def test_a_thin_notebook_loads_shows_and_explains(name):
+    (path,) = (p for p in NOTEBOOKS if p.stem == name)
+    code = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
+    lengths = [len(code_lines(source)) for source in code]
+    assert max(lengths) <= CELL_LINES
+    assert sum(lengths) <= CODE_LINES[name]
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    nodes = [n for source in code for n in ast.walk(ast.parse(source))]
+    assert not [n for n in nodes if isinstance(n, defined)]
