@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from tests.analysis.checks import CODE, legible
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Context, Generation
@@ -19,6 +18,7 @@ from pkg_lib.papers.pkg.unit_contrasts import (
     unit_findings,
     units_table,
 )
+from tests.analysis.checks import CODE, legible
 
 TASKS = [f"HumanEval/{i}" for i in range(40)]
 # Method -> number of the first tasks that it solves.
