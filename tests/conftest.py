@@ -30,7 +30,6 @@ SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
     "analysis/test_figures.py",
-    "analysis/test_overlap.py",
     "analysis/test_topics.py",
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",
