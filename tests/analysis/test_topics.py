@@ -11,6 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.papers.pkg import topics
+from pkg_lib.papers.pkg.map_figures import draw_maps
 
 NAMES = list(topics.topics().index)
 COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
@@ -18,7 +19,7 @@ UNIT = np.eye(len(NAMES), dtype=np.float32)
 LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")[
     "topic"
 ]
-RADAR, MAPS = definitions("topics_radar"), definitions("umap_correctness")
+RADAR = definitions("topics_radar")
 
 
 def task(number, text, solution=""):
@@ -149,9 +150,7 @@ def drawings(verdicts, topic):
     rng = np.random.default_rng(0)
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
     drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
-    return drawn | {
-        "maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)
-    }
+    return drawn | {"maps": draw_maps(points, verdicts[["None", "Reranked"]], topic, title)}
 
 
 @pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few"])
