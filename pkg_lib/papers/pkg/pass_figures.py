@@ -8,8 +8,8 @@ from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.figures import styled
-from pkg_lib.analysis.stats import paired_differences
-from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
+from pkg_lib.analysis.stats import BASELINE, paired_differences, pass_at_1
+from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete, percent
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
 from pkg_lib.papers.pkg.pass_tables import published_rates
@@ -69,3 +69,37 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     at = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate("net", (1, 1), (4, 3), **at, fontsize=7, color=figures.QUIET)
     return figure
+
+
+def rates_caption(verdicts: pd.DataFrame, benchmark_title: str) -> str:
+    """Write the caption of `pass_rates`.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        benchmark_title: Title of the benchmark.
+
+    Returns:
+        The pass@1 of every method.
+    """
+    rates = []
+    for method in verdicts:
+        rate = pass_at_1(verdicts[method])
+        rates.append(f"{method} {percent(rate.value)}")
+    shown = ", ".join(rates)
+    return f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured)."
+
+
+def changes_caption(verdicts: pd.DataFrame) -> str:
+    """Write the caption of `helped_and_hurt_bars`.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The tasks that every measured method helped and hurt.
+    """
+    counts = []
+    for method, row in paired_differences(verdicts).iterrows():
+        if row["n"]:
+            counts.append(f"{method} {row['helped']:.0f} helped, {row['hurt']:.0f} hurt")
+    return f"Tasks against {BASELINE}: {'; '.join(counts) or 'nothing measured'}."

@@ -330,3 +330,18 @@ def changed_tasks(verdicts: pd.DataFrame) -> str:
         text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
         lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
     return "\n".join(lines)
+
+
+def answer_finding(counts: pd.DataFrame) -> list[str]:
+    """Say how many contexts define the function that their task asks for.
+
+    Args:
+        counts: What `stats.count_defining_contexts` returns.
+
+    Returns:
+        One sentence.
+    """
+    checked = counts[counts["known"] > 0]
+    parts = [f"{method} {row['defining']} of {row['known']}" for method, row in checked.iterrows()]
+    text = ", ".join(parts) or "not measured"
+    return finding("Contexts that define the very function asked for", [text])
