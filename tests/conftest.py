@@ -29,9 +29,7 @@ os.environ.pop("PKG_DATA", None)
 SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
-    "analysis/test_error_types.py",
     "analysis/test_figures.py",
-    "analysis/test_overlap.py",
     "analysis/test_topics.py",
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",

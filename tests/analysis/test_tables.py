@@ -42,8 +42,7 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     assert (rows["VoyageEmb"]["measured"], rows["VoyageEmb"]["total"]) == ("0", "40")
     compared = against_none(verdicts).frame
     assert (
-        compared.loc["VoyageEmb"].unique().tolist() == [DASH]
-        and compared.at["BM25", "tasks"] == "30"
+        compared.loc["VoyageEmb"].unique().tolist() == [DASH] and compared.at["BM25", "tasks"] == "30"
     )
 
 
@@ -156,7 +155,7 @@ def test_findings_compare_columns_on_the_same_tasks(verdicts):
     verdicts.loc[verdicts.index[20:], "VoyageEmb"] = pd.NA
     texts = findings(verdicts, "humaneval")
     assert any("score 100.0 % on the 20 tasks measured in all" in s for s in texts)
-    assert any("Reranked scores 100.0 %, 0.0 points against NoRAG" in s for s in texts)
+    assert any("Reranked scores 100.0 %, 0.0 percentage points against None" in s for s in texts)
     assert not any("beyond chance" in s for s in texts)
 
 
@@ -167,5 +166,5 @@ def test_changed_tasks_are_listed_by_id(verdicts):
     lines = changed_tasks(verdicts).splitlines()
     assert lines[:2] == [
         "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2",
-        "- **VoyageEmb**: not measured",
+        "- **Dense**: not measured",
     ]

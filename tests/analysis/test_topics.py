@@ -11,6 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.papers.pkg import topics
+from pkg_lib.papers.pkg.map_figures import draw_maps
 
 NAMES = list(topics.topics().index)
 COLUMNS = ["NoRAG", "BM25", "Block-PKG", "Reranked"]
@@ -18,7 +19,7 @@ UNIT = np.eye(len(NAMES), dtype=np.float32)
 LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")[
     "topic"
 ]
-RADAR, MAPS = definitions("topics_radar"), definitions("umap_correctness")
+RADAR = definitions("topics_radar")
 
 
 def task(number, text, solution=""):
@@ -101,9 +102,7 @@ def two_topics():
     """20 tasks of each of two topics: Block-PKG solves all strings and no geometry, None half of each."""
     ids = [f"MBPP/{i}" for i in range(40)]
     topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
-    frame = pd.DataFrame(
-        {"NoRAG": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids
-    )
+    frame = pd.DataFrame({"NoRAG": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids)
     return frame.astype("boolean"), topic
 
 
@@ -151,9 +150,7 @@ def drawings(verdicts, topic):
     rng = np.random.default_rng(0)
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
     drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
-    return drawn | {
-        "maps": MAPS["outcome_maps"](points, verdicts[["NoRAG", "Reranked"]], topic, title)
-    }
+    return drawn | {"maps": draw_maps(points, verdicts[["NoRAG", "Reranked"]], topic, title)}
 
 
 @pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few"])

@@ -167,14 +167,14 @@ class ColumnCases:
             return Traced("")
         if self.public and not redistributable(self.run.corpus):
             texts = f"texts of {self.run.corpus} are not copied into results/"
-            return Hidden(f"not shown, since {texts}; source and digest stand above")
+            return Hidden(f"not shown, since {texts}; source and digest are given above")
         try:
             knowledge = self.run.knowledge
             if (
                 not hasattr(knowledge, "documents")
                 or not parse_corpus(self.run.corpus).has_default_options
             ):
-                return Hidden("not stored; source and digest stand above")
+                return Hidden("not stored; source and digest are given above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
@@ -216,8 +216,8 @@ def sentence(case: Case) -> str:
         words.append(change if marks else "Both solutions are the same.")
     undefined = re.search(r"name '(\w+)' is not defined", after.outcome.detail)
     if undefined and isinstance(case.text, str):
-        stands = "stands" if re.search(rf"\b{undefined[1]}\b", case.text) else "does not stand"
-        words.append(f"The undefined name {undefined[1]} {stands} in the context.")
+        is_there = "is" if re.search(rf"\b{undefined[1]}\b", case.text) else "is not"
+        words.append(f"The undefined name {undefined[1]} {is_there} in the context.")
     return " ".join(words)
 
 

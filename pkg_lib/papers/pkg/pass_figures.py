@@ -1,71 +1,212 @@
-"""Figures of Tables 1 to 4: the columns' rates, and the tasks that each helped and hurt."""
+"""Figures of Tables 1 to 4: the rates of the methods, and the tasks that each helped and hurt."""
 
 import math
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.figures import styled
-from pkg_lib.analysis.stats import paired_differences
-from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
+from pkg_lib.analysis.stats import (
+    BASELINE,
+    paired_differences,
+    pass_at_1,
+)
+from pkg_lib.analysis.tables import (
+    DASH,
+    HIGHER,
+    LOWER,
+    MINUS,
+    complete,
+    percent,
+)
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
 from pkg_lib.papers.pkg.pass_tables import published_rates
 
 
-@styled
-def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
-    """pass@1 of each column with its 95 % Wilson interval; below it the published models as markers."""
+@figures.styled
+def pass_rates(
+    verdicts: pd.DataFrame,
+    title: str,
+    benchmark: str,
+) -> Figure:
+    """Draw pass@1 of each method with its 95 % Wilson interval, and the published models below it.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        title: The title.
+        benchmark: The benchmark's name.
+
+    Returns:
+        A figure of one text column.
+    """
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts))
     height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
-    figure, axes = figures.row_axes(verdicts.shape[1], height, legend, title=title)
+    figure, axes = figures.row_axes(
+        verdicts.shape[1],
+        height,
+        legend,
+        title=title,
+    )
     figures.rate_bars(axes, verdicts)
-    for marker, (name, row) in zip(figures.MARKERS, published.iterrows(), strict=False):
-        beneath = [place + 0.36 for place in range(len(row))]
+    below = [place + 0.36 for place in range(verdicts.shape[1])]
+    for marker, (model, rates) in zip(
+        figures.MARKERS,
+        published.iterrows(),
+        strict=False,
+    ):
         axes.plot(
-            row, beneath, marker, label=name, zorder=3, mfc="white", mec=figures.QUIET, mew=0.6
+            rates,
+            below,
+            marker,
+            label=model,
+            zorder=3,
+            mfc="white",
+            mec=figures.QUIET,
+            mew=0.6,
         )
-    axes.set(xlabel=f"pass@1 on {title_of(benchmark)} (%), 95 % Wilson interval")
+    axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%), 95 % Wilson interval")
     axes.set_title(title, loc="left")
     if len(published):
-        heading = {"title": "Published (other models, the paper's corpus):", "title_fontsize": 7}
-        figures.legend_below(axes, ncols=3, alignment="left", **heading)
+        figures.legend_below(
+            axes,
+            ncols=3,
+            alignment="left",
+            title="Published (other models, the paper's corpus):",
+            title_fontsize=7,
+        )
     return figure
 
 
-@styled
-def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
-    """Tasks that a column solved and NoRAG did not (right), and the reverse (left); net beside them."""
+@figures.styled
+def helped_and_hurt_bars(
+    verdicts: pd.DataFrame,
+    title: str,
+    benchmark: str,
+) -> Figure:
+    """Draw the tasks that only the method solved (right) and that only no retrieval solved (left).
+
+    Args:
+        verdicts: Verdicts [task, method].
+        title: The title.
+        benchmark: The benchmark's name.
+
+    Returns:
+        A figure of one text column; the net number of tasks is at the right edge.
+    """
     changes = paired_differences(complete(verdicts))
-    figure, axes = figures.row_axes(len(changes), 0.26, legend=0.0, title=title)
+    figure, axes = figures.row_axes(
+        len(changes),
+        0.26,
+        legend=0.0,
+        title=title,
+    )
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
     counts = changes[["helped", "hurt"]].where(enough)
     widest = max(5, *counts.max().fillna(0))
-    for side, sign, colour in (("helped", 1, HIGHER), ("hurt", -1, LOWER)):
-        axes.barh(range(len(counts)), sign * counts[side], height=0.6, color=colour)
-        look = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
-        for place, n in enumerate(counts[side].fillna(-1)):
-            axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **look)
+    _draw_side(axes, counts["helped"], widest, 1)
+    _draw_side(axes, counts["hurt"], widest, -1)
+    nets = counts["helped"] - counts["hurt"]
     for place, (n, net) in enumerate(
-        zip(changes["n"], counts["helped"] - counts["hurt"], strict=True)
+        zip(
+            changes["n"],
+            nets,
+            strict=True,
+        )
     ):
-        text = DASH if math.isnan(net) else f"{net:+.0f}".replace("-", MINUS).replace("+0", "0")
-        figures.beside(axes, place, text)
+        figures.beside(axes, place, _signed(net))
         if math.isnan(net):
             text = f"{n} of {len(verdicts)} tasks" if n else "not measured"
-            axes.text(0.02 * widest, place, text, va="center_baseline", color=figures.QUIET)
+            axes.text(
+                0.02 * widest,
+                place,
+                text,
+                va="center_baseline",
+                color=figures.QUIET,
+            )
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
-    axes.set(xlim=(-1.25 * widest, 1.25 * widest))
-    axes.set_xlabel(f"tasks of {title_of(benchmark)}: hurt | helped, against NoRAG")
+    limit = 1.25 * widest
+    axes.set_xlim(-limit, limit)
+    axes.set_xlabel(f"tasks of {title_of(benchmark)}: hurt | helped, against {BASELINE}")
     ticks = MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
-    axes.set_xticks([t for t in ticks if abs(t) <= 1.25 * widest])
+    axes.set_xticks([tick for tick in ticks if abs(tick) <= limit])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(counts)), list(counts.index))
     axes.set_title(title, loc="left")
-    at = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    axes.annotate("net", (1, 1), (4, 3), **at, fontsize=7, color=figures.QUIET)
+    axes.annotate(
+        "net",
+        (1, 1),
+        (4, 3),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=7,
+        color=figures.QUIET,
+    )
     return figure
+
+
+def _draw_side(
+    axes: Axes,
+    counts: pd.Series,
+    widest: float,
+    sign: int,
+) -> None:
+    """Draw the bars to the right (sign 1) or to the left (sign -1), with their numbers."""
+    colour, alignment = (HIGHER, "left") if sign > 0 else (LOWER, "right")
+    axes.barh(
+        range(len(counts)),
+        sign * counts,
+        height=0.6,
+        color=colour,
+    )
+    for place, count in enumerate(counts.fillna(-1)):
+        text = f"{count:.0f}" if count >= 0 else ""
+        end = sign * (count + 0.02 * widest)
+        axes.text(end, place, text, va="center_baseline", ha=alignment)
+
+
+def _signed(net: float) -> str:
+    if math.isnan(net):
+        return DASH
+    return f"{net:+.0f}".replace("-", MINUS) if net else "0"
+
+
+def rates_caption(
+    verdicts: pd.DataFrame,
+    benchmark_title: str,
+) -> str:
+    """Write the caption of `pass_rates`.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        benchmark_title: Title of the benchmark.
+
+    Returns:
+        The pass@1 of every method.
+    """
+    rates = []
+    for method in verdicts:
+        rate = pass_at_1(verdicts[method])
+        rates.append(f"{method} {percent(rate.value)}")
+    shown = ", ".join(rates)
+    return f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured)."
+
+
+def changes_caption(verdicts: pd.DataFrame) -> str:
+    """Write the caption of `helped_and_hurt_bars`.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The tasks that every measured method helped and hurt.
+    """
+    counts = []
+    for method, row in paired_differences(verdicts).iterrows():
+        if row["n"]:
+            counts.append(f"{method} {row['helped']:.0f} helped, {row['hurt']:.0f} hurt")
+    return f"Tasks against {BASELINE}: {'; '.join(counts) or 'nothing measured'}."

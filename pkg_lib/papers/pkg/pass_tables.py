@@ -1,37 +1,67 @@
-"""Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against NoRAG; in words."""
+"""Tables 1 to 6 (Section 5): pass@1 next to the published rows, coloured by its difference."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import (
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import (
+    asdict,
+    dataclass,
+)
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis import stats, tables
+from pkg_lib.analysis import tables
 from pkg_lib.analysis.comparison import compare
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import decided, finding, listed
+from pkg_lib.analysis.sentences import (
+    decided,
+    finding,
+    listed,
+)
 from pkg_lib.analysis.stats import (
     BASELINE,
     CONTROLS,
     ORACLE,
+    RESAMPLES,
+    check_controls,
+    helped_and_hurt,
+    not_measured,
     paired_differences,
     pass_at_1,
     wilson,
 )
-from pkg_lib.analysis.tables import DASH, HERE, complete, csv_text, kind, percent, points, single
+from pkg_lib.analysis.tables import (
+    DASH,
+    HERE,
+    complete,
+    csv_text,
+    kind,
+    percent,
+    points,
+    single,
+)
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.retrieval.methods import (
+    METHODS,
+    RERANKED,
+)
 
-# (benchmark, kind of the columns) -> number of the paper's table
+# (benchmark, kind of the methods) -> number of the paper's table
 PUBLISHED = {
     ("humaneval", "code"): 1,
     ("mbpp", "code"): 2,
     ("humaneval", "text"): 3,
     ("mbpp", "text"): 4,
+    ("humaneval", "closed"): 5,
+    ("mbpp", "closed"): 6,
 }
-PUBLISHED |= {("humaneval", "closed"): 5, ("mbpp", "closed"): 6}
-# What the rows, columns and cells are of the tables that are not of pass@1.
+PASS_LAYOUT = ("model", "method", "pass_at_1_percent")
+# Number of a table -> the columns with its rows, columns and cells, of tables that are not of pass@1.
 LAYOUTS = {
     7: ("setting", "error_type", "count"),
     8: ("method", "step", "value"),
@@ -39,25 +69,38 @@ LAYOUTS = {
 }
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
-    "Colour: difference to NoRAG in the same row, on tasks measured in both. Orange-red is below and "
-    f"teal above, linear in its size up to {tables.FULL_AT:.0f} percentage points. It shows size, not "
+    f"Colour: difference to {BASELINE} in the same row on tasks measured with both, orange-red below and "
+    f"teal above, linear in its size up to {tables.FULL_AT:.0f} percentage points. Colours show size, not "
     "significance."
 )
 PARTLY = (
-    "n: number of tasks measured, where some are not; they need not be a random part of all. Reranked and "
-    "Ideal Reranker need every other method's verdict on a task."
+    "n: number of measured tasks if some are not measured; they need not be a random sample of all tasks. "
+    f"{RERANKED} and {ORACLE} need every other method of a task."
 )
 PAIRED = (
-    "Differences and intervals in percentage points of pass@1, over the tasks measured in both. Interval: "
-    f"paired bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by "
-    "Holm over the tested methods. Ideal Reranker selects among candidates that include NoRAG's, so it "
-    "cannot lose and is not tested."
+    "Differences and intervals are in percentage points of pass@1, over the tasks measured with both. "
+    f"Intervals are paired bootstrap intervals over tasks, {RESAMPLES:,} resamples. p: exact McNemar "
+    "test, then corrected by Holm over the tested methods. "
+    f"{ORACLE} selects among candidates that include those of {BASELINE}, so it cannot lose and is not "
+    "tested."
 )
+COMPARED = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
 
 
 @dataclass(frozen=True, slots=True)
 class PassCell:
-    """One printed cell. `value`, `low`, `high` in percent, `difference` in points against the row's None."""
+    """One printed cell of a table of pass@1.
+
+    Attributes:
+        text: What is printed.
+        value: pass@1 in percent; None if it was not measured.
+        difference: Difference to the row's baseline in percentage points.
+        low: Lower end of the 95 % interval in percent.
+        high: Upper end of the 95 % interval in percent.
+        passed: Number of tasks that passed; None for a published cell.
+        measured: Number of tasks with a verdict.
+        total: Number of all tasks.
+    """
 
     text: str = ""
     value: float | None = None
@@ -70,95 +113,161 @@ class PassCell:
 
     @property
     def colour(self) -> str:
+        """The background colour."""
         return tables.colour(self.difference)
 
     @property
     def gap(self) -> str:
-        return (
-            ""
-            if self.measured is None or self.difference is None
-            else points(self.difference / 100)
-        )
+        """The difference as text; "" for a published cell."""
+        if self.measured is None or self.difference is None:
+            return ""
+        return points(self.difference / 100)
 
     def __str__(self) -> str:
-        """As in Markdown, which has no colours: the difference of a measured cell stands beside its rate."""
+        """The text for Markdown, which has no colours: a measured rate is followed by its difference."""
         return f"{self.text} ({self.gap})" if self.gap else self.text
 
 
 class PassTable(ResultTable):
-    """A table of pass@1: `frame` [(source, model), column] holds `PassCell`s."""
+    """A table of pass@1, whose frame [(source, model), method] holds `PassCell` objects."""
 
     @property
     def sources(self) -> list[tuple[str, list[tuple[Any, ...]]]]:
-        """(source, its rows: index and cells)."""
-        rows = groupby(self.frame.itertuples(name=None), key=lambda row: row[0][0])
-        return [(source, list(of_source)) for source, of_source in rows]
+        """Each source with its rows; a row is its index and its cells."""
+        rows = self.frame.itertuples(name=None)
+        return [(source, list(group)) for source, group in groupby(rows, key=_source)]
 
     def summary(self) -> dict[str, tuple[str, str]]:
-        """column -> (text, colour) of the first row's cell."""
-        return {name: (c.text, c.colour) for name, c in self.frame.iloc[0].items()}
+        """Summarise the first row.
+
+        Returns:
+            Method -> text and colour of its cell.
+        """
+        first = self.frame.iloc[0]
+        return {method: (cell.text, cell.colour) for method, cell in first.items()}
 
     def csv(self) -> str:
-        """One line a cell; an empty value was not measured."""
-        cells = [
-            dict(zip(("source", "model", "method"), where, strict=True)) | asdict(cell)
-            for where, cell in self.frame.stack().items()
-            if cell.text
-        ]
-        rounded = [
-            {k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells
-        ]
+        """Write the cells as CSV.
+
+        Returns:
+            One line per cell with its interval and counts. An empty value was not measured.
+        """
+        lines = []
+        for (source, model, method), cell in self.frame.stack().items():
+            if cell.text:
+                place = {"source": source, "model": model, "method": method}
+                lines.append(place | _rounded(asdict(cell)))
         # As objects, since the counts and most published rates are whole numbers.
-        frame = pd.DataFrame(rounded, dtype=object).drop(columns="text")
-        frame = frame.rename(
-            columns={"value": "pass_at_1_percent", "difference": "difference_points"}
-        )
-        return csv_text(frame, index=False)
+        frame = pd.DataFrame(lines, dtype=object).drop(columns="text")
+        names = {"value": "pass_at_1_percent", "difference": "difference_points"}
+        return csv_text(frame.rename(columns=names), index=False)
 
     def latex(self) -> str:
+        """Write a booktabs table whose rows are grouped by source.
+
+        Returns:
+            The text in LaTeX.
+        """
+        width = self.frame.shape[1]
         lines = [" & ".join(["Model", *self.frame])]
         for source, rows in self.sources:
-            heading = (
-                rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
-            )
+            heading = rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
             lines += [r"\midrule", heading]
-            lines += [
-                " & ".join([tables.tex(model), *map(_tex_cell, cells)])
-                for (_, model), *cells in rows
-            ]
-        about = {"columns": self.frame.shape[1], "body": lines, "caption": self.latex_caption}
-        return tables.render("booktabs.tex.j2", **about) + "\n"
+            for (_, model), *cells in rows:
+                lines.append(" & ".join([tables.tex(model), *map(_tex_cell, cells)]))
+        text = tables.render(
+            "booktabs.tex.j2", columns=width, body=lines, caption=self.latex_caption
+        )
+        return text + "\n"
 
     def html(self) -> str:
+        """Write a fragment of HTML with coloured cells.
+
+        Returns:
+            The fragment.
+        """
         return tables.render("table.html.j2", table=self)
 
 
+def _source(
+    row: tuple[Any, ...],
+) -> str:
+    (source, _), *_ = row
+    return str(source)
+
+
+def _rounded(
+    cell: dict[str, Any],
+) -> dict[str, Any]:
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in cell.items()}
+
+
 def _tex_cell(cell: PassCell) -> str:
-    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tables.tex(
-        cell.text
-    )
+    text = tables.tex(cell.text)
+    if not cell.colour:
+        return text
+    return rf"\cellcolor[HTML]{{{cell.colour.removeprefix('#')}}}{text}"
+
+
+# Published tables
 
 
 def printed(number: int | str) -> pd.DataFrame:
-    """The paper's table of a number, row x column, texts in printed order; NaN where it has no such cell."""
+    """Read a table of the paper.
+
+    Args:
+        number: Its number.
+
+    Returns:
+        Its cells as text, [row, column], in printed order; NaN where it has no such cell.
+    """
     (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
-    row, column, value = LAYOUTS.get(int(number), ("model", "method", "pass_at_1_percent"))
+    row, column, value = LAYOUTS.get(int(number), PASS_LAYOUT)
     cells = pd.read_csv(path, dtype=str, keep_default_na=False)
     wide = cells.pivot(index=row, columns=column, values=value)
     return wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
 
 
-def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.DataFrame:
-    """model x column as printed, "" where the table has none; `setting`: a kind of PUBLISHED."""
-    setting = setting or kind(columns)
+def published(
+    benchmark: str,
+    methods: Sequence[str],
+    setting: str = "",
+) -> pd.DataFrame:
+    """Read the paper's pass@1 of some methods.
+
+    Args:
+        benchmark: A benchmark by name.
+        methods: Names of methods.
+        setting: A kind of `PUBLISHED`; "" for the kind of the methods.
+
+    Returns:
+        Texts as printed, [model, method]; "" where the table has no such method. There are no rows if the
+        paper has no such table.
+    """
+    setting = setting or kind(methods)
     if (benchmark, setting) not in PUBLISHED:
-        return pd.DataFrame(columns=list(columns))
-    return printed(PUBLISHED[benchmark, setting]).reindex(columns=list(columns), fill_value="")
+        return pd.DataFrame(columns=list(methods))
+    wide = printed(PUBLISHED[benchmark, setting])
+    return wide.reindex(columns=list(methods), fill_value="")
 
 
-def published_rates(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
-    """`published` as numbers, NaN where the paper's table has no such column."""
-    return published(benchmark, columns).apply(pd.to_numeric)
+def published_rates(
+    benchmark: str,
+    methods: Sequence[str],
+) -> pd.DataFrame:
+    """Read the paper's pass@1 of some methods as numbers.
+
+    Args:
+        benchmark: A benchmark by name.
+        methods: Names of methods.
+
+    Returns:
+        pass@1 in percent, [model, method]; NaN where the table has no such method.
+    """
+    return published(benchmark, methods).apply(pd.to_numeric)
+
+
+# Tables
 
 
 def pass_table(
@@ -169,97 +278,222 @@ def pass_table(
     corpus: str,
     limit: int | None = None,
 ) -> PassTable:
-    """This study's row, the controls and the published rows. Raises ControlError before all else."""
+    """Show pass@1 of one model next to the control rows and the published rows.
+
+    Args:
+        model: The model's name.
+        verdicts: Verdicts [task, method].
+        controls: Control row -> its verdicts.
+        benchmark: The benchmark's name.
+        corpus: The corpus' name.
+        limit: How many of the first tasks were taken; None for all.
+
+    Returns:
+        The table.
+
+    Raises:
+        ControlError: A control row is missing or has a wrong score.
+    """
     frame = complete(verdicts)
-    tasks, columns = frame.index, tuple(frame)
-    stats.check_controls(controls, tasks)
+    tasks, methods = frame.index, tuple(frame)
+    check_controls(controls, tasks)
     rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
     for name in CONTROLS:
         (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
-        rows["Controls, without a model", name] = (cell, *[PassCell()] * (len(columns) - 1))
-    notes = [COLOURS]
-    ours = [c for cells in rows.values() for c in cells if c.measured is not None]
-    notes += [f"{DASH} not measured."] if any(c.value is None for c in ours) else []
-    notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
-    if (benchmark, kind(columns)) in PUBLISHED:
+        empty = [PassCell()] * (len(methods) - 1)
+        rows["Controls, without a model", name] = (cell, *empty)
+    notes = _notes(rows.values())
+    if (benchmark, kind(methods)) in PUBLISHED:
+        ideal = f", {ORACLE} its Ideal Reranker" if kind(methods) == "code" else ""
         notes.append(
-            "Published rows: numbers as printed there. VoyageEmb retrieves rows with Voyage-Code-2 there "
-            "and with an open embedder here."
+            f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there."
         )
-        rows |= _published_rows(benchmark, columns)
-    first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
-    title = f"pass@1 in percent on {title_of(benchmark)} ({first}), one greedy sample a task"
-    return PassTable.of(title, rows, columns, ["Source", "Model"], *notes)
-
-
-def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
-    """Each column's rate with its Wilson interval, and its difference to NoRAG."""
-    cells, passed = [], verdicts.astype(float)
-    for name in verdicts:
-        rate = pass_at_1(verdicts[name])
-        bounds = wilson(rate.passed, rate.measured)
-        if bounds is None:
-            cells.append(PassCell(DASH, measured=0, passed=0, total=rate.total))
-            continue
-        gap = (passed[name] - passed[BASELINE]).mean()
-        difference = None if name == BASELINE or math.isnan(gap) else 100 * gap
-        text = percent(rate.value) + (f" (n={rate.measured})" if rate.measured < rate.total else "")
-        counts = rate.passed, rate.measured, rate.total
-        cells.append(
-            PassCell(text, 100 * rate.value, difference, *(100 * b for b in bounds), *counts)
-        )
-    return tuple(cells)
-
-
-def published_cells(texts: Iterable[str], values: Sequence[float]) -> tuple[PassCell, ...]:
-    """Cells as they are printed in the paper, a dash where its table has none."""
-    pairs = enumerate(zip(texts, values, strict=True))
-    differences = [None, *(value - values[0] for value in values[1:])]
-    return tuple(
-        PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs
+        rows |= _published_rows(benchmark, methods)
+    count = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
+    title = f"pass@1 in percent on {title_of(benchmark)} ({count}), one greedy sample per task"
+    return PassTable.of(
+        title,
+        rows,
+        methods,
+        ["Source", "Model"],
+        *notes,
     )
 
 
+def _notes(rows: Iterable[Sequence[PassCell]]) -> list[str]:
+    """The notes that the measured cells need."""
+    counted = [cell for row in rows for cell in row if cell.measured is not None]
+    notes = [COLOURS]
+    if any(cell.value is None for cell in counted):
+        notes.append(f"{DASH} not measured.")
+    if any(0 < (cell.measured or 0) < (cell.total or 0) for cell in counted):
+        notes.append(PARTLY)
+    return notes
+
+
+def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
+    """Compute the cells of a row that was measured here.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        The rate of each method with its Wilson interval and its difference to no retrieval.
+    """
+    return tuple(_measured_cell(verdicts, method) for method in verdicts)
+
+
+def _measured_cell(
+    verdicts: pd.DataFrame,
+    method: str,
+) -> PassCell:
+    rate = pass_at_1(verdicts[method])
+    bounds = wilson(rate.passed, rate.measured)
+    if rate.value is None or bounds is None:
+        return PassCell(DASH, passed=0, measured=0, total=rate.total)
+    gap = (verdicts[method].astype(float) - verdicts[BASELINE].astype(float)).mean()
+    text = percent(rate.value)
+    if rate.measured < rate.total:
+        text += f" (n={rate.measured})"
+    low, high = bounds
+    return PassCell(
+        text,
+        100 * rate.value,
+        None if method == BASELINE or math.isnan(gap) else 100 * gap,
+        100 * low,
+        100 * high,
+        rate.passed,
+        rate.measured,
+        rate.total,
+    )
+
+
+def published_cells(
+    texts: Iterable[str],
+    values: Sequence[float],
+) -> tuple[PassCell, ...]:
+    """Compute the cells of a published row.
+
+    Args:
+        texts: The cells as printed; the first one is without retrieval.
+        values: Their numbers; NaN where the paper's table has no such cell.
+
+    Returns:
+        The cells; a dash where the table has none.
+    """
+    baseline = values[0]
+    cells = []
+    for place, (text, value) in enumerate(
+        zip(
+            texts,
+            values,
+            strict=True,
+        )
+    ):
+        if math.isnan(value):
+            cells.append(PassCell(DASH))
+        else:
+            cells.append(PassCell(text, value, value - baseline if place else None))
+    return tuple(cells)
+
+
 def _published_rows(
-    benchmark: str, columns: Sequence[str]
+    benchmark: str,
+    methods: Sequence[str],
 ) -> dict[tuple[str, str], tuple[PassCell, ...]]:
-    texts, rates = published(benchmark, columns), published_rates(benchmark, columns)
-    rows = {m: published_cells(texts.loc[m], rates.loc[m].tolist()) for m in texts.index}
-    rows["Avg."] = published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())
-    table = f"Table {PUBLISHED[benchmark, kind(columns)]} of the PKG paper"
-    source = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({table})"
-    return {(source, model): cells for model, cells in rows.items()}
+    """The paper's models and their average."""
+    texts = published(benchmark, methods)
+    rates = published_rates(benchmark, methods)
+    average = rates.mean()
+    setting = kind(methods)
+    table = f"Table {PUBLISHED[benchmark, setting]} of the PKG paper"
+    source = f"Published, corpus {PUBLISHED_CORPUS[setting]} ({table})"
+    rows = {}
+    for model in texts.index:
+        rows[source, model] = published_cells(texts.loc[model], rates.loc[model].tolist())
+    rows[source, "Avg."] = published_cells(map(percent, average / 100), average.tolist())
+    return rows
 
 
 def against_none(verdicts: pd.DataFrame) -> ResultTable:
-    """Each column's paired difference to NoRAG with its interval, counts and p values."""
+    """Show the paired difference of every method to no retrieval.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        One row per method with its interval, counts and p-values.
+    """
     rows = {}
-    for column, row in compare(complete(verdicts)).iterrows():
-        counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
-        tests = [tables.probability(row["p"]), tables.probability(row["p_corrected"])]
-        low, high = map(tables.percentage_points, (row["low"], row["high"]))
-        bounds = f"{low} to {high}" if row["n"] else DASH
-        effect = [tables.percentage_points(row["difference"]), bounds]
-        rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
-    columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
-    return ResultTable.of("Differences to NoRAG", rows, columns, "against NoRAG", PAIRED)
+    for method, row in compare(complete(verdicts)).iterrows():
+        tasks = helped = hurt = bounds = DASH
+        if row["n"]:
+            tasks, helped, hurt = (f"{row[name]:.0f}" for name in ("n", "helped", "hurt"))
+            low = tables.percentage_points(row["low"])
+            bounds = f"{low} to {tables.percentage_points(row['high'])}"
+        rows[str(method)] = [
+            tasks,
+            tables.percentage_points(row["difference"]),
+            bounds,
+            helped,
+            hurt,
+            tables.probability(row["p"]),
+            tables.probability(row["p_corrected"]),
+        ]
+    index = f"against {BASELINE}"
+    return ResultTable.of(f"Differences to {BASELINE}", rows, COMPARED, index, PAIRED)
 
 
-def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
-    """Against None, among retrieval columns, by choosing, beside the paper; and what is not measured."""
+def changed_tasks(verdicts: pd.DataFrame) -> str:
+    """List the tasks that each method helped and hurt.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        A list in Markdown with the ids of the tasks.
+    """
     frame = complete(verdicts)
-    absent = stats.not_measured(frame, frame)
+    lines = []
+    for method in frame.columns.drop(BASELINE):
+        if not (frame[method].notna() & frame[BASELINE].notna()).any():
+            lines.append(f"- **{method}**: not measured")
+            continue
+        helped, hurt = helped_and_hurt(frame[method], frame[BASELINE])
+        lines.append(f"- **{method}** helped {_counted(helped)}; hurt {_counted(hurt)}")
+    return "\n".join(lines)
+
+
+def _counted(tasks: Sequence[str]) -> str:
+    return f"{len(tasks)}: {', '.join(tasks) or 'none'}"
+
+
+# Findings
+
+
+def findings(
+    verdicts: pd.DataFrame,
+    benchmark: str,
+) -> list[str]:
+    """Say what a table of pass@1 shows.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        benchmark: The benchmark's name.
+
+    Returns:
+        Sentences on no retrieval, the tested differences, the retrieval methods, selection, the paper's
+        differences, and what is not measured.
+    """
+    frame = complete(verdicts)
+    absent = not_measured(frame, frame)
     unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
-        return [*unmeasured, "Without None there is nothing to compare a column with."]
-    base = pass_at_1(frame[BASELINE])
-    low, high = wilson(base.passed, base.measured) or (0.0, 1.0)
+        return [*unmeasured, f"Without {BASELINE} there is nothing to compare a method with."]
+    heads = (f"Above {BASELINE}", f"Below {BASELINE}", f"No difference to {BASELINE}")
     return [
-        f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
-        f"% (95 % interval {percent(low)} to {percent(high)}).",
-        *decided(
-            paired_differences(frame), ("Above NoRAG", "Below NoRAG", "No difference to NoRAG")
-        ),
+        _baseline_sentence(frame[BASELINE]),
+        *decided(paired_differences(frame), heads),
         *_best_retriever(frame),
         *_selection(frame),
         *_beside_published(frame, benchmark),
@@ -267,68 +501,95 @@ def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
     ]
 
 
+def _baseline_sentence(verdicts: pd.Series) -> str:
+    rate = pass_at_1(verdicts)
+    low, high = wilson(rate.passed, rate.measured) or (0.0, 1.0)
+    return (
+        f"Without retrieval ({BASELINE}) {rate.passed} of {rate.measured} tasks are solved: "
+        f"{percent(rate.value)} % (95 % interval {percent(low)} to {percent(high)})."
+    )
+
+
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
-    columns = [c for c in single(frame) if c != BASELINE and frame[c].notna().any()]
-    common = frame[columns].dropna()
-    if len(columns) < 2 or common.empty:
+    """Name the best and the worst retrieval method on the tasks that all of them measured."""
+    methods = [m for m in single(frame) if m != BASELINE and frame[m].notna().any()]
+    common = frame[methods].dropna()
+    if len(methods) < 2 or common.empty:
         return []
     rates = common.mean().astype(float)
-    where = (
-        f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
-    )
-    if rates.min() == rates.max():
-        return [f"All measured retrieval columns score {percent(rates.max())} %{where}."]
-    best, worst = (
-        f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min())
-    )
-    return [f"Highest of the retrieval columns{where}: {best}; lowest: {worst}."]
+    where = ""
+    if len(common) < len(frame):
+        where = f" on the {len(common)} tasks measured in all of them"
+    best, worst = rates.max(), rates.min()
+    if best == worst:
+        return [f"All measured retrieval methods score {percent(best)} %{where}."]
+    highest = f"{listed(rates.index[rates == best])} ({percent(best)} %)"
+    lowest = f"{listed(rates.index[rates == worst])} ({percent(worst)} %)"
+    return [f"Highest of the retrieval methods{where}: {highest}; lowest: {lowest}."]
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
-    """What choosing after generation adds, and a perfect choice would, over the tasks of both."""
-    chosen = [c for c in ("Reranked", ORACLE) if c in frame and frame[c].notna().any()]
-    sentences, rates = [], {c: percent(pass_at_1(frame[c]).value) for c in chosen}
-    if "Reranked" in rates:
-        best = str(
-            frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax()
-        )
-        text = f"{_gap(frame, 'Reranked', best)}, the best column in hindsight"
-        sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
-    if ORACLE in rates:
-        gaps = listed(_gap(frame, ORACLE, c) for c in (BASELINE, *rates) if c != ORACLE)
-        sentences.append(
-            f"A perfect choice (Ideal Reranker) would score {rates[ORACLE]} %: {gaps}."
-        )
+    """Say what selection after generation adds, and what a perfect selection would add."""
+    sentences = []
+    others = [BASELINE]
+    if _is_measured(frame, RERANKED):
+        others.append(RERANKED)
+        reranked = frame[frame[RERANKED].notna()]
+        best = str(reranked[single(frame)].mean().astype(float).idxmax())
+        gap = _gap(frame, RERANKED, best)
+        rate = percent(pass_at_1(frame[RERANKED]).value)
+        sentences.append(f"{RERANKED} scores {rate} %, {gap}, the best method in hindsight.")
+    if _is_measured(frame, ORACLE):
+        gaps = listed(_gap(frame, ORACLE, other) for other in others)
+        rate = percent(pass_at_1(frame[ORACLE]).value)
+        sentences.append(f"A perfect selection ({ORACLE}) would score {rate} %: {gaps}.")
     return sentences
 
 
-def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
-    gap = (frame[column].astype(float) - frame[other].astype(float)).mean()
-    return f"{points(gap)} points against {other}"
+def _is_measured(
+    frame: pd.DataFrame,
+    method: str,
+) -> bool:
+    return method in frame and bool(frame[method].notna().any())
 
 
-def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
-    """Ours beside the paper's average difference to NoRAG, column by column."""
+def _gap(
+    frame: pd.DataFrame,
+    method: str,
+    other: str,
+) -> str:
+    gap = (frame[method].astype(float) - frame[other].astype(float)).mean()
+    return f"{points(gap)} percentage points against {other}"
+
+
+def _beside_published(
+    frame: pd.DataFrame,
+    benchmark: str,
+) -> list[str]:
+    """Give the differences measured here next to the average of the paper's models."""
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
     rates = published_rates(benchmark, list(frame)).mean().dropna()
     gaps = paired_differences(frame)["difference"].dropna()
-    pairs = [
-        f"{c} {points(gap)} here, {points((rates[c] - rates[BASELINE]) / 100)} there"
-        for c, gap in gaps.items()
-        if c in rates
+    parts = [
+        f"{method} {points(gap)} here, {points((rates[method] - rates[BASELINE]) / 100)} in the paper"
+        for method, gap in gaps.items()
+        if method in rates
     ]
-    return finding("Points against NoRAG beside the paper's average over its models", pairs)
+    head = f"Percentage points against {BASELINE}, here and in the paper's average over its models"
+    return finding(head, parts)
 
 
-def changed_tasks(verdicts: pd.DataFrame) -> str:
-    """Markdown: the ids of the tasks that each column helped and hurt against NoRAG."""
-    frame, lines = complete(verdicts), []
-    for name in frame.columns.drop(BASELINE):
-        both = (frame[name].notna() & frame[BASELINE].notna()).any()
-        changes = zip(
-            ("helped", "hurt"), stats.helped_and_hurt(frame[name], frame[BASELINE]), strict=True
-        )
-        text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
-        lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
-    return "\n".join(lines)
+def answer_finding(counts: pd.DataFrame) -> list[str]:
+    """Say how many contexts define the function that their task asks for.
+
+    Args:
+        counts: What `stats.count_defining_contexts` returns.
+
+    Returns:
+        One sentence.
+    """
+    checked = counts[counts["known"] > 0]
+    parts = [f"{method} {row['defining']} of {row['known']}" for method, row in checked.iterrows()]
+    text = ", ".join(parts) or "not measured"
+    return finding("Contexts that define the very function asked for", [text])

@@ -1,0 +1,497 @@
+"""RQ3 (Section 5): which unit should be retrieved, a row, a function or a block?
+
+A contrast keeps the retriever and changes the unit: two methods, task by task.
+"""
+
+import math
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import (
+    decided,
+    difference,
+    finding,
+    listed,
+)
+from pkg_lib.analysis.stats import (
+    BASELINE,
+    holm,
+    paired_bootstrap,
+    paired_differences,
+    pass_at_1,
+    wilson,
+)
+from pkg_lib.analysis.tables import (
+    DASH,
+    MINUS,
+    complete,
+    interval,
+    kind,
+    percent,
+    points,
+    probability,
+)
+from pkg_lib.core.types import Context
+from pkg_lib.evaluation.results import Results
+from pkg_lib.papers.pkg.cost import added_tokens
+from pkg_lib.papers.pkg.pass_tables import (
+    PUBLISHED,
+    published_rates,
+)
+from pkg_lib.retrieval.methods import (
+    METHODS,
+    RERANKED,
+)
+
+UNITS = {method.name: method.unit for method in METHODS.values() if method.unit}
+# Kind of corpus -> (method with the finer unit, method with the coarser unit). The last contrast
+# sets selection against the finest unit.
+CONTRASTS = {
+    "code": [
+        ("Func-BM25", "BM25"),
+        ("Func-PKG", "VoyageEmb"),
+        ("Block-PKG", "VoyageEmb"),
+        ("Block-PKG", "Func-PKG"),
+        (RERANKED, "Block-PKG"),
+    ],
+    "text": [
+        ("JSON-PKG", "BM25"),
+        ("JSON-PKG", "VoyageEmb"),
+        (RERANKED, "JSON-PKG"),
+    ],
+}
+UNIT_COLUMNS = (
+    "unit",
+    "pass@1, %",
+    "95 % interval",
+    "mean tokens added",
+    "contexts cut",
+    "contexts with the answer",
+)
+CONTRAST_COLUMNS = (
+    "tasks",
+    "difference",
+    "95 % interval",
+    "only the first",
+    "only the second",
+    "McNemar p",
+    "p (Holm)",
+    "tasks without the answer",
+    "difference there",
+    "published average",
+    "published models above 0",
+)
+CONTRAST_NOTES = (
+    "Differences are in percentage points of pass@1, first method minus second, on the tasks measured "
+    "with both. Intervals are paired bootstrap intervals over tasks. Only the first: tasks that only the "
+    "first method solves.",
+    "Without the answer: neither context defines the function that the task asks for. Reranked has no "
+    "context, so it has no such number.",
+    f"{DASH} not measured, or not published.",
+)
+
+
+@dataclass(frozen=True)
+class UnitComparison:
+    """The methods of one experiment, compared by the unit that they retrieve.
+
+    Attributes:
+        results: The experiment.
+        verdicts: Verdicts [task, method].
+        methods: The measured methods that retrieve a unit.
+        contexts: Method -> its contexts.
+        contrasts: The contrasts on all tasks; see `paired_contrasts`.
+        without_answer: The contrasts on the tasks whose contexts do not hold the answer.
+        published: The paper's differences; see `published_contrasts`.
+    """
+
+    results: Results
+    verdicts: pd.DataFrame
+    methods: list[str]
+    contexts: dict[str, list[Context]]
+    contrasts: pd.DataFrame
+    without_answer: pd.DataFrame
+    published: pd.DataFrame
+
+
+def compare_units(results: Results) -> UnitComparison:
+    """Compare the methods of an experiment by the unit that they retrieve.
+
+    Args:
+        results: The experiment.
+
+    Returns:
+        The contrasts with everything that they are computed from.
+    """
+    verdicts = complete(results.verdicts())
+    methods = [m for m in UNITS if m in verdicts and verdicts[m].notna().any()]
+    contexts = {method: results.contexts(method) for method in methods}
+    clean = tasks_without_answer(contexts)
+    return UnitComparison(
+        results,
+        verdicts,
+        methods,
+        contexts,
+        paired_contrasts(verdicts),
+        paired_contrasts(verdicts, clean),
+        published_contrasts(results.benchmark, verdicts),
+    )
+
+
+def tasks_without_answer(
+    contexts: Mapping[str, Sequence[Context]],
+) -> dict[str, pd.Series]:
+    """Find the tasks whose context does not define the function that the task asks for.
+
+    Args:
+        contexts: Method -> its contexts.
+
+    Returns:
+        Method -> boolean by task id. A context that was not checked counts as False.
+    """
+    clean = {}
+    for method, texts in contexts.items():
+        by_task = {context.task_id: context.defines_task is False for context in texts}
+        clean[method] = pd.Series(by_task, dtype=bool)
+    return clean
+
+
+def paired_contrasts(
+    verdicts: pd.DataFrame,
+    among: Mapping[str, pd.Series] | None = None,
+) -> pd.DataFrame:
+    """Compute every contrast on the tasks that both of its methods measured.
+
+    Args:
+        verdicts: Verdicts [task, method].
+        among: Method -> the tasks that count (boolean by task id); None for all tasks.
+
+    Returns:
+        One row per contrast with the columns of `paired_differences`; p-values are corrected over
+        the contrasts. The index is text such as "Func-PKG against Dense".
+    """
+    frame = complete(verdicts)
+    rows = {}
+    for finer, coarser in CONTRASTS[kind(frame)]:
+        pair = frame.reindex(columns=[coarser, finer])
+        for method in (coarser, finer):
+            if among and method in among:
+                pair = pair[among[method].reindex(pair.index, fill_value=False)]
+        rows[_name(finer, coarser)] = paired_differences(pair, coarser).loc[finer]
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table["p_corrected"] = holm(table["p"].astype(float).tolist())
+    return table.astype({"n": int, "helped": int, "hurt": int})
+
+
+def published_contrasts(
+    benchmark: str,
+    verdicts: pd.DataFrame,
+) -> pd.DataFrame:
+    """Compute the same contrasts from the paper's table.
+
+    Args:
+        benchmark: A benchmark by name.
+        verdicts: Verdicts, whose methods say which of the paper's tables applies.
+
+    Returns:
+        Differences as fractions, [contrast, published model]. There are no columns if the paper has
+        no such table, and NaN where its table lacks a method.
+    """
+    pairs = CONTRASTS[kind(verdicts)]
+    names = [_name(*pair) for pair in pairs]
+    if (benchmark, kind(verdicts)) not in PUBLISHED:
+        return pd.DataFrame(index=names, dtype=float)
+    methods = list(dict.fromkeys(method for pair in pairs for method in pair))
+    rates = published_rates(benchmark, methods) / 100
+    differences = [rates[finer] - rates[coarser] for finer, coarser in pairs]
+    return pd.DataFrame(differences, index=names).astype(float)
+
+
+def _name(
+    finer: str,
+    coarser: str,
+) -> str:
+    return f"{finer} against {coarser}"
+
+
+def _first(contrast: str) -> str:
+    """The first method of a contrast."""
+    return contrast.partition(" against ")[0]
+
+
+# Tables
+
+
+def units_table(comparison: UnitComparison) -> ResultTable:
+    """Show what each method retrieves: its unit, its pass@1 and the size of its contexts.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        One row per method with a unit.
+    """
+    results = comparison.results
+    added = added_tokens({method: results.completions(method) for method in results.retrievers})
+    rows = {}
+    for method, unit in UNITS.items():
+        if method in comparison.verdicts:
+            tokens = added[method].mean() if method in added else math.nan
+            rate = _rate_cells(comparison.verdicts[method])
+            contexts = _context_cells(comparison.contexts.get(method, []))
+            rows[method] = [unit, *rate, DASH if pd.isna(tokens) else f"{tokens:.0f}", *contexts]
+    notes = (
+        "Tokens added: tokens of the prompt with the context minus those without. Contexts cut: contexts "
+        f"shortened to the limit of characters. {DASH} not measured."
+    )
+    return ResultTable.of("What the units bring", rows, UNIT_COLUMNS, "method", notes)
+
+
+def _rate_cells(verdicts: pd.Series) -> list[str]:
+    rate = pass_at_1(verdicts)
+    bounds = wilson(rate.passed, rate.measured)
+    if bounds is None:
+        return [DASH, DASH]
+    low, high = bounds
+    return [percent(rate.value), f"{percent(low)} to {percent(high)}"]
+
+
+def _context_cells(contexts: Sequence[Context]) -> list[str]:
+    """How many contexts were cut, and how many of the checked ones define the function asked for."""
+    if not contexts:
+        return [DASH, DASH]
+    cut = sum(context.truncated for context in contexts)
+    checked = [c.defines_task for c in contexts if c.defines_task is not None]
+    return [str(cut), f"{sum(checked)} of {len(checked)}" if checked else DASH]
+
+
+def contrasts_table(comparison: UnitComparison) -> ResultTable:
+    """Show every contrast, on all tasks and on those without the answer, and the paper's.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        One row per contrast.
+    """
+    rows = {}
+    for contrast in comparison.contrasts.index:
+        rows[contrast] = [
+            *_difference_cells(comparison.contrasts.loc[contrast]),
+            *_clean_cells(comparison.without_answer.loc[contrast]),
+            *_published_cells(comparison.published.loc[contrast].dropna()),
+        ]
+    title = f"Units of retrieval against each other on {comparison.results.rules.title}"
+    return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
+
+
+def _difference_cells(row: pd.Series) -> list[str]:
+    counts = [DASH] * 3
+    if row["n"]:
+        counts = [f"{row[name]:.0f}" for name in ("n", "helped", "hurt")]
+    tasks, helped, hurt = counts
+    bounds = interval(row["low"], row["high"])
+    tests = [probability(row["p"]), probability(row["p_corrected"])]
+    return [tasks, points(row["difference"]), bounds, helped, hurt, *tests]
+
+
+def _clean_cells(row: pd.Series) -> list[str]:
+    if not row["n"] or _first(str(row.name)) not in UNITS:
+        return [DASH, DASH]
+    bounds = interval(row["low"], row["high"])
+    return [f"{row['n']:.0f}", f"{points(row['difference'])} ({bounds})"]
+
+
+def _published_cells(models: pd.Series) -> list[str]:
+    if models.empty:
+        return [DASH, DASH]
+    above = (models > 0).sum()
+    return [points(models.mean()), f"{above} of {len(models)}"]
+
+
+# The figure
+
+
+@figures.styled
+def draw_contrasts(
+    contrasts: pd.DataFrame,
+    published: pd.DataFrame,
+    title: str,
+) -> Figure:
+    """Draw the contrasts with their intervals, and the published models below each.
+
+    Args:
+        contrasts: What `paired_contrasts` returns.
+        published: What `published_contrasts` returns.
+        title: The title.
+
+    Returns:
+        A figure of one text column.
+    """
+    figure, axes = figures.row_axes(
+        len(contrasts), 0.42, legend=0.2, left=0.98, title=title, right=0.5
+    )
+    places = np.arange(len(contrasts)) - 0.1
+    _draw_measured(axes, contrasts, places)
+    for row, (contrast, measured) in enumerate(contrasts.iterrows()):
+        figures.beside(axes, row, points(measured["difference"]))
+        if not measured["n"]:
+            _write_not_measured(axes, places[row])
+        models = 100 * published.loc[contrast].dropna()
+        if len(models):
+            _draw_published(axes, places[row] + 0.34, models)
+    labels = [name.replace(" against ", f"\n{MINUS} ") for name in contrasts.index]
+    axes.set_yticks(range(len(contrasts)), labels)
+    axes.axvline(0, color=figures.INK, linewidth=0.6)
+    axes.margins(x=0.06)
+    if not contrasts["n"].any() and published.isna().all(axis=None):
+        axes.set_xlim(-10, 10)
+    axes.set_xlabel("difference in pass@1 (percentage points)")
+    axes.grid(axis="x")
+    figures.ticks_inside(axes.xaxis)
+    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    figures.legend_below(axes, ncols=3)
+    return figure
+
+
+def _draw_measured(
+    axes: Axes,
+    contrasts: pd.DataFrame,
+    places: np.ndarray,
+) -> None:
+    """Draw the differences measured here with their intervals."""
+    percentages = 100 * contrasts[["difference", "low", "high"]].astype(float)
+    colour = figures.COLOURS[0]
+    axes.hlines(places, percentages["low"], percentages["high"], color=colour, linewidth=1.2)
+    known = contrasts["n"].to_numpy() > 0
+    axes.plot(
+        percentages["difference"][known],
+        places[known],
+        "o",
+        color=colour,
+        markersize=4.5,
+        label="here, 95 % interval",
+    )
+
+
+def _write_not_measured(
+    axes: Axes,
+    place: float,
+) -> None:
+    axes.annotate(
+        "not measured",
+        (1, place),
+        (-2, 0),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        color=figures.QUIET,
+        ha="right",
+        va="center_baseline",
+    )
+
+
+def _draw_published(
+    axes: Axes,
+    place: float,
+    models: pd.Series,
+) -> None:
+    """Draw the paper's models and their average."""
+    axes.plot(
+        models,
+        [place] * len(models),
+        "s",
+        label="published model",
+        mec=figures.QUIET,
+        mfc="white",
+        mew=0.6,
+        markersize=2.6,
+    )
+    axes.plot(models.mean(), place, "D", color="#D55E00", markersize=4, label="their average")
+
+
+# Findings
+
+
+def unit_findings(comparison: UnitComparison) -> list[str]:
+    """Say what the contrasts show.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        Sentences: the tested contrasts, the order of the methods, selection, the paper's signs, the
+        tasks without the answer, and what is not measured.
+    """
+    contrasts = comparison.contrasts
+    measured = contrasts[contrasts["n"] > 0]
+    heads = ("The first is better", "The first is worse", "No difference")
+    return [
+        *decided(measured, heads),
+        *_order_of_units(comparison),
+        *_selection(comparison),
+        *_signs(measured, comparison.published.mean(axis=1).dropna()),
+        *_on_clean_tasks(comparison.without_answer.loc[measured.index]),
+        *finding("Not measured", contrasts.index[contrasts["n"] == 0]),
+    ]
+
+
+def _order_of_units(comparison: UnitComparison) -> list[str]:
+    """Order the methods by pass@1 on the tasks that all of them measured."""
+    methods = comparison.methods
+    common = comparison.verdicts[methods].dropna().astype(float)
+    units = {UNITS[method] for method in methods}
+    if len(units) < 2 or common.empty:
+        return []
+    rates = common.mean().sort_values(ascending=False, kind="stable")
+    order = ", ".join(f"{m} ({UNITS[m]}) {percent(rate)} %" for m, rate in rates.items())
+    lowest = [f"a {UNITS[m]}" for m in methods if rates[m] == rates.min()]
+    return [f"From highest to lowest: {order}. The lowest is {listed(dict.fromkeys(lowest))}."]
+
+
+def _selection(comparison: UnitComparison) -> list[str]:
+    """Compare the reranker with the best unit, which is known only in hindsight, and with no retrieval."""
+    methods = comparison.methods
+    verdicts = comparison.verdicts
+    if not methods or RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
+        return []
+    chosen = verdicts[verdicts[RERANKED].notna()]
+    best = str(chosen[methods].mean().astype(float).idxmax())
+    parts = []
+    for other in (best, BASELINE):
+        gap = paired_bootstrap(chosen[RERANKED], chosen[other])
+        value = difference(gap.value, gap.low, gap.high) if gap else "not measured"
+        parts.append(f"{value} against {other}")
+    return [f"Selection: Reranked is at {parts[0]}, the best in hindsight, and at {parts[1]}."]
+
+
+def _signs(
+    measured: pd.DataFrame,
+    average: pd.Series,
+) -> list[str]:
+    """Compare the signs of the contrasts with those of the paper's average."""
+    both = [contrast for contrast in measured.index if contrast in average]
+    gaps = measured.loc[both, "difference"].astype(float)
+    same = int((gaps * average[both] > 0).sum())
+    parts = [f"{c} {points(gaps[c])} here, {points(average[c])} in the paper" for c in both]
+    head = f"{same} of {len(both)} contrasts have the sign of the paper's average over its models"
+    return finding(head, parts)
+
+
+def _on_clean_tasks(rows: pd.DataFrame) -> list[str]:
+    parts = []
+    for contrast, row in rows.iterrows():
+        if row["n"] and _first(str(contrast)) in UNITS:
+            size = f"n = {row['n']:.0f}"
+            gap = difference(row["difference"], row["low"], row["high"], size)
+            parts.append(f"{contrast} {gap}")
+    return finding("On tasks for which neither context defines the function asked for", parts)

@@ -1,0 +1,36 @@
+"""What is said below the figures of Tables 1 to 4, and of contexts that hold the answer."""
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import count_defining_contexts
+from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.types import Context
+from pkg_lib.papers.pkg.pass_figures import changes_caption, rates_caption
+from pkg_lib.papers.pkg.pass_tables import answer_finding
+
+VERDICTS = pd.DataFrame(
+    {
+        "NoRAG": [True, True, False, False],
+        "BM25": [True, False, True, True],
+        "VoyageEmb": [pd.NA] * 4,
+    }
+).astype("boolean")
+
+
+def test_captions_hold_the_rate_and_the_changes_of_every_measured_method():
+    assert f"None 50.0, BM25 75.0, Dense {DASH}" in rates_caption(VERDICTS, "HumanEval")
+    caption = changes_caption(VERDICTS)
+    assert "BM25 2 helped, 1 hurt" in caption and "VoyageEmb" not in caption
+    assert "nothing measured" in changes_caption(VERDICTS[["NoRAG", "VoyageEmb"]])
+
+
+def test_contexts_that_hold_the_answer_are_counted_among_those_that_were_checked():
+    answers = {"BM25": [True, False, None], "VoyageEmb": [None, None]}
+    contexts = {
+        method: [Context(str(i), method, "x", defines_task=a) for i, a in enumerate(of_method)]
+        for method, of_method in answers.items()
+    }
+    (sentence,) = answer_finding(count_defining_contexts(contexts))
+    assert "BM25 1 of 2" in sentence and "VoyageEmb" not in sentence
+    (nothing,) = answer_finding(count_defining_contexts({"VoyageEmb": contexts["VoyageEmb"]}))
+    assert "not measured" in nothing
