@@ -9,6 +9,11 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 IMPORTS = (ast.Import, ast.ImportFrom)
+# How many lines of code a notebook may have. Blank lines and comments are free.
+CODE_LINES = {
+    "closed_models": 80,
+}
+CELL_LINES = 12
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda p: p.stem)
@@ -54,3 +59,21 @@ def test_every_table_and_figure_is_seen(cells):
         assert not [
             call for call in calls if re.match(r"report\.(table|figure|add_findings)\(", call)
         ]
+
+
+def lines_of_code(source):
+    """Lines that are neither blank nor comments."""
+    lines = [line.strip() for line in source.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", sorted(CODE_LINES))
+def test_a_notebook_loads_and_shows_and_leaves_the_computing_to_the_library(name):
+    notebook = nbformat.read(NOTEBOOKS[0].with_name(f"{name}.ipynb"), as_version=4)
+    sources = [c.source for c in notebook.cells if c.cell_type == "code"]
+    counts = [len(lines_of_code(source)) for source in sources]
+    assert sum(counts) <= CODE_LINES[name]
+    assert max(counts) <= CELL_LINES
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    defined = [n for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, definitions)]
+    assert defined == []
