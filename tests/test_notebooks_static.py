@@ -13,6 +13,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 CODE_LINES = {
     "closed_models": 80,
     "cost": 80,
+    "topics_radar": 80,
     "what_helps": 80,
 }
 CELL_LINES = 12
