@@ -19,6 +19,10 @@ CODE_LINES = {
     "rq2_text_pkg": 80,
     "rq3_representation": 80,
     "umap_correctness": 80,
+    "closed_models": 80,
+    "cost": 80,
+    "topics_radar": 80,
+    "what_helps": 80,
 }
 CELL_LINES = 12
 

@@ -159,9 +159,9 @@ def test_if_a_method_is_not_measured_the_best_measured_one_is_shown():
         "VoyageEmb": [True, True, False, False],
         "Block-PKG": [True] + [False] * 3,
     }
-    verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal Reranker": [True] * 4}).astype(
-        "boolean"
-    )
+    verdicts = pd.DataFrame(
+        columns | {"Reranked": [pd.NA] * 4, "Ideal Reranker": [True] * 4}
+    ).astype("boolean")
     shown, note = map_methods(verdicts, ["NoRAG", "Reranked"])
     assert shown == ["NoRAG", "VoyageEmb"] and "Reranked" in note[0] and "VoyageEmb" in note[0]
     assert map_methods(verdicts[["NoRAG", "Reranked"]], ["NoRAG", "Reranked"])[0] == ["NoRAG"]

@@ -42,7 +42,8 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     assert (rows["VoyageEmb"]["measured"], rows["VoyageEmb"]["total"]) == ("0", "40")
     compared = against_none(verdicts).frame
     assert (
-        compared.loc["VoyageEmb"].unique().tolist() == [DASH] and compared.at["BM25", "tasks"] == "30"
+        compared.loc["VoyageEmb"].unique().tolist() == [DASH]
+        and compared.at["BM25", "tasks"] == "30"
     )
 
 

@@ -5,12 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from checks import legible
-from notebook_code import definitions
 from sklearn.metrics import cohen_kappa_score
 
 from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.core.types import Task, UserError
-from pkg_lib.papers.pkg import topics
+from pkg_lib.papers.pkg import topic_agreement, topic_rates, topics
 from pkg_lib.papers.pkg.map_figures import draw_maps
 
 NAMES = list(topics.topics().index)
@@ -19,7 +18,6 @@ UNIT = np.eye(len(NAMES), dtype=np.float32)
 LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")[
     "topic"
 ]
-RADAR = definitions("topics_radar")
 
 
 def task(number, text, solution=""):
@@ -82,11 +80,11 @@ def test_every_rule_leads_to_one_of_the_ten_topics():
 
 def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
     answer = LABELS.where(np.arange(100) % 4 > 0, "Algorithms")
-    value, low, high = RADAR["kappa"](LABELS, answer)
+    value, low, high = topic_agreement.cohens_kappa(LABELS, answer)
     assert value == pytest.approx(cohen_kappa_score(LABELS, answer)) and low < value < high
     assert abs((low + high) / 2 - value) < 0.03 and 0.1 < high - low < 0.3
     one = pd.Series(["Algorithms"] * 3)
-    assert np.isnan(RADAR["kappa"](one, one)).all()
+    assert np.isnan(topic_agreement.cohens_kappa(one, one)).all()
 
 
 def random_verdicts(n=200):
@@ -102,7 +100,9 @@ def two_topics():
     """20 tasks of each of two topics: Block-PKG solves all strings and no geometry, None half of each."""
     ids = [f"MBPP/{i}" for i in range(40)]
     topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
-    frame = pd.DataFrame({"NoRAG": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids)
+    frame = pd.DataFrame(
+        {"NoRAG": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids
+    )
     return frame.astype("boolean"), topic
 
 
@@ -110,46 +110,123 @@ def test_not_measured_is_a_dash_and_lowers_n():
     verdicts, topic = two_topics()
     verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
     verdicts.iloc[0, 1] = pd.NA
-    rates = RADAR["by_topic"](verdicts, topic)
-    shown, against = (rates.apply(RADAR[f], axis=1) for f in ("rate_text", "difference_text"))
+    rates = topic_rates.rates_by_topic(verdicts, topic)
+    shown = rates.apply(topic_rates.rate_text, axis=1)
+    against = rates.apply(topic_rates.difference_text, axis=1)
     assert shown[NAMES[0], "Block-PKG"] == "100.0 (83.2 to 100.0, n=19)"
     for texts in (shown, against):
-        assert (texts.xs("Reranked", level="column") == DASH).all()
+        assert (texts.xs("Reranked", level="method") == DASH).all()
     assert shown[NAMES[1], "NoRAG"] == DASH
     assert against[NAMES[3], "Block-PKG"].startswith(f"{MINUS}50.0 ({MINUS}")
 
 
-def test_columns_are_what_the_corpus_offers():
+def test_shown_methods_are_those_that_the_corpus_offers():
     full = pd.DataFrame(
         columns=[*COLUMNS[:2], "VoyageEmb", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal Reranker"]
     )
-    assert RADAR["columns_of"](full, "Func-PKG") == ["NoRAG", "BM25", "Func-PKG", "Reranked"]
+    assert topic_rates.shown_methods(full, "Func-PKG") == ["NoRAG", "BM25", "Func-PKG", "Reranked"]
     without = full.drop(columns="BM25")
-    assert RADAR["columns_of"](without, "Block-PKG") == [
+    assert topic_rates.shown_methods(without, "Block-PKG") == [
         "NoRAG",
         "Func-BM25",
         "Block-PKG",
         "Reranked",
     ]
-    with pytest.raises(UserError, match=r"no column 'JSON-PKG'.*Block-PKG"):
-        RADAR["columns_of"](full, "JSON-PKG")
+    with pytest.raises(UserError, match=r"'JSON-PKG'.*Block-PKG"):
+        topic_rates.shown_methods(full, "JSON-PKG")
 
 
 def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
     verdicts, topic = two_topics()
-    uneven, none = RADAR["uneven"], verdicts["NoRAG"]
-    spread, p = uneven(verdicts["Block-PKG"], none, topic)
+    dependence, none = topic_rates.topic_dependence, verdicts["NoRAG"]
+    spread, p = dependence(verdicts["Block-PKG"], none, topic)
     assert spread == pytest.approx(0.5) and p < 0.001
     mixed = pd.Series(np.tile([NAMES[0], NAMES[0], NAMES[3], NAMES[3]], 10), topic.index)
-    assert uneven(verdicts["Block-PKG"], none, mixed)[1] > 0.5
-    assert uneven(none, none, topic) is None
+    assert dependence(verdicts["Block-PKG"], none, mixed)[1] > 0.5
+    assert dependence(none, none, topic) is None
+
+
+def findings(verdicts, topic, replays=()):
+    rates = topic_rates.rates_by_topic(verdicts, topic)
+    return topic_rates.topic_findings(verdicts, rates, topic, dict(replays), "Block-PKG")
+
+
+def test_findings_name_the_topics_that_differ_and_whether_they_matter():
+    verdicts, topic = two_topics()
+    base, differences, dependence = findings(verdicts, topic)
+    assert f"{NAMES[0]} (50.0 %, 20 tasks)" in base
+    assert "above None in 1 and below in 1 of 2" in differences
+    assert f"{NAMES[0]} +50.0" in differences and f"{NAMES[3]} {MINUS}50.0" in differences
+    assert "depends on the topic" in dependence
+    replayed = [("gpt", topic_rates.rates_by_topic(verdicts, topic))]
+    assert findings(verdicts, topic, replayed)[-1].startswith("gpt: Block-PKG is above None in 1")
+
+
+def test_findings_say_what_is_not_measured():
+    verdicts, topic = two_topics()
+    verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
+    first, *rest = findings(verdicts, topic)
+    assert "Reranked" in first and not any("Reranked" in sentence for sentence in rest)
+    verdicts["NoRAG"] = pd.array([pd.NA] * 40, dtype="boolean")
+    assert len(findings(verdicts, topic)) == 2, "without a baseline nothing is compared"
+
+
+def test_the_papers_statements_are_counted_over_measured_topics():
+    verdicts, topic = two_topics()
+    rates = topic_rates.rates_by_topic(verdicts, topic)
+    rows = topic_rates.paper_statements_table({"m": rates}, "Block-PKG").frame["m"]
+    assert rows["topics with PKG above None"] == "1 of 2"
+    assert rows["topics with PKG above BM25"] == DASH
+    assert rows[f"PKG minus None, {NAMES[0]}"] in ("+50.0", DASH)
+    assert list(rows.index) == list(topic_rates.PAPER_STATEMENTS)
+
+
+def test_the_table_of_topics_has_rates_and_differences_and_that_of_no_replay_dashes():
+    verdicts, topic = two_topics()
+    frame = topic_rates.topic_rates_table(topic_rates.rates_by_topic(verdicts, topic), "t").frame
+    assert list(frame) == ["tasks", "NoRAG", "Block-PKG", "Block-PKG against None"]
+    assert frame.loc[topic_rates.ALL_TASKS, "tasks"] == "40"
+    assert frame.loc[NAMES[0], "Block-PKG against None"].startswith("+50.0 (")
+    assert (topic_rates.replayed_topics_table({}, "t").frame == DASH).all(axis=None)
+    replayed = {"gpt": topic_rates.rates_by_topic(verdicts, topic)}
+    cells = topic_rates.replayed_topics_table(replayed, "t").frame.loc[NAMES[3]]
+    assert cells.tolist() == ["50.0", f"{MINUS}50.0"]
+
+
+def test_agreement_is_with_the_labels_of_the_reader():
+    ids = list(LABELS.index[:10])
+    wrong = next(name for name in NAMES if name != LABELS[ids[0]])
+    frame = pd.DataFrame({"topic": LABELS[ids], "nearest": LABELS[ids], "category": "c"})
+    frame["by"] = ["embedding", *["rule"] * 9]
+    frame.loc[ids[0], "topic"] = wrong
+    table = topic_agreement.reader_agreement_table(frame)
+    assert table.frame["agree"].tolist() == ["9", "9", "10"]
+    assert topic_agreement.reader_agreement_finding(table).count("9 of 10 tasks (90.0 %)") == 1
+    assert list(topic_agreement.reader_disagreements_table(frame).frame.index) == [ids[0]]
+    assert topic_agreement.rules_sentence(frame).startswith("Rules give 9 of 10 tasks one of 1 ")
+    unlabelled = frame.set_axis([f"HumanEval/{n}" for n in range(10)])
+    empty = topic_agreement.reader_agreement_table(unlabelled)
+    assert set(empty.frame["agree"]) == {DASH}
+    assert "not checked" in topic_agreement.reader_agreement_finding(empty)
+
+
+def test_categories_are_listed_by_their_number_of_tasks():
+    frame = pd.DataFrame({"topic": NAMES[0], "category": ["b", "a", "b", "c"]})
+    rows = topic_agreement.categories_table(frame).frame
+    assert (
+        rows.loc[NAMES[0]].tolist() == ["4", "b 2, a 1, c 1"] and rows.loc[NAMES[1], "tasks"] == "0"
+    )
 
 
 def drawings(verdicts, topic):
-    rates, title = RADAR["by_topic"](verdicts, topic), "qwen2.5-coder-0.5b-instruct, MBPP"
+    rates = topic_rates.rates_by_topic(verdicts, topic)
+    title = "qwen2.5-coder-0.5b-instruct, MBPP"
     rng = np.random.default_rng(0)
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
-    drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
+    drawn = {
+        "radar": topic_figures.topic_radar(rates, title),
+        "differences": topic_figures.topic_differences(rates, title),
+    }
     return drawn | {"maps": draw_maps(points, verdicts[["NoRAG", "Reranked"]], topic, title)}
 
 

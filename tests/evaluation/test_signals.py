@@ -7,7 +7,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from fakes import WordEmbedder
-from notebook_code import definitions
 
 from pkg_lib.analysis.selection import (
     BY_EXAMPLES,
@@ -262,15 +261,6 @@ def test_a_choice_is_not_measured_where_a_candidate_is_not():
     frame = selected_verdicts(of, verdicts)
     assert frame["Visible"].isna().tolist() == [False, False, True, True]
     assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal Reranker"][:2].all()
-
-
-def test_the_gap_is_measured_from_the_best_column_to_ideal():
-    gap_closed = definitions("closed_models")["gap_closed"]
-    verdicts = pd.DataFrame({"NoRAG": [1, 1, 0, 0, 0], "B": [0, 0, 1, 1, 0]}, dtype="boolean")
-    half = pd.Series([1, 1, 1, 0, 0], dtype="boolean")
-    closed = gap_closed(half, verdicts)
-    assert (closed.n, closed.value) == (5, 0.5) and closed.low < 0.5 <= closed.high
-    assert gap_closed(half, verdicts[["NoRAG"]]) is None
 
 
 def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():

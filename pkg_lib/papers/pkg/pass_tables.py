@@ -47,7 +47,6 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.methods import (
-    METHODS,
     RERANKED,
 )
 

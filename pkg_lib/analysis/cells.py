@@ -1,0 +1,52 @@
+"""Cells of tables: rates with their intervals, and paired differences."""
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import Difference, wilson
+from pkg_lib.analysis.tables import DASH, interval, percent, points
+
+
+def rate_of_counts(
+    passed: int,
+    measured: int,
+) -> str:
+    """Print a rate with its 95 % Wilson interval.
+
+    Args:
+        passed: Number of tasks that passed.
+        measured: Number of tasks with a verdict.
+
+    Returns:
+        Text such as "61.6 (54.0–68.7)", in percent; an en dash without tasks.
+    """
+    bounds = wilson(passed, measured)
+    if bounds is None:
+        return DASH
+    low, high = map(percent, bounds)
+    return f"{percent(passed / measured)} ({low}–{high})"
+
+
+def rate_cell(verdicts: pd.Series) -> str:
+    """Print pass@1 of a method with its 95 % Wilson interval.
+
+    Args:
+        verdicts: Verdicts of the method.
+
+    Returns:
+        Text of `rate_of_counts` over the measured tasks.
+    """
+    measured = verdicts.dropna()
+    return rate_of_counts(int(measured.sum()), len(measured))
+
+
+def difference_cell(difference: Difference) -> str:
+    """Print a paired difference with its interval.
+
+    Args:
+        difference: The difference.
+
+    Returns:
+        Text such as "−5.1 −8.9 to −1.4", in percentage points.
+    """
+    bounds = interval(difference.low, difference.high)
+    return f"{points(difference.value)} {bounds}"

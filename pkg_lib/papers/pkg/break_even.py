@@ -1,0 +1,367 @@
+"""After how many queries does the graph pay off (Section 6.5)?
+
+Building the graph takes longer than building an index of rows. Its contexts are shorter, so a query
+may take less time. The number of queries is the extra time of building over the time saved per query.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.tables import DASH, HERE, MINUS
+from pkg_lib.papers.pkg.cost import duration
+from pkg_lib.papers.pkg.cost_tables import (
+    NOT_MEASURED,
+    CostMeasurements,
+    TokenUse,
+    signed,
+    table9,
+)
+
+GRAPH_SIDE = ("Block-PKG", "Func-PKG")
+DENSE = "VoyageEmb"
+ROW_SIDE = {DENSE: "VoyageAI", "BM25": "BM25"}  # method -> its name in the paper's Table 8
+# A prompt token takes no time, or as long as a new token. The truth should lie between.
+PROMPT_FREE, PROMPT_AS_NEW = 0.0, 1.0
+BOUNDS = {
+    "(b) if reading a token takes as long as writing one": PROMPT_AS_NEW,
+    "(a) if reading the prompt takes no time": PROMPT_FREE,
+}
+PUBLISHED_BOUND = "(b) from the paper's tables"
+COLUMNS = (
+    "tasks",
+    "extra build",
+    "prompt tokens saved",
+    "new tokens saved",
+    "s saved a query (a)",
+    "queries (a)",
+    "s saved a query (b)",
+    "queries (b)",
+)
+NOTES = (
+    "An estimate. Saved: the mean of the rows minus that of the graph on the same tasks, less the "
+    "time of searching the graph. Seconds are at the stored speed of new tokens: (a) prompt tokens "
+    "take no time, (b) they take as long as new ones. The truth should lie between.",
+    "The graph is that of Table 8; the tokens are of this experiment's corpus. Published: minutes "
+    "of Table 8 and tokens of Table 9 at this machine's speed, with equal new tokens. Against BM25 "
+    "the graph takes 3 s more per query.",
+    f"never: nothing is saved, so the graph does not pay off. {NOT_MEASURED}",
+)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a query with a method of the graph saves against one with a method of rows.
+
+    Attributes:
+        name: What the comparison is called.
+        methods: The method of the graph and the method of rows.
+        tasks: Number of tasks that both completed; 0 for the paper's figures.
+        build_s: Extra seconds of building; NaN if unknown.
+        prompt_tokens: Mean prompt tokens saved.
+        new_tokens: Mean new tokens saved; NaN if unknown.
+        search_s: Extra seconds of searching.
+    """
+
+    name: str
+    methods: tuple[str, str]
+    tasks: int
+    build_s: float
+    prompt_tokens: float
+    new_tokens: float
+    search_s: float
+
+    def seconds_per_query(
+        self,
+        prompt_share: float,
+        tokens_per_second: float,
+    ) -> float:
+        """Compute the seconds that a query saves.
+
+        Args:
+            prompt_share: Time of a prompt token as a share of the time of a new token.
+            tokens_per_second: Speed of new tokens.
+
+        Returns:
+            The seconds. Unknown new tokens count as equal.
+        """
+        new_tokens = 0.0 if math.isnan(self.new_tokens) else self.new_tokens
+        tokens = prompt_share * self.prompt_tokens + new_tokens
+        return tokens / tokens_per_second - self.search_s
+
+    def queries(
+        self,
+        prompt_share: float,
+        tokens_per_second: float,
+    ) -> float:
+        """Compute after how many queries building the graph has paid off.
+
+        Args:
+            prompt_share: Time of a prompt token as a share of the time of a new token.
+            tokens_per_second: Speed of new tokens.
+
+        Returns:
+            The number; infinite if nothing is saved, NaN if something was not measured.
+        """
+        saved = self.seconds_per_query(prompt_share, tokens_per_second)
+        if math.isnan(self.build_s) or math.isnan(saved):
+            return math.nan
+        return math.inf if saved <= 0 else max(0.0, self.build_s / saved)
+
+
+def measured_savings(
+    use: TokenUse,
+    measured: CostMeasurements,
+) -> list[Saving]:
+    """Compare the graph's methods with those of rows on the tasks that both completed.
+
+    BM25's index over rows was not measured and counts as free.
+
+    Args:
+        use: Tokens of the experiment.
+        measured: The measurements.
+
+    Returns:
+        One saving per pair of methods with a common task.
+    """
+    search_s = 0.0
+    if measured.graph:
+        search = measured.graph["search"]["exact_ms"]
+        pruning = measured.graph["pruning"]["median_ms"]
+        search_s = (search + pruning) / 1000
+    built = measured.built
+    savings = []
+    for method in GRAPH_SIDE:
+        for row_method in ROW_SIDE:
+            if not {method, row_method} <= set(use.read):
+                continue
+            prompt = (use.read[row_method] - use.read[method]).dropna()
+            new = (use.written[row_method] - use.written[method]).dropna()
+            if prompt.empty:
+                continue
+            row_build_s = built.get(DENSE, math.nan) if row_method == DENSE else 0.0
+            saving = Saving(
+                name=f"{method} against {row_method}",
+                methods=(method, row_method),
+                tasks=len(prompt),
+                build_s=built.get("PKG", math.nan) - row_build_s,
+                prompt_tokens=float(prompt.mean()),
+                new_tokens=float(new.mean()),
+                search_s=search_s,
+            )
+            savings.append(saving)
+    return savings
+
+
+def published_savings() -> list[Saving]:
+    """Make the same comparison from the paper's Tables 8 and 9.
+
+    Returns:
+        One saving per pair of methods. The paper has no number of new tokens.
+    """
+    table8 = pd.read_csv(HERE / "reference" / "pkg_table8_cost.csv")
+    minutes = table8.set_index(["step", "method"])["value"]
+    tokens = table9().mean(axis=1)
+    savings = []
+    for method in GRAPH_SIDE:
+        for row_method, name in ROW_SIDE.items():
+            extra = minutes["Overall Time", "PKG"] - minutes["Overall Time", name]
+            saving = Saving(
+                name=f"published: {method} against {name}",
+                methods=(method, row_method),
+                tasks=0,
+                build_s=60.0 * extra,
+                prompt_tokens=tokens[row_method] - tokens[method],
+                new_tokens=math.nan,
+                search_s=minutes["Query", "PKG"] if row_method == "BM25" else 0.0,
+            )
+            savings.append(saving)
+    return savings
+
+
+def count_of_queries(number: float) -> str:
+    """Print a number of queries.
+
+    Args:
+        number: The number.
+
+    Returns:
+        Text such as "1,504"; "never" for infinity, an en dash for NaN.
+    """
+    if math.isnan(number):
+        return DASH
+    return "never" if math.isinf(number) else f"{math.ceil(number):,}"
+
+
+def break_even_table(
+    savings: Sequence[Saving],
+    tokens_per_second: float,
+) -> ResultTable:
+    """Tabulate what is saved, and after how many queries building the graph has paid off.
+
+    Args:
+        savings: Measured and published savings.
+        tokens_per_second: Speed of new tokens; NaN if it was not measured.
+
+    Returns:
+        One row per saving, with both bounds. Bound (a) needs new tokens.
+    """
+    rows = {}
+    for saving in savings:
+        has_new = not math.isnan(saving.new_tokens)
+        cells = [
+            str(saving.tasks or DASH),
+            duration(saving.build_s),
+            signed(saving.prompt_tokens),
+            signed(saving.new_tokens) if has_new else DASH,
+        ]
+        for prompt_share in (PROMPT_FREE, PROMPT_AS_NEW):
+            if math.isnan(tokens_per_second) or not (has_new or prompt_share):
+                cells += [DASH, DASH]
+                continue
+            seconds = saving.seconds_per_query(prompt_share, tokens_per_second)
+            queries = saving.queries(prompt_share, tokens_per_second)
+            cells.append(f"{seconds:.2f}".replace("-", MINUS))
+            cells.append(count_of_queries(queries))
+        rows[saving.name] = cells
+    title = "Queries until building the graph has paid off"
+    return ResultTable.of(title, rows, COLUMNS, "graph against rows", *NOTES)
+
+
+def query_bounds(
+    savings: Sequence[Saving],
+    tokens_per_second: float,
+) -> pd.DataFrame:
+    """Compute both bounds of the number of queries beside the paper's.
+
+    Args:
+        savings: Measured savings.
+        tokens_per_second: Speed of new tokens; NaN if it was not measured.
+
+    Returns:
+        Number of queries, at least 1, [saving, bound]. Empty if the speed, the building or every
+        pair of methods was not measured.
+    """
+    unknown = [saving for saving in savings if math.isnan(saving.build_s)]
+    if math.isnan(tokens_per_second) or unknown or not savings:
+        return pd.DataFrame()
+    of_paper = {saving.methods: saving for saving in published_savings()}
+    rows = {}
+    for saving in savings:
+        row = {}
+        for bound, prompt_share in BOUNDS.items():
+            row[bound] = max(1.0, saving.queries(prompt_share, tokens_per_second))
+        paper = of_paper[saving.methods]
+        row[PUBLISHED_BOUND] = max(1.0, paper.queries(PROMPT_AS_NEW, tokens_per_second))
+        rows[saving.name] = row
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _logarithmic_axis(
+    axes: Axes,
+    bounds: pd.DataFrame,
+) -> float:
+    """Show whole powers of ten around the finite numbers, and "never" beyond; return its place."""
+    numbers = bounds.replace(math.inf, math.nan).to_numpy(float).ravel()
+    finite = numbers[~pd.isna(numbers)]
+    low = math.floor(math.log10(finite.min())) if len(finite) else 0
+    high = math.ceil(math.log10(finite.max()) + 1e-9) if len(finite) else 2
+    never = 10.0 ** (high + 0.18 * (high - low))
+    ticks = [10.0**power for power in range(low, high + 1, 1 + (high - low) // 6)]
+    names = [f"{tick / 1000:,.0f}k" if tick >= 1000 else f"{tick:.0f}" for tick in ticks]
+    end = 10.0 ** (high + 0.3 * (high - low))
+    axes.set(xscale="log", xlim=(0.8 * 10.0**low, end))
+    axes.set_xticks([*ticks, never], [*names, "never"])
+    return never
+
+
+@figures.styled
+def break_even_figure(
+    bounds: pd.DataFrame,
+    title: str,
+) -> Figure:
+    """Draw between which numbers of queries the graph pays off.
+
+    Args:
+        bounds: The frame of `query_bounds`.
+        title: The title.
+
+    Returns:
+        The figure: a line between the bounds of each pair, and the paper's as squares below.
+    """
+    figure, axes = figures.row_axes(
+        max(2, len(bounds)),
+        0.34,
+        legend=0.5,
+        left=0.98,
+        title=title,
+    )
+    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    if bounds.empty:
+        axes.text(
+            0.5,
+            0.5,
+            "not measured",
+            ha="center",
+            color=figures.QUIET,
+            transform=axes.transAxes,
+        )
+    colour = figures.COLOURS[0]
+    places = bounds.replace(math.inf, _logarithmic_axis(axes, bounds))
+    # Marker, its size, the colours of its edge and face.
+    looks = [
+        ("o", 4, colour, colour),
+        ("o", 7, colour, "none"),
+        ("s", 4, figures.QUIET, "white"),
+    ]
+    for (label, ends), (marker, size, edge, face) in zip(places.items(), looks, strict=False):
+        below = 0.3 if label == PUBLISHED_BOUND else 0.0
+        rows = [row + below for row in range(len(ends))]
+        axes.plot(ends, rows, marker, markersize=size, mec=edge, mfc=face, label=label)
+    if len(places):
+        ours = places[list(BOUNDS)]
+        axes.hlines(
+            range(len(ours)),
+            ours.min(axis=1),
+            ours.max(axis=1),
+            color=colour,
+            linewidth=1.4,
+        )
+    axes.set_xlabel("queries until the graph has paid off (estimate)")
+    names = [str(name).replace(" against ", "\nagainst ") for name in places.index]
+    axes.set_yticks(range(len(places)), names)
+    figures.legend_below(axes, ncols=1)
+    return figure
+
+
+def break_even_findings(
+    savings: Sequence[Saving],
+    bounds: pd.DataFrame,
+) -> list[str]:
+    """Say after how many queries the graph pays off.
+
+    Args:
+        savings: Measured savings.
+        bounds: The frame of `query_bounds` of these savings.
+
+    Returns:
+        One sentence per saving, or one that says that there is no break-even.
+    """
+    if bounds.empty:
+        return ["The building, the speed or a pair of methods was not measured: no break-even."]
+    sentences = []
+    as_new, free = BOUNDS
+    for saving in savings:
+        row = bounds.loc[saving.name]
+        sentences.append(
+            f"{saving.name}: building takes {duration(saving.build_s)} longer. Queries until that "
+            "has paid off (estimate): if prompt tokens take as long as new ones "
+            f"{count_of_queries(row[as_new])}, if they take no time {count_of_queries(row[free])}."
+        )
+    return sentences

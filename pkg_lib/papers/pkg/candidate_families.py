@@ -1,0 +1,493 @@
+"""Retrieval or another sample? Selection among equally many candidates of each family."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis.cells import difference_cell, rate_cell
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.selection import (
+    SignalsByMethod,
+    cross_validated_gate,
+    selected_verdicts,
+)
+from pkg_lib.analysis.stats import BASELINE, ORACLE, mean_pass_at_k, paired_score
+from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.evaluation.results import LEAST, Results
+from pkg_lib.evaluation.signals import held_out_verdicts, stored_signals
+from pkg_lib.papers.pkg.validity_tables import Experiments
+
+FAMILY_SIZE = 5  # candidates of a family, with the greedy answer without retrieval
+RETRIEVAL, SAMPLES, BOTH = "retrieval", "samples", "both"
+VISIBLE = "Visible"  # selection by visible examples
+BEST, ALONE = "best single", "alone"
+SAMPLE_KS = (1, 2, 5)
+# Benchmark -> what its prompts show of MBPP's tests.
+SHOWN_OF_MBPP = {
+    "mbpp": "the first test",
+    "mbpp-all-asserts": "all tests",
+    "mbpp-signature": "the signature",
+}
+
+
+def candidate_families(
+    methods: Sequence[str],
+    size: int = FAMILY_SIZE,
+) -> dict[str, list[str]]:
+    """Choose as many candidates of each family.
+
+    Args:
+        methods: The baseline, the methods that retrieve, and samples of the baseline.
+        size: Greatest number of candidates of a family.
+
+    Returns:
+        Family -> its candidates, the baseline first. "both" has half of each. A family without a
+        candidate is left out.
+    """
+    others = [method for method in methods if method != BASELINE]
+    samples = [method for method in others if method.startswith(BASELINE)]
+    retrieving = [method for method in others if not method.startswith(BASELINE)]
+    available = [len(family) for family in (samples, retrieving) if family]
+    count = min([size - 1, *available])
+    families = {
+        RETRIEVAL: retrieving[-count:],
+        SAMPLES: samples[:count],
+    }
+    half = count // 2
+    if samples and retrieving and count > 1:
+        families[BOTH] = [*retrieving[half - count :], *samples[:half]]
+    return {name: [BASELINE, *family] for name, family in families.items() if family}
+
+
+@dataclass(frozen=True)
+class CandidateSet:
+    """The candidates of one experiment.
+
+    Attributes:
+        results: The experiment.
+        signals: Method -> task id -> test-free signals.
+        verdicts: Verdicts [task, method] by tests that no prompt shows.
+        families: Family -> its candidates.
+    """
+
+    results: Results
+    signals: SignalsByMethod
+    verdicts: pd.DataFrame
+    families: Mapping[str, list[str]]
+
+    def select(
+        self,
+        methods: Sequence[str],
+        verdicts: pd.DataFrame,
+    ) -> pd.DataFrame:
+        """Select among candidates by test-free signals.
+
+        Args:
+            methods: The candidates.
+            verdicts: Verdicts [task, method] by which the selected solutions count.
+
+        Returns:
+            Verdicts [task, selection] on the tasks of `verdicts`.
+        """
+        signals = {}
+        for method in methods:
+            of_method = self.signals[method]
+            signals[method] = {task: of_method[task] for task in verdicts.index}
+        return selected_verdicts(signals, verdicts[list(methods)])
+
+    def select_in_family(self, family: str) -> pd.DataFrame:
+        """Select among the candidates of a family.
+
+        Args:
+            family: Name of the family.
+
+        Returns:
+            Verdicts [task, selection] on the tasks that every candidate of the experiment
+            measured; further BEST, the best method in hindsight, and ALONE, the baseline.
+        """
+        methods = self.families[family]
+        verdicts = self.verdicts.dropna()[methods]
+        best = verdicts.drop(columns=BASELINE).mean().idxmax()
+        selected = self.select(methods, verdicts)
+        return selected.assign(**{BEST: verdicts[best], ALONE: verdicts[BASELINE]})
+
+
+Candidates = Mapping[str, CandidateSet]  # experiment -> its candidates
+Selections = Mapping[tuple[str, str], pd.DataFrame]  # (experiment, family) -> selected verdicts
+
+
+def read_candidates(
+    experiments: Experiments,
+    temperature: float,
+) -> dict[str, CandidateSet]:
+    """Read the signals and verdicts of the methods that were measured on most tasks.
+
+    Args:
+        experiments: The experiments.
+        temperature: Temperature of the samples of the baseline.
+
+    Returns:
+        Experiment -> its candidates.
+    """
+    candidates = {}
+    for label, results in experiments.items():
+        retrieving = [method for method in results.retrievers if method != BASELINE]
+        samples = results.draws(BASELINE, f"T{temperature}")
+        methods = [BASELINE, *retrieving, *samples]
+        signals = stored_signals(results, methods)
+        verdicts = held_out_verdicts(results, methods)
+        enough = verdicts.notna().mean() >= LEAST
+        measured = [method for method in methods if signals[method] and enough[method]]
+        candidates[label] = CandidateSet(
+            results,
+            {method: signals[method] for method in measured},
+            verdicts[measured],
+            candidate_families(measured),
+        )
+    return candidates
+
+
+def family_selections(candidates: Candidates) -> dict[tuple[str, str], pd.DataFrame]:
+    """Select in every family of every experiment.
+
+    Args:
+        candidates: The candidates of the experiments.
+
+    Returns:
+        (Experiment, family) -> frame of `CandidateSet.select_in_family`.
+    """
+    selections = {}
+    for label, of_experiment in candidates.items():
+        for family in of_experiment.families:
+            selections[label, family] = of_experiment.select_in_family(family)
+    return selections
+
+
+def selections_table(
+    candidates: Candidates,
+    selections: Selections,
+) -> ResultTable:
+    """Tabulate pass@1 of each selection in each family.
+
+    Args:
+        candidates: The candidates of the experiments.
+        selections: The result of `family_selections`.
+
+    Returns:
+        One row per experiment and family.
+    """
+    names = list(max(selections.values(), key=lambda frame: frame.shape[1]))
+    rows = {}
+    for (label, family), selected in selections.items():
+        size = len(candidates[label].families[family])
+        rates = [rate_cell(selected[name]) if name in selected else DASH for name in names]
+        rows[f"{label}, {family} ({size})"] = [len(selected), *rates]
+    columns = ["tasks", *names[:-1], f"{BASELINE} alone"]
+    title = "pass@1 in percent by the selection among candidates"
+    note = (
+        f"In parentheses: the number of candidates, with the greedy answer of {BASELINE}. {ORACLE} "
+        f"and {BEST} know the tests."
+    )
+    return ResultTable.of(title, rows, columns, "run, candidates", note)
+
+
+def families_table(selections: Selections) -> ResultTable:
+    """Compare samples with retrieval, with the same selection and number of candidates.
+
+    Args:
+        selections: The result of `family_selections`.
+
+    Returns:
+        One row per experiment with both families, and selection.
+    """
+    rows = {}
+    for label in dict.fromkeys(label for label, _ in selections):
+        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
+            continue
+        samples = selections[label, SAMPLES]
+        retrieval = selections[label, RETRIEVAL]
+        for selection in (VISIBLE, ORACLE):
+            difference = paired_score(samples[selection], retrieval[selection])
+            if difference is None:
+                continue
+            rows[f"{label}, {selection}"] = [
+                difference.n,
+                difference_cell(difference),
+                f"{difference.helped} / {difference.hurt}",
+                tables.probability(difference.p),
+            ]
+    columns = [
+        "tasks",
+        "samples less retrieval (95 %)",
+        "samples alone / retrieval alone",
+        "McNemar p",
+    ]
+    return ResultTable.of("Samples against retrieval", rows, columns, "model, selection")
+
+
+def token_curve(
+    candidates: CandidateSet,
+    family: str,
+) -> pd.DataFrame:
+    """Compute pass@1 and tokens as candidates are added one by one.
+
+    Args:
+        candidates: The candidates of an experiment.
+        family: Name of the family.
+
+    Returns:
+        One row per number of candidates: ``tokens`` (mean per task, read and written), and pass@1
+        in percent by visible examples and by the oracle.
+    """
+    methods = candidates.families[family]
+    verdicts = candidates.verdicts.dropna()
+    rows = []
+    tokens = 0.0
+    for size, method in enumerate(methods, start=1):
+        completions = candidates.results.completions(method)
+        for task in verdicts.index:
+            completion = completions[task]
+            tokens += completion.prompt_tokens + len(completion.tokens)
+        rates = candidates.select(methods[:size], verdicts).mean()
+        rows.append((tokens / len(verdicts), 100 * rates[VISIBLE], 100 * rates[ORACLE]))
+    return pd.DataFrame(rows, columns=["tokens", VISIBLE, ORACLE], dtype=float)
+
+
+@figures.styled
+def token_curves_figure(candidates: Candidates) -> Figure:
+    """Draw pass@1 over tokens for samples and retrieval.
+
+    Args:
+        candidates: The candidates of the experiments.
+
+    Returns:
+        The figure: filled markers are samples, open ones retrieve; dotted lines are the oracle.
+    """
+    figure = Figure(figsize=(figures.WIDTH, 3.1))
+    axes = figure.add_axes((0.14, 0.4, 0.84, 0.56))
+    for place, (label, of_experiment) in enumerate(candidates.items()):
+        colour = figures.COLOURS[place]
+        marker = figures.MARKERS[place]
+        for family in of_experiment.families:
+            if family == BOTH:
+                continue
+            curve = token_curve(of_experiment, family)
+            axes.plot(
+                curve["tokens"],
+                curve[VISIBLE],
+                label=f"{label}, {family}",
+                color=colour,
+                marker=marker,
+                markersize=4,
+                mfc=colour if family == SAMPLES else "white",
+            )
+            axes.plot(curve["tokens"], curve[ORACLE], ":", color=colour, linewidth=0.8)
+    axes.set(xlabel="tokens a task, read and written", ylabel="pass@1 (%)")
+    figures.ticks_inside(axes.xaxis)
+    figures.ticks_inside(axes.yaxis)
+    figures.legend_below(axes)
+    return figure
+
+
+def samples_table(
+    experiments: Experiments,
+    temperature: float,
+) -> ResultTable:
+    """Tabulate pass@k of samples without any context.
+
+    Args:
+        experiments: The experiments.
+        temperature: Temperature of the samples.
+
+    Returns:
+        One row per experiment.
+    """
+    rows = {}
+    for label, results in experiments.items():
+        samples = results.draws(BASELINE, f"T{temperature}")
+        verdicts = results.verdicts(samples).dropna() if samples else pd.DataFrame()
+        cells = []
+        for k in SAMPLE_KS:
+            rate = mean_pass_at_k(verdicts, k) if len(verdicts) else None
+            if rate is None:
+                cells.append(DASH)
+                continue
+            bounds = f"{percent(rate.low)}–{percent(rate.high)}"
+            cells.append(f"{percent(rate.value)} ({bounds})")
+        rows[label] = [len(verdicts), len(samples), *cells]
+    columns = ["tasks", "samples", *(f"pass@{k}" for k in SAMPLE_KS)]
+    title = f"pass@k of {BASELINE} at temperature {temperature}"
+    return ResultTable.of(title, rows, columns, "model")
+
+
+def more_tests_table(
+    candidates: Candidates,
+    corpus: str,
+) -> ResultTable:
+    """Judge the same completions and selections by EvalPlus' tests.
+
+    Args:
+        candidates: The candidates of the experiments.
+        corpus: Name of the corpus.
+
+    Returns:
+        One row per method, and per selection in each family, on the tasks with both verdicts.
+    """
+    rows = {}
+    for label, of_experiment in candidates.items():
+        results = of_experiment.results
+        families = of_experiment.families
+        methods = list(dict.fromkeys(m for family in families.values() for m in family))
+        plus = Results(results.model, f"{results.benchmark}+", corpus)
+        many = plus.verdicts(methods).dropna()
+        few = of_experiment.verdicts[methods].dropna()
+        common = many.index.intersection(few.index)
+        if common.empty:
+            continue
+        few = few.loc[common]
+        many = many.loc[common]
+        for method in methods:
+            if method in results.retrievers:
+                rows[f"{label}, {method}"] = _more_tests_cells(few[method], many[method])
+        for family, members in families.items():
+            by_few = of_experiment.select(members, few)
+            by_many = of_experiment.select(members, many)
+            for selection in (VISIBLE, ORACLE):
+                name = f"{label}, {selection} of {family} ({len(members)})"
+                rows[name] = _more_tests_cells(by_few[selection], by_many[selection])
+    columns = ["tasks", "as above", "by EvalPlus' tests", "change"]
+    title = f"pass@1 in percent by the benchmark's tests and by EvalPlus', corpus {corpus}"
+    return ResultTable.of(title, rows, columns, "run, method or selection")
+
+
+def _more_tests_cells(
+    few: pd.Series,
+    many: pd.Series,
+) -> list[object]:
+    """The cells of `more_tests_table`."""
+    difference = paired_score(many, few)
+    change = tables.points(difference.value) if difference else DASH
+    return [len(few), rate_cell(few), rate_cell(many), change]
+
+
+def shown_tests_table(
+    experiments: Experiments,
+    methods: Sequence[str],
+    corpus: str,
+) -> ResultTable:
+    """Compare MBPP's prompts by what they show of the tests.
+
+    Args:
+        experiments: The experiments; those on MBPP count.
+        methods: Methods that retrieve.
+        corpus: Name of the corpus.
+
+    Returns:
+        One row per experiment, method and kind of prompt with a verdict.
+    """
+    rows = {}
+    for label, results in experiments.items():
+        if results.benchmark != "mbpp":
+            continue
+        for method in (BASELINE, *methods):
+            for benchmark, shown in SHOWN_OF_MBPP.items():
+                prompted = Results(results.model, benchmark, corpus)
+                by_all = prompted.verdicts([method])[method]
+                if not by_all.notna().any():
+                    continue
+                by_held_out = DASH
+                if prompted.rules.hint != "all tests":
+                    by_held_out = rate_cell(held_out_verdicts(prompted, [method])[method])
+                cells = [by_all.notna().sum(), rate_cell(by_all), by_held_out]
+                rows[f"{label}, {method}, {shown}"] = cells
+    columns = ["tasks", "pass@1 by all tests", "by the tests not shown"]
+    title = "MBPP by what its prompt shows, pass@1 in percent"
+    return ResultTable.of(title, rows, columns, "model, method, shown")
+
+
+def gate_table(
+    candidates: Candidates,
+    corpus: str,
+) -> ResultTable:
+    """Use retrieval only where the baseline fails visible examples.
+
+    Args:
+        candidates: The candidates of the experiments.
+        corpus: Name of the corpus.
+
+    Returns:
+        One row per experiment and method that retrieves.
+    """
+    rows = {}
+    for label, of_experiment in candidates.items():
+        for method in of_experiment.families.get(RETRIEVAL, [])[1:]:
+            pair = [BASELINE, method]
+            tokens = {}
+            for name in pair:
+                completions = of_experiment.results.completions(name)
+                tokens[name] = {i: c.prompt_tokens + len(c.tokens) for i, c in completions.items()}
+            frame = pd.DataFrame(tokens)
+            signals = {name: of_experiment.signals[name] for name in pair}
+            verdicts = of_experiment.verdicts[pair]
+            gated = cross_validated_gate(signals, verdicts, frame)
+            without = verdicts[BASELINE].reindex(gated.index)
+            tokens_of_both = frame.reindex(gated.index).sum(axis=1).sum()
+            rows[f"{label}, {method}"] = [
+                len(gated),
+                percent(float(without.mean())),
+                percent(gated["passed"].mean()),
+                percent(gated["asked"].mean()),
+                percent(1 - gated["spent"].sum() / tokens_of_both),
+            ]
+    columns = [
+        "tasks",
+        BASELINE,
+        f"{BASELINE}, gated",
+        "retrieval used, % of tasks",
+        "tokens saved, %",
+    ]
+    title = f"Retrieval only where {BASELINE} fails visible examples, corpus {corpus}"
+    note = (
+        "Where both answer, the selection by visible examples takes one. Tokens saved: against "
+        f"{BASELINE} and the method for every task."
+    )
+    return ResultTable.of(title, rows, columns, "model, method", note)
+
+
+def family_findings(
+    candidates: Candidates,
+    selections: Selections,
+    main: Sequence[str],
+) -> tuple[list[str], list[str]]:
+    """Say what selection by visible examples gains in each family.
+
+    Args:
+        candidates: The candidates of the experiments.
+        selections: The result of `family_selections`.
+        main: Experiments for which samples are compared with retrieval.
+
+    Returns:
+        A sentence per experiment of `main` with both families, and one per experiment and family.
+    """
+    compared = []
+    for label in main:
+        if BOTH not in candidates[label].families:
+            continue
+        without = percent(float(selections[label, BOTH][ALONE].mean()))
+        samples = percent(float(selections[label, SAMPLES][VISIBLE].mean()))
+        retrieval = percent(float(selections[label, RETRIEVAL][VISIBLE].mean()))
+        compared.append(
+            f"{label}, selection by visible examples: samples raise {BASELINE}'s {without} % to "
+            f"{samples} %, and as many methods that retrieve raise it to {retrieval} %."
+        )
+    details = []
+    for (label, family), selected in selections.items():
+        rates = [percent(float(selected[name].mean())) for name in (ALONE, VISIBLE, ORACLE)]
+        details.append(
+            f"{label}, {family}: {BASELINE} {rates[0]} %, by visible examples {rates[1]} %, "
+            f"{ORACLE} {rates[2]} %."
+        )
+    return compared, details

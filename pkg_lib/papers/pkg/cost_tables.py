@@ -1,0 +1,597 @@
+"""Tables 8 and 9 (Section 6.4) beside what was measured here, tokens that are written, and prices."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import scipy.stats
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
+from pkg_lib.analysis.tables import DASH, HERE, MINUS, kind, percent
+from pkg_lib.evaluation.results import Results
+from pkg_lib.papers.pkg.cost import (
+    ENHANCER,
+    added_tokens,
+    build_seconds,
+    duration,
+    enhancement_note,
+    enhancement_seconds,
+    published,
+    stored,
+    stored_enhancement,
+    table8_rows,
+    token_counts,
+)
+from pkg_lib.retrieval.methods import RERANKED
+
+NOT_MEASURED = f"{DASH} not measured."
+# The paper's Table 8 has other names for two methods, and for some steps.
+TABLE8_METHODS = ("PKG", "VoyageAI", "BM25")
+TABLE8_STEPS = {
+    "encoding": "Encoding",
+    "in all": "Overall Time",
+    "storage": "Storage Usage",
+}
+TABLE9_NAMES = {"VoyageEmb": "VoyageEmb"}
+STATISTICS = (
+    "mean",
+    "95 % interval",
+    "median",
+    "95th percentile",
+)
+
+
+@dataclass(frozen=True)
+class CostMeasurements:
+    """What the scripts in tests/benchmarks measured; {} for a script that did not run.
+
+    Attributes:
+        graph: Of building and searching the graph.
+        bm25: Of the BM25 index.
+        generation: Of the speed of a model.
+        sandbox: Of executing tests.
+        enhancement: Log of the enhancer's largest run.
+    """
+
+    graph: Mapping[str, Any]
+    bm25: Mapping[str, Any]
+    generation: Mapping[str, Any]
+    sandbox: Mapping[str, Any]
+    enhancement: Mapping[str, Any]
+
+    @property
+    def built(self) -> dict[str, float]:
+        """Seconds of `cost.build_seconds`."""
+        return build_seconds(self.graph)
+
+    def speed_of(self, model: str) -> Mapping[str, Any]:
+        """Return the measured speed of a model.
+
+        Args:
+            model: Name of the model.
+
+        Returns:
+            The measurement; {} if another model was measured.
+        """
+        return self.generation if self.generation.get("model") == model else {}
+
+    def tokens_per_second(self, model: str) -> float:
+        """Return how many tokens per second a model writes in a batch.
+
+        Args:
+            model: Name of the model.
+
+        Returns:
+            The speed; NaN if it was not measured.
+        """
+        return float(self.speed_of(model).get("batch_tokens_per_s", math.nan))
+
+
+def read_measurements(results: Path) -> CostMeasurements:
+    """Read what the benchmarks of this machine measured.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        The measurements.
+
+    Raises:
+        UserError: A file is damaged.
+    """
+    return CostMeasurements(
+        graph=stored(results, "graph"),
+        bm25=stored(results, "bm25"),
+        generation=stored(results, "generation"),
+        sandbox=stored(results, "sandbox"),
+        enhancement=stored_enhancement(results),
+    )
+
+
+@dataclass(frozen=True)
+class TokenUse:
+    """Tokens of stored completions, [task, method]; NaN without a completion.
+
+    Attributes:
+        read: Tokens of the prompts.
+        written: New tokens, without the end token.
+        added: Tokens that a context adds to the prompt; without the baseline.
+        at_limit: Whether a completion was cut at the limit of new tokens.
+    """
+
+    read: pd.DataFrame
+    written: pd.DataFrame
+    added: pd.DataFrame
+    at_limit: pd.DataFrame
+
+
+def token_use(results: Results) -> TokenUse:
+    """Count the tokens of an experiment.
+
+    Args:
+        results: The experiment.
+
+    Returns:
+        The tokens of each method that the corpus offers.
+    """
+    completions = {method: results.completions(method) for method in results.retrievers}
+    return TokenUse(
+        read=token_counts(completions, lambda completion: completion.prompt_tokens),
+        written=token_counts(completions, lambda completion: len(completion.tokens)),
+        added=added_tokens(completions),
+        at_limit=token_counts(completions, lambda completion: completion.finish == "length"),
+    )
+
+
+def signed(tokens: float) -> str:
+    """Print a difference in tokens with its sign.
+
+    Args:
+        tokens: The difference.
+
+    Returns:
+        Text such as "−12".
+    """
+    return f"{tokens:+.0f}".replace("-", MINUS)
+
+
+# Table 8
+
+
+def estimated(
+    seconds: float | None,
+    measured: str = "",
+) -> str:
+    """Print an estimated time beside what it was estimated from.
+
+    Args:
+        seconds: The time; None or NaN means that it is unknown.
+        measured: What was measured.
+
+    Returns:
+        Text such as "34 texts/s: 2.6 h (estimate)"; `measured` or an en dash without a time.
+    """
+    if seconds is None or math.isnan(seconds):
+        return measured or DASH
+    text = f"{duration(seconds)} (estimate)"
+    return f"{measured}: {text}" if measured else text
+
+
+def building_table(measured: CostMeasurements) -> ResultTable:
+    """Tabulate the time and storage of what is searched (Table 8).
+
+    Args:
+        measured: The measurements.
+
+    Returns:
+        One row per step; columns for the published figures and for those measured here.
+    """
+    graph = measured.graph
+    printed = published()
+    rows = {}
+    for step, paper, here in table8_rows(graph, measured.enhancement):
+        others = [printed.get((TABLE8_STEPS.get(step), m), DASH) for m in TABLE8_METHODS[1:]]
+        rows[step] = [paper or DASH, *others, here, DASH, DASH]
+    built = measured.built
+    texts_per_second = rows["encoding"][3] if built else ""
+    rows["encoding"][3] = estimated(built.get("PKG: encoding"), texts_per_second)
+    rows["encoding"][4] = estimated(built.get("VoyageEmb"))
+    function_index = None
+    if graph and measured.bm25:
+        function_index = measured.bm25["build_s"] / measured.bm25["functions"] * graph["functions"]
+    rows["in all"] = [printed["Overall Time", method] for method in TABLE8_METHODS]
+    for seconds in (built.get("PKG"), built.get("VoyageEmb"), function_index):
+        rows["in all"].append(estimated(seconds))
+    enhanced = enhancement_seconds(measured.enhancement, graph.get("functions", 0))
+    enhanced += built.get("PKG", math.nan)
+    first_version = printed[f"Overall Time ({ENHANCER}, first version)", ENHANCER]
+    rows["in all, with enhancement"] = [
+        first_version,
+        DASH,
+        DASH,
+        estimated(enhanced),
+        DASH,
+        DASH,
+    ]
+    columns = [("published", method) for method in TABLE8_METHODS]
+    columns += [("here", method) for method in ("PKG", "VoyageEmb (rows)", "Func-BM25")]
+    notes = [
+        f"{DASH} not measured, or not in the paper. The time of encoding is estimated from the "
+        "number of distinct texts of the graph, or of files, and the measured speed of encoding "
+        "the graph's texts on one processor. The time of Func-BM25's index is scaled to the number "
+        "of functions.",
+        enhancement_note(measured.enhancement),
+    ]
+    if graph:
+        notes.append(
+            f"Measured here on {graph['documents']:,} files of installed source with "
+            f"{graph['functions']:,} functions."
+        )
+    title = "Table 8: time and storage to build what is searched"
+    return ResultTable.of(title, rows, columns, "step", *notes)
+
+
+# Table 9
+
+
+@cache
+def table9() -> pd.DataFrame:
+    """Read the paper's Table 9.
+
+    Returns:
+        Mean tokens that a context adds, [method, tokenizer].
+    """
+    rows = pd.read_csv(HERE / "reference" / "pkg_table9_context_tokens.csv")
+    wide = rows.pivot(index="method", columns="tokenizer", values="avg_tokens")
+    return wide.rename(TABLE9_NAMES)
+
+
+def comparable_table9(results: Results) -> pd.DataFrame:
+    """Return the paper's Table 9 where it is about the experiment's benchmark and kind of corpus.
+
+    Args:
+        results: The experiment.
+
+    Returns:
+        The frame of `table9`; empty for a benchmark other than HumanEval, or a corpus of text.
+    """
+    if results.benchmark == "humaneval" and kind(results.retrievers) == "code":
+        return table9()
+    return pd.DataFrame()
+
+
+def mean_interval(values: pd.Series) -> tuple[float, float]:
+    """Compute Student's 95 % interval of a mean.
+
+    Args:
+        values: At least one value.
+
+    Returns:
+        Both ends; the mean itself if all values are equal or there is only one.
+    """
+    mean = float(values.mean())
+    error = scipy.stats.sem(values) if len(values) > 1 else 0.0
+    if not error:
+        return mean, mean
+    low, high = scipy.stats.t.interval(CONFIDENCE, len(values) - 1, mean, error)
+    return float(low), float(high)
+
+
+def _statistics(values: pd.Series) -> list[str]:
+    """The cells of STATISTICS."""
+    if values.empty:
+        return [DASH] * len(STATISTICS)
+    low, high = mean_interval(values)
+    return [
+        f"{values.mean():.0f}",
+        f"{low:.0f} to {high:.0f}" if len(values) > 1 else DASH,
+        f"{values.median():.0f}",
+        f"{values.quantile(0.95):.0f}",
+    ]
+
+
+def context_tokens_table(
+    results: Results,
+    use: TokenUse,
+) -> ResultTable:
+    """Tabulate the tokens that a context adds to the prompt (Table 9).
+
+    Args:
+        results: The experiment.
+        use: Its tokens.
+
+    Returns:
+        One row per method with a context; published columns where the paper's table is comparable.
+    """
+    reference = comparable_table9(results)
+    rows = {}
+    for method in use.added:
+        measured = use.added[method].dropna()
+        cells = [str(len(measured) or DASH), *_statistics(measured)]
+        for tokenizer in reference:
+            has_figure = method in reference.index
+            cells.append(f"{reference.at[method, tokenizer]:.0f}" if has_figure else DASH)
+        rows[str(method)] = cells
+    columns = ["tasks", *STATISTICS]
+    columns += [f"published, {tokenizer}" for tokenizer in reference]
+    notes = [
+        f"Tokens of the prompt minus those of {BASELINE} for the same task, by the model's "
+        f"tokenizer. {NOT_MEASURED}"
+    ]
+    if len(reference):
+        notes.append(
+            "Published: mean additional tokens with another corpus and the tokenizers named "
+            "(Table 9)."
+        )
+    title = f"Table 9: tokens that a context adds on {results.rules.title}"
+    return ResultTable.of(title, rows, columns, "method", *notes)
+
+
+@figures.styled
+def context_tokens_figure(
+    results: Results,
+    use: TokenUse,
+) -> Figure:
+    """Draw the tokens that a context adds: the mean as a bar, 5th to 95th percentile as a line.
+
+    Args:
+        results: The experiment.
+        use: Its tokens.
+
+    Returns:
+        The figure; the paper's means are small markers.
+    """
+    reference = comparable_table9(results)
+    title = results.narrow_heading
+    legend = 0.2 if len(reference) else 0.0
+    figure, axes = figures.row_axes(use.added.shape[1], 0.34, legend=legend, title=title)
+    sns.barplot(
+        use.added,
+        orient="h",
+        errorbar=("pi", 90),
+        ax=axes,
+        color=figures.BAR,
+        saturation=1,
+        width=0.5,
+        err_kws={
+            "color": figures.INK,
+            "linewidth": 0.9,
+        },
+    )
+    for place, mean in enumerate(use.added.mean()):
+        if math.isnan(mean):
+            axes.text(1, place, "not measured", color=figures.QUIET, va="center_baseline")
+            figures.beside(axes, place, DASH)
+        else:
+            figures.beside(axes, place, f"{mean:.0f}")
+    _draw_published_means(axes, list(use.added), reference)
+    axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
+    axes.grid(axis="x")
+    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    figures.legend_below(axes)
+    return figure
+
+
+def _draw_published_means(
+    axes: Axes,
+    methods: list[str],
+    reference: pd.DataFrame,
+) -> None:
+    """Draw the paper's mean for each tokenizer below the bars."""
+    for tokenizer, marker in zip(reference, "os", strict=False):
+        means = []
+        places = []
+        for place, method in enumerate(methods):
+            if method in reference.index:
+                means.append(reference.at[method, tokenizer])
+                places.append(place + 0.36)
+        axes.plot(
+            means,
+            places,
+            marker,
+            mfc="white",
+            mec=figures.QUIET,
+            mew=0.6,
+            label=f"published, {tokenizer}",
+        )
+
+
+# New tokens
+
+
+def speed_note(
+    measured: CostMeasurements,
+    model: str,
+) -> str:
+    """Say where seconds come from, or that there are none.
+
+    Args:
+        measured: The measurements.
+        model: The model.
+
+    Returns:
+        A note for a table, and a finding.
+    """
+    speed = measured.speed_of(model)
+    if not speed:
+        return (
+            "Completions record no wall time, and the speed of this model was not measured. "
+            "Therefore no seconds are shown."
+        )
+    return (
+        "Completions record no wall time. Seconds are estimates: new tokens over "
+        f"{speed['batch_tokens_per_s']} tokens a second. The speed was measured in one batch of "
+        f"{speed['prompts']} prompts without context in {speed['slots']} slots. One prompt at a "
+        f"time has {speed['single_tokens_per_s']} tokens a second. Longer prompts take longer."
+    )
+
+
+def new_tokens_table(
+    use: TokenUse,
+    measured: CostMeasurements,
+    model: str,
+) -> ResultTable:
+    """Tabulate how much each method writes, and how long that takes.
+
+    Args:
+        use: Tokens of the experiment.
+        measured: The measurements.
+        model: The model.
+
+    Returns:
+        One row per method.
+    """
+    per_second = measured.tokens_per_second(model)
+    rows = {}
+    for method in use.written:
+        written = use.written[method].dropna()
+        change = (use.written[method] - use.written[BASELINE]).dropna()
+        at_limit = use.at_limit[method].sum()
+        seconds = minutes = DASH
+        if len(written) and not math.isnan(per_second):
+            seconds = f"{written.mean() / per_second:.1f}"
+            minutes = f"{written.sum() / per_second / 60:.0f}"
+        rows[str(method)] = [
+            str(len(written) or DASH),
+            *_statistics(written),
+            DASH if change.empty or method == BASELINE else signed(change.mean()),
+            percent(at_limit / len(written)) if len(written) else DASH,
+            seconds,
+            minutes,
+        ]
+    columns = [
+        "completions",
+        *STATISTICS,
+        f"mean against {BASELINE}",
+        "cut at the limit, %",
+        "s a query (estimate)",
+        "minutes in all (estimate)",
+    ]
+    notes = (speed_note(measured, model), NOT_MEASURED)
+    return ResultTable.of("New tokens", rows, columns, "method", *notes)
+
+
+# Prices
+
+
+def price_cells(
+    read: float,
+    written: float,
+    rate: float | None,
+    prices: pd.DataFrame,
+) -> list[str]:
+    """Print the tokens of a query and of a solved task, and what 1,000 queries cost.
+
+    Args:
+        read: Mean tokens of a prompt.
+        written: Mean new tokens of a query.
+        rate: pass@1 as a fraction; None or 0 gives no tokens of a solved task.
+        prices: Dollars for a million tokens read and written, one row per model.
+
+    Returns:
+        Three counts, then a price for each row of `prices`.
+    """
+    per_solved_task = (read + written) / rate if rate else math.nan
+    counts = [read, written, per_solved_task]
+    cells = [DASH if math.isnan(count) else f"{count:,.0f}" for count in counts]
+    for per_read, per_written in prices.to_numpy():
+        dollars = (read * per_read + written * per_written) / 1000
+        cells.append(DASH if math.isnan(dollars) else f"{dollars:.2f}")
+    return cells
+
+
+def price_table(
+    results: Results,
+    use: TokenUse,
+    prices: pd.DataFrame,
+) -> ResultTable:
+    """Tabulate the price of 1,000 queries with each method.
+
+    Args:
+        results: The experiment.
+        use: Its tokens.
+        prices: Dollars for a million tokens read and written, one row per model.
+
+    Returns:
+        One row per method. The reranker pays for all its candidates.
+    """
+    verdicts = results.verdicts()
+    rows = {}
+    for method in use.read:
+        rate = pass_at_1(verdicts[method]).value
+        tokens = use.read[method].mean(), use.written[method].mean()
+        rows[str(method)] = price_cells(*tokens, rate, prices)
+    answered_by_all = use.read.dropna().index
+    if len(answered_by_all) and RERANKED in verdicts:
+        read = use.read.loc[answered_by_all].mean().sum()
+        written = use.written.loc[answered_by_all].mean().sum()
+        rate = pass_at_1(verdicts[RERANKED]).value
+        rows[f"{RERANKED} (all of them)"] = price_cells(read, written, rate, prices)
+    columns = ["tokens read", "tokens written", "tokens a solved task"]
+    columns += [f"$, {name}" for name in prices.index]
+    note = (
+        "Means of one query; dollars for 1,000 queries at the prices of the table, which the user "
+        "has to check. Tokens are counted by this model's tokenizer; another model's counts "
+        f"differ. {DASH} not measured, or no price."
+    )
+    return ResultTable.of("Price of 1,000 queries", rows, columns, "method", note)
+
+
+# Findings
+
+
+def token_findings(use: TokenUse) -> list[str]:
+    """Say how many tokens contexts add, and how they change what is written.
+
+    Args:
+        use: Tokens of the experiment.
+
+    Returns:
+        One or two sentences.
+    """
+    means = use.added.mean().dropna().sort_values()
+    if means.empty:
+        return [f"No method with a context shares a task with {BASELINE}: no added tokens."]
+    changes = []
+    for method in use.written.columns.drop(BASELINE):
+        change = (use.written[method] - use.written[BASELINE]).dropna()
+        if len(change):
+            low, high = map(signed, mean_interval(change))
+            changes.append(f"{method} {signed(change.mean())} ({low} to {high})")
+    fewest_first = ", ".join(f"{method} {mean:.0f}" for method, mean in means.items())
+    return [
+        f"Mean tokens that a context adds, fewest first: {fewest_first}.",
+        f"New tokens against {BASELINE}, mean and 95 % interval: {'; '.join(changes)}.",
+    ]
+
+
+def table9_findings(
+    results: Results,
+    use: TokenUse,
+) -> list[str]:
+    """Compare the order of the methods with that of the paper's Table 9.
+
+    Args:
+        results: The experiment.
+        use: Its tokens.
+
+    Returns:
+        One sentence; none if fewer than two methods are in both.
+    """
+    means = use.added.mean().dropna()
+    there = comparable_table9(results).mean(axis=1).sort_values()
+    both = [method for method in there.index if method in means]
+    if len(both) < 2:
+        return []
+    order = "the same" if sorted(both, key=means.__getitem__) == both else "another"
+    pairs = ", ".join(f"{m} {means[m]:.0f} here, {there[m]:.0f} published" for m in both)
+    return [f"The order of Table 9 is {order} here: {pairs}."]

@@ -1,0 +1,227 @@
+"""Figures 3 to 5: pass@1 by topic as a radar, and the differences to no retrieval with intervals."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures
+from pkg_lib.analysis.stats import BASELINE
+from pkg_lib.papers.pkg.topic_rates import ALL_TASKS
+from pkg_lib.papers.pkg.topics import topics
+
+# Colour, marker and line of each method in order.
+LOOKS = (
+    ("#222222", "o", "-"),
+    ("#E69F00", "^", "--"),
+    ("#0072B2", "s", "-."),
+    ("#009E73", "D", ":"),
+)
+RING = 20  # percent between two rings
+LETTERS = 7  # size in points
+# Behind the name of a ring.
+BOX = {
+    "facecolor": "white",
+    "edgecolor": "none",
+    "pad": 0.8,
+}
+
+
+def _task_count(
+    rates: pd.DataFrame,
+    topic: str,
+) -> int:
+    """Number of tasks of a topic."""
+    return int(rates.at[(topic, BASELINE), "total"])
+
+
+def _short_name(topic: str) -> str:
+    """The name of a topic on an axis."""
+    return topic if topic == ALL_TASKS else str(topics().at[topic, "short"])
+
+
+def _name_rings(
+    axes: Axes,
+    highest: np.ndarray,
+) -> None:
+    """Name the rings between the two neighbouring axes with the lowest rates, beyond the lines.
+
+    `highest` has the rate of the best method on each axis, in percent.
+    """
+    top = min(100, RING * (int(highest.max() // RING) + 1))
+    neighbours = np.maximum(highest, np.roll(highest, -1))
+    angle = 2 * np.pi * (neighbours.argmin() + 0.5) / len(highest)
+    axes.set(
+        ylim=(0, top),
+        yticks=range(RING, top + 1, RING),
+        yticklabels=[],
+    )
+    axes.grid(color="#D5D5D5")
+    axes.spines["polar"].set_visible(False)
+    for ring in range(top, 0, -2 * RING):  # every second ring, since names could touch
+        if ring > neighbours.min() or ring == top:
+            axes.text(
+                angle,
+                ring,
+                f"{ring} %",
+                ha="center",
+                va="center",
+                fontsize=LETTERS,
+                color=figures.QUIET,
+                bbox=BOX,
+            )
+
+
+def _name_axes(
+    axes: Axes,
+    angles: np.ndarray,
+    names: Sequence[str],
+) -> None:
+    """Put each name beside the end of its axis, away from the centre; the first axis points up."""
+    axes.set(
+        theta_offset=np.pi / 2,
+        theta_direction=-1,
+        xticks=angles,
+        xticklabels=[],
+    )
+    end = axes.get_ylim()[1]
+    for angle, name in zip(angles, names, strict=True):
+        x = np.sin(angle)
+        y = np.cos(angle)
+        across = "center"
+        if abs(x) > 0.1:
+            across = "right" if x < 0 else "left"
+        along = "center"
+        if abs(y) > 0.9:
+            along = "bottom" if y > 0 else "top"
+        axes.annotate(
+            name,
+            (angle, end),
+            (8 * x, 8 * y),
+            textcoords="offset points",
+            ha=across,
+            va=along,
+            fontsize=LETTERS,
+            linespacing=1.0,
+            annotation_clip=False,
+        )
+
+
+@figures.styled
+def topic_radar(
+    rates: pd.DataFrame,
+    title: str,
+) -> Figure:
+    """Draw pass@1 of each method with one axis per topic, from 0 % in the centre outwards.
+
+    Args:
+        rates: The frame of `topic_rates.rates_by_topic`.
+        title: The title.
+
+    Returns:
+        The figure.
+    """
+    percentages = 100 * rates["rate"].unstack("method").loc[topics().index]
+    height = 3.2
+    figure = Figure(figsize=(figures.WIDTH, height))
+    axes = figure.add_axes(
+        (0.22, 0.186, 0.56, 0.56 * figures.WIDTH / height),
+        projection="polar",
+    )
+    angles = 2 * np.pi * np.arange(len(percentages)) / len(percentages)
+    methods = rates.index.unique("method")
+    for method, (colour, marker, line) in zip(methods, LOOKS, strict=False):
+        values = percentages[method]
+        if values.isna().all():
+            continue
+        axes.plot(
+            [*angles, 0],
+            [*values, values.iloc[0]],
+            clip_on=False,
+            label=method,
+            color=colour,
+            marker=marker,
+            linestyle=line,
+            markersize=3,
+            linewidth=1.1,
+        )
+    measured = np.nan_to_num(percentages.to_numpy())
+    _name_rings(axes, measured.max(axis=1))
+    names = [f"{_short_name(t)}\nn={_task_count(rates, t)}" for t in percentages.index]
+    _name_axes(axes, angles, names)
+    figure.text(0.02, 0.985, title, va="top", fontsize=8)
+    figure.legend(
+        loc="lower center",
+        ncols=4,
+        borderaxespad=0.3,
+        handlelength=2.2,
+    )
+    return figure
+
+
+def _draw_differences(
+    axes: Axes,
+    rates: pd.DataFrame,
+    order: Sequence[str],
+) -> None:
+    """Draw one point with its interval per topic and method other than the baseline."""
+    methods = [name for name in rates.index.unique("method") if name != BASELINE]
+    steps = np.zeros(1)
+    if len(methods) > 1:
+        steps = np.linspace(-0.24, 0.24, len(methods))
+    for step, method, (colour, marker, _) in zip(steps, methods, LOOKS[1:], strict=False):
+        known = rates.xs(method, level="method").query("n > 0")
+        bounds = 100 * known[["difference", "d_low", "d_high"]].to_numpy(float)
+        value, low, high = bounds.T
+        axes.errorbar(
+            value,
+            [order.index(topic) + step for topic in known.index],
+            xerr=[value - low, high - value],
+            label=method if len(known) else None,
+            color=colour,
+            marker=marker,
+            markersize=4,
+            mew=0,
+            elinewidth=1.0,
+            linestyle="none",
+        )
+
+
+@figures.styled
+def topic_differences(
+    rates: pd.DataFrame,
+    title: str,
+) -> Figure:
+    """Draw the difference of each method to no retrieval by topic, with its 95 % score interval.
+
+    Args:
+        rates: The frame of `topic_rates.rates_by_topic`.
+        title: The title.
+
+    Returns:
+        The figure; numbers of tasks are in parentheses.
+    """
+    order = [*topics().index, ALL_TASKS]
+    figure, axes = figures.row_axes(
+        len(order),
+        0.3,
+        legend=0.2,
+        left=1.34,
+        title=title,
+    )
+    _draw_differences(axes, rates, order)
+    axes.grid(axis="x")
+    axes.axvline(0, color=figures.INK, linewidth=0.6)
+    axes.axhline(len(order) - 1.5, color=figures.QUIET, linewidth=0.4)
+    axes.set(
+        ylim=(len(order) - 0.5, -0.5),
+        xlabel=f"percentage points against {BASELINE}",
+    )
+    names = [f"{_short_name(topic)} ({_task_count(rates, topic)})" for topic in order]
+    axes.set_yticks(range(len(order)), names)
+    figures.ticks_inside(axes.xaxis)
+    figure.text(0.02, 0.99, title, va="top", fontsize=8)
+    figures.legend_below(axes, ncols=3)
+    return figure

@@ -1,0 +1,302 @@
+"""pass@1 by context validity: does retrieval help where the context already solves the task?"""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis.cells import rate_of_counts
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.stats import BASELINE
+from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.evaluation.results import Results
+from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
+
+Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
+CORRECT, WRONG = STRATA[:2]
+VALIDITY_COLUMNS = (
+    "tasks",
+    BASELINE,
+    "with the context",
+    "change (95 %)",
+    "helped / hurt",
+    "McNemar p",
+)
+COPYING_COLUMNS = (
+    "tasks",
+    "copy",
+    "method",
+    "swap",
+    "copy as method, % (95 %)",
+    "statements copied, %",
+)
+
+
+def short_model_name(model: str) -> str:
+    """Shorten the name of a Qwen2.5-Coder model to its size.
+
+    Args:
+        model: Name of a model.
+
+    Returns:
+        Text such as "0.5B"; other names in capitals.
+    """
+    return model.removeprefix("qwen2.5-coder-").removesuffix("-instruct").upper()
+
+
+def measured_experiments(
+    models: Sequence[str],
+    benchmarks: Sequence[str],
+    corpus: str,
+) -> dict[str, Results]:
+    """Return the experiments with a verdict of a method that retrieves.
+
+    Args:
+        models: Models by name.
+        benchmarks: Benchmarks by name.
+        corpus: A corpus by name.
+
+    Returns:
+        Label, such as "0.5B HumanEval" -> results; by benchmark, then by model.
+    """
+    experiments = {}
+    for benchmark in benchmarks:
+        for model in models:
+            results = Results(model, benchmark, corpus)
+            retrieving = results.verdicts().drop(columns=BASELINE)
+            if retrieving.notna().any(axis=None):
+                title = results.rules.title.partition(" (")[0]
+                experiments[f"{short_model_name(model)} {title}"] = results
+    return experiments
+
+
+def with_other_corpora(
+    experiments: Experiments,
+    models: Sequence[str],
+    benchmarks: Sequence[str],
+    corpora: Sequence[str],
+) -> dict[str, Results]:
+    """Add the measured experiments of other corpora.
+
+    Args:
+        experiments: The experiments of one corpus.
+        models: Models by name.
+        benchmarks: Benchmarks by name.
+        corpora: The other corpora by name.
+
+    Returns:
+        The experiments, then those of each other corpus with its name in the label.
+    """
+    extended = dict(experiments)
+    for corpus in corpora:
+        others = measured_experiments(models, benchmarks, corpus)
+        extended |= {f"{label}, {corpus}": results for label, results in others.items()}
+    return extended
+
+
+def completed(
+    experiments: Experiments,
+    methods: Sequence[str],
+) -> list[tuple[str, str]]:
+    """List the methods that were completed.
+
+    Args:
+        experiments: The experiments.
+        methods: Methods that retrieve.
+
+    Returns:
+        Pairs of a label and a method.
+    """
+    return [(e, m) for e in experiments for m in methods if experiments[e].completions(m)]
+
+
+def validity_rates(
+    experiments: Experiments,
+    methods: Sequence[str],
+) -> pd.DataFrame:
+    """Compare each method with no retrieval, by what its context is.
+
+    Args:
+        experiments: The experiments.
+        methods: Methods that retrieve.
+
+    Returns:
+        One row per experiment, method and kind of context, "all" first: the columns of
+        `strata.strata_table`, where ``method`` and ``method interval`` are of the method.
+    """
+    parts = {}
+    for experiment, method in completed(experiments, methods):
+        rates = strata_table(experiments[experiment], method)
+        names = {method: "method", f"{method} interval": "method interval"}
+        parts[experiment, method] = rates.rename(columns=names)
+    return pd.concat(parts, names=["experiment", "method", "context"])
+
+
+def validity_table(
+    rates: pd.DataFrame,
+    corpus: str,
+) -> ResultTable:
+    """Tabulate pass@1 with and without the context, by what the context is.
+
+    Args:
+        rates: The frame of `validity_rates`.
+        corpus: Name of the corpus.
+
+    Returns:
+        One row per experiment, method and kind of context with tasks.
+    """
+    rows = {}
+    for key, row in rates[rates["n"] > 0].iterrows():
+        n = int(row["n"])
+        change = f"{tables.points(row['difference'])} {tables.interval(row['low'], row['high'])}"
+        rows[", ".join(key)] = [
+            str(n),
+            rate_of_counts(row[BASELINE], n),
+            rate_of_counts(row["method"], n),
+            change,
+            f"{row['helped']:.0f} / {row['hurt']:.0f}",
+            tables.probability(row["p"]),
+        ]
+    title = f"pass@1 in percent by what the context is, corpus {corpus}"
+    note = (
+        "Correct: the context passes the task's tests once its function is renamed. Change: "
+        "percentage points, paired bootstrap over tasks."
+    )
+    return ResultTable.of(title, rows, VALIDITY_COLUMNS, "model, method, context", note)
+
+
+@figures.styled
+def validity_figure(
+    rates: pd.DataFrame,
+    experiments: Experiments,
+) -> Figure:
+    """Draw pass@1 from no retrieval to the method, by what the context is.
+
+    Args:
+        rates: The frame of `validity_rates`.
+        experiments: The experiments.
+
+    Returns:
+        The figure: open circles without, filled ones with the context; one colour per model.
+    """
+    kinds = rates.index.get_level_values("context")
+    shown = [rates[(kinds == kind) & (rates["n"] > 0)] for kind in STRATA]
+    ordered = pd.concat(shown)
+    figure, axes = figures.row_axes(len(ordered), 0.15, legend=0.3, left=2.1, right=0.1)
+    models = list(dict.fromkeys(results.model for results in experiments.values()))
+    labels = []
+    for place, (key, row) in enumerate(ordered.iterrows()):
+        experiment, method, kind = key
+        model = experiments[experiment].model
+        colour = figures.COLOURS[models.index(model)]
+        without = 100 * row[BASELINE] / row["n"]
+        with_context = 100 * row["method"] / row["n"]
+        name = f"with it, {short_model_name(model)}"
+        axes.plot([without, with_context], [place] * 2, color=colour, linewidth=1.2)
+        axes.plot(without, place, "o", mfc="white", mec="black", label=BASELINE)
+        axes.plot(with_context, place, "o", color=colour, label=name)
+        labels.append(f"{kind}: {experiment} {method}")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set(xlim=(0, 100), xlabel="pass@1 (%)")
+    axes.grid(axis="x")
+    figures.legend_below(axes, ncols=3)
+    return figure
+
+
+def copy_agreement(
+    results: Results,
+    method: str,
+) -> pd.DataFrame:
+    """Set the verdicts of the renamed context beside those of the method.
+
+    Args:
+        results: The experiment.
+        method: A method that retrieves.
+
+    Returns:
+        ``copy`` and ``method``, on the tasks that both measured.
+    """
+    verdicts = {
+        "copy": copies(results, method),
+        "method": results.verdicts([method])[method],
+    }
+    return pd.concat(verdicts, axis=1).dropna().astype(bool)
+
+
+def agreement_cell(both: pd.DataFrame) -> str:
+    """Print on how many tasks the method has the verdict of the renamed context.
+
+    Args:
+        both: The frame of `copy_agreement`.
+
+    Returns:
+        The share in percent with its Wilson interval.
+    """
+    same = both["copy"] == both["method"]
+    return rate_of_counts(int(same.sum()), len(both))
+
+
+def copying_table(
+    experiments: Experiments,
+    methods: Sequence[str],
+    corpus: str,
+) -> ResultTable:
+    """Tabulate the renamed context alone, the method, and the method with another task's context.
+
+    Args:
+        experiments: The experiments.
+        methods: Methods that retrieve.
+        corpus: Name of the corpus.
+
+    Returns:
+        One row per experiment and method.
+    """
+    rows = {}
+    for experiment, method in completed(experiments, methods):
+        results = experiments[experiment]
+        both = copy_agreement(results, method)
+        swap = f"{method}, swapped"
+        swapped = results.verdicts([swap])[swap].reindex(both.index)
+        swap_rate = percent(float(swapped.mean())) if swapped.notna().all() else DASH
+        rows[f"{experiment}, {method}"] = [
+            len(both),
+            percent(float(both["copy"].mean())),
+            percent(float(both["method"].mean())),
+            swap_rate,
+            agreement_cell(both),
+            percent(copy_rates(results, method).dropna().mean()),
+        ]
+    title = (
+        "pass@1 in percent of the renamed context, the method, and another task's context, "
+        f"corpus {corpus}"
+    )
+    return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method")
+
+
+def validity_findings(rates: pd.DataFrame) -> tuple[str, list[str]]:
+    """Say what a context changes where it solves the task, and where it does not.
+
+    Args:
+        rates: The frame of `validity_rates`.
+
+    Returns:
+        A sentence over all experiments and methods, and one per experiment, method and kind of
+        context that is correct or wrong.
+    """
+    kinds = rates.index.get_level_values("context")
+    solves = rates[kinds == CORRECT].sum(numeric_only=True)
+    other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
+    overall = (
+        f"Where retrieved code already solves the task, {solves['method']:.0f} of "
+        f"{solves['n']:.0f} answers pass with it and {solves[BASELINE]:.0f} without. Elsewhere "
+        f"{other['method']:.0f} of {other['n']:,.0f} pass with it and {other[BASELINE]:.0f} without."
+    )
+    details = []
+    for (experiment, method, kind), row in rates[rates["n"] > 0].iterrows():
+        if kind in (CORRECT, WRONG):
+            details.append(
+                f"{experiment}, {method}: where the context is {kind}, {row[BASELINE]:.0f} of "
+                f"{row['n']:.0f} tasks pass without and {row['method']:.0f} with it."
+            )
+    return overall, details

@@ -1,0 +1,143 @@
+"""Samples against retrieval: equally many candidates of each family, and what selections make of them."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pkg_lib.analysis.stats import BASELINE, ORACLE
+from pkg_lib.evaluation.signals import Signals
+from pkg_lib.papers.pkg import candidate_families as families
+from tests.analysis.checks import legible
+
+SAMPLES = [f"{BASELINE}, T0.8, {n}" for n in range(1, 6)]
+TASKS = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("retrieved", "samples", "expected"),
+    [
+        (
+            "BM25 Dense Func-BM25 Func-PKG Block-PKG",
+            5,
+            ("Dense Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
+        ),
+        (
+            "Dense Func-BM25 Func-PKG Block-PKG",
+            4,
+            ("Dense Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
+        ),
+        ("BM25 Dense JSON-PKG", 5, ("BM25 Dense JSON-PKG", 3, "Dense JSON-PKG", 1)),
+        ("Func-PKG Block-PKG", 0, ("Func-PKG Block-PKG", 0, "", 0)),
+    ],
+)
+def test_families_have_equally_many_candidates(retrieved, samples, expected):
+    found = families.candidate_families([BASELINE, *retrieved.split(), *SAMPLES[:samples]])
+    retrieving, count, half, of_samples = expected
+    wanted = {
+        families.RETRIEVAL: retrieving.split(),
+        families.SAMPLES: SAMPLES[:count],
+        families.BOTH: [*half.split(), *SAMPLES[:of_samples]],
+    }
+    assert found == {name: [BASELINE, *of] for name, of in wanted.items() if of}
+    assert len({len(of) for of in found.values()}) == 1
+
+
+def signals(passed):
+    """Test-free signals of each task: how many of two visible examples pass."""
+    found = {}
+    for task, count in zip(TASKS, passed, strict=True):
+        found[task] = Signals(task, "", count, 2, "", True, True, None, None)
+    return found
+
+
+def completions(prompt, new):
+    return {task: SimpleNamespace(prompt_tokens=prompt, tokens=[0] * new) for task in TASKS}
+
+
+@pytest.fixture
+def candidates():
+    """Func-PKG solves the last two tasks, the sample the second; visible examples tell each time."""
+    verdicts = {
+        BASELINE: [True, False, False, False],
+        "Func-PKG": [False, False, True, True],
+        SAMPLES[0]: [True, True, False, False],
+    }
+    known = {
+        BASELINE: signals([2, 0, 0, 0]),
+        "Func-PKG": signals([0, 0, 2, 1]),
+        SAMPLES[0]: signals([2, 2, 0, 0]),
+    }
+    tokens = {
+        BASELINE: completions(10, 5),
+        "Func-PKG": completions(40, 5),
+        SAMPLES[0]: completions(10, 6),
+    }
+    results = SimpleNamespace(
+        model="m", benchmark="b", retrievers=[BASELINE, "Func-PKG"], completions=tokens.get
+    )
+    frame = pd.DataFrame(verdicts, TASKS, dtype="boolean")
+    return families.CandidateSet(results, known, frame, families.candidate_families(list(known)))
+
+
+def test_visible_examples_select_and_the_best_single_method_is_known_in_hindsight(candidates):
+    selected = candidates.select_in_family(families.RETRIEVAL)
+    assert selected[families.VISIBLE].tolist() == [True, False, True, True]
+    assert selected[families.BEST].tolist() == [False, False, True, True]
+    assert selected[families.ALONE].tolist() == [True, False, False, False]
+    assert selected[ORACLE].sum() == 3
+
+
+def test_only_tasks_that_every_candidate_measured_count(candidates):
+    candidates.verdicts.loc["a", SAMPLES[0]] = pd.NA
+    assert list(candidates.select_in_family(families.RETRIEVAL).index) == ["b", "c", "d"]
+
+
+def test_tables_of_selections_and_families(candidates):
+    selections = families.family_selections({"run": candidates})
+    rows = families.selections_table({"run": candidates}, selections).frame
+    assert rows.loc["run, retrieval (2)", "tasks"] == 4
+    assert rows.loc["run, retrieval (2)", families.VISIBLE].startswith("75.0 (")
+    assert rows.loc["run, samples (2)", f"{BASELINE} alone"].startswith("25.0 (")
+    (visible, oracle) = families.families_table(selections).frame.index
+    assert (visible, oracle) == ("run, Visible", f"run, {ORACLE}")
+    cells = families.families_table(selections).frame.loc[visible]
+    assert cells["samples alone / retrieval alone"] == "1 / 2"
+    only = {("run", families.SAMPLES): selections["run", families.SAMPLES]}
+    assert families.families_table(only).frame.empty
+
+
+def test_a_token_curve_adds_candidates_one_by_one(candidates):
+    curve = families.token_curve(candidates, families.RETRIEVAL)
+    assert curve["tokens"].tolist() == [15.0, 60.0]
+    assert curve[families.VISIBLE].tolist() == [25.0, 75.0]
+    shown = legible(families.token_curves_figure({"run": candidates}))
+    assert {"run, retrieval", "run, samples"} <= set(shown) and "run, both" not in shown
+
+
+def test_the_gate_saves_tokens_where_the_baseline_passes_its_examples(candidates):
+    row = families.gate_table({"run": candidates}, "c").frame.loc["run, Func-PKG"]
+    assert (row["tasks"], row[BASELINE]) == (4, "25.0")
+    # The first task alone passes its examples: 45 of 240 tokens at most are saved.
+    assert float(row["tokens saved, %"]) == pytest.approx(100 * 45 / 240, abs=0.1)
+    assert row[f"{BASELINE}, gated"] == "75.0" and row["retrieval used, % of tasks"] == "75.0"
+
+
+def test_samples_are_tabulated_with_pass_at_k_and_dashes_without_them():
+    frame = pd.DataFrame({1: [True, False], 2: [False, False]}, dtype="boolean")
+    sampled = SimpleNamespace(draws=lambda *_: [1, 2], verdicts=lambda _: frame)
+    without = SimpleNamespace(draws=lambda *_: [])
+    rows = families.samples_table({"with": sampled, "without": without}, 0.8).frame
+    assert rows.loc["with"].tolist()[:2] == [2, 2]
+    assert rows.loc["with", "pass@1"].startswith("25.0 (")
+    assert rows.loc["with", "pass@2"].startswith("50.0 (") and rows.loc["with", "pass@5"] == "–"
+    assert rows.loc["without"].tolist() == [0, 0, "–", "–", "–"]
+
+
+def test_findings_compare_the_families_of_the_main_experiments(candidates):
+    of_runs = {"run": candidates}
+    selections = families.family_selections(of_runs)
+    compared, details = families.family_findings(of_runs, selections, ["run"])
+    assert compared == [], "two families of one candidate each have no mixture"
+    assert len(details) == len(selections)
+    assert any("run, retrieval" in s and "25.0 %" in s and "75.0 %" in s for s in details)

@@ -1,0 +1,148 @@
+"""pass@1 by context validity, copying, prompt variants and the first look, from small experiments."""
+
+import math
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pkg_lib.analysis.cells import difference_cell, rate_cell, rate_of_counts
+from pkg_lib.analysis.stats import BASELINE, ORACLE, Difference
+from pkg_lib.papers.pkg import first_look, validity_tables, variant_tables
+from pkg_lib.papers.pkg.candidate_families import ALONE, RETRIEVAL, VISIBLE
+from tests.analysis.checks import legible
+
+SMALL = "qwen2.5-coder-0.5b-instruct"
+
+
+class Stored:
+    """Results of which these verdicts are stored."""
+
+    model, benchmark, corpus = SMALL, "humaneval", "published"
+    frame = pd.DataFrame(
+        {
+            BASELINE: [True, True, False, True, True],
+            "Func-PKG": [True, False, False, False, True],
+            "Func-PKG, context first": [True, True, False, False, True],
+            "Func-PKG, leak-free": [True, True, False, False, None],
+        },
+        list("abcde"),
+        dtype="boolean",
+    )
+
+    def offers(self, method):
+        return method in self.frame or method == "Func-PKG, unpruned"
+
+    def verdicts(self, methods):
+        return self.frame.reindex(columns=methods).astype("boolean")
+
+
+def rates(**of_kind):
+    """Rates of one method; kind -> (tasks, passed without, passed with the context)."""
+    rows = {}
+    for kind, (n, without, with_context) in of_kind.items():
+        difference = (with_context - without) / n if n else math.nan
+        rows["0.5B HumanEval", "Func-PKG", kind] = {
+            BASELINE: without,
+            "method": with_context,
+            "n": n,
+            "difference": difference,
+            "low": difference,
+            "high": difference,
+            "helped": 1,
+            "hurt": 2,
+            "p": 0.5,
+        }
+    frame = pd.DataFrame.from_dict(rows, orient="index")
+    frame.index = pd.MultiIndex.from_tuples(rows, names=["experiment", "method", "context"])
+    return frame
+
+
+def test_cells_print_rates_and_differences_with_intervals():
+    verdicts = pd.Series([True, False, pd.NA], dtype="boolean")
+    assert rate_cell(verdicts) == rate_of_counts(1, 2) == "50.0 (9.5–90.5)"
+    assert rate_cell(verdicts[2:]) == rate_of_counts(0, 0) == "–"
+    assert difference_cell(Difference(4, -0.05, -0.1, 0.0)) == "−5.0 −10.0 to 0.0"
+
+
+def test_the_validity_table_and_figure_leave_out_kinds_without_tasks():
+    of = rates(all=(6, 3, 4), correct=(4, 2, 4), wrong=(2, 1, 0), unrelated=(0, 0, 0))
+    rows = validity_tables.validity_table(of, "published").frame
+    assert [name.rsplit(", ", 1)[1] for name in rows.index] == ["all", "correct", "wrong"]
+    correct = rows.loc["0.5B HumanEval, Func-PKG, correct"]
+    assert correct[BASELINE].startswith("50.0 (")
+    assert correct["with the context"].startswith("100.0 (")
+    shown = legible(validity_tables.validity_figure(of, {"0.5B HumanEval": Stored()}))
+    assert "correct: 0.5B HumanEval Func-PKG" in shown
+    assert not [text for text in shown if text.startswith(("all", "unrelated"))]
+
+
+def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
+    of = rates(all=(9, 5, 5), correct=(4, 2, 4), wrong=(2, 1, 0), unrelated=(3, 2, 1))
+    overall, details = validity_tables.validity_findings(of)
+    assert "4 of 4 answers pass with it and 2 without" in overall
+    assert "1 of 5 pass with it and 3 without" in overall
+    assert len(details) == 2 and "correct, 2 of 4 tasks pass without and 4 with it" in details[0]
+
+
+def test_prompt_variants_are_compared_with_the_papers_prompt():
+    runs = {"run": Stored()}
+    comparisons = variant_tables.prompt_comparisons(runs, ["Func-PKG"])
+    rows = variant_tables.prompt_variants_table(runs, comparisons).frame
+    against = "against the paper's prompt (95 %)"
+    assert rows.loc["run, Func-PKG", against] == "–"
+    assert rows.loc["run, Func-PKG, context first", against].startswith("+20.0 ")
+    assert rows.loc["run, Func-PKG, context first", "pass@1"] == "60.0"
+    shown = legible(variant_tables.prompt_variants_figure(comparisons))
+    assert {"run, Func-PKG", "the paper's prompt", BASELINE} <= set(shown)
+
+
+def test_variants_of_a_method_are_compared_on_common_tasks():
+    def table(method, variant):
+        runs = {"run": Stored()}
+        return variant_tables.variant_rates_table(
+            runs, [method], [variant], "t", "all units", "all"
+        )
+
+    (row,) = table("Func-PKG", "leak-free").frame.to_dict("records")
+    assert (row["tasks"], row["all units"], row["leak-free"]) == ("4", "25.0", "50.0")
+    assert row["leak-free less all"].startswith("+25.0 ")
+    assert table("Func-PKG", "paper-literal").frame.empty, "nothing was measured"
+    assert table("Block-PKG", "leak-free").frame.empty, "the corpus does not offer it"
+
+
+@pytest.mark.parametrize(
+    ("first", "here", "expected"),
+    [
+        ("44 → 53 of 63", "44 → 53 of 63: +14.3", first_look.SAME),
+        ("38.9 %", "38.9 (31.7–46.6)", first_look.SAME),
+        ("42 → 9 of 99", "43 → 9 of 99: −34.3", "a reason"),
+    ],
+)
+def test_a_reason_is_given_only_where_the_first_look_differs(first, here, expected):
+    assert first_look.compared_cells(first, here, "a reason") == [first, here, expected]
+
+
+def test_changes_are_counts_and_percentage_points():
+    change = first_look.change_from_baseline(Stored(), "Func-PKG")
+    assert change.startswith("4 → 2 of 5: −40.0 (")
+    selected = pd.DataFrame({ALONE: [True, False], VISIBLE: [True, True]}, dtype="boolean")
+    selections = {("run", RETRIEVAL): selected}
+    assert first_look.selection_change(selections, "run").startswith("50.0 → 100.0: +50.0 (")
+
+
+def test_without_the_experiments_of_the_first_look_there_is_no_table():
+    assert first_look.first_look_table({}, {}) is None
+
+
+def test_labels_are_the_models_size_and_the_benchmark():
+    assert validity_tables.short_model_name(SMALL) == "0.5B"
+    assert validity_tables.short_model_name("other") == "OTHER"
+
+
+def test_agreement_counts_equal_verdicts():
+    both = pd.DataFrame({"copy": [True, False, True], "method": [True, False, False]})
+    assert validity_tables.agreement_cell(both) == rate_of_counts(2, 3)
+    runs = {"run": SimpleNamespace(completions=lambda method: method == "Func-PKG")}
+    completed = validity_tables.completed(runs, ["Func-PKG", ORACLE])
+    assert completed == [("run", "Func-PKG")]
