@@ -597,7 +597,7 @@ def current_words(words: list[str]) -> list[str]:
 
 
 def _current_options(words: list[str]) -> list[str]:
-    """Replace the old name of `--method`, and old names of methods where they are values."""
+    """Replace old names of options and parameters, and old names of methods where they are values."""
     current = []
     option = ""  # the option that the next word is a value of
     for word in words:
@@ -609,8 +609,13 @@ def _current_options(words: list[str]) -> list[str]:
             word = name + equals + _current_methods(value)
         elif option == "--method":
             word = _current_methods(word)
-        elif name in study.METHOD_PARAMETERS and option in ("-p", "--parameter"):
-            word = name + equals + _current_methods(value)
+        elif option in ("-p", "--parameter"):
+            if name == "column":
+                _note_renamed("parameter column", "method")
+                name = "method"
+            if name in study.METHOD_PARAMETERS:
+                value = _current_methods(value)
+            word = name + equals + value
         option = "" if equals else name
         current.append(word)
     return current

@@ -14,7 +14,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 LARGE = "--dry-run --model codellama-7b-instruct"
-ERRORS = "--notebook error_types --parameter column=Func-PKG --benchmark humaneval"
+ERRORS = "--notebook error_types --parameter method=Func-PKG --benchmark humaneval"
 BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar
 OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 
@@ -27,7 +27,7 @@ COMMANDS = [
     ("nosuch", 2, 0, ("No such command 'nosuch'",)),
     ("lab --version", 0, 1, ()),
     ("cast make-tasks /no/such --source a --tests b --output x.jsonl", 2, 0, ("/no/such",)),
-    ("--notebook error_types --parameter column=nosuch", 2, 1, ("'nosuch'",)),
+    ("--notebook error_types --parameter method=nosuch", 2, 1, ("'nosuch'",)),
     (LARGE, 0, 80, ("left out: codellama-7b-instruct | mbpp",)),
     (f"{LARGE} --benchmark mbpp", 2, 0, ("PKG_MBPP_DIR",)),
     (f"{LARGE} --tokens-per-second 400 --prices notebooks/prices.csv", 0, 80, ("US dollars",)),

@@ -109,7 +109,7 @@ def row_axes(
     count: int,
     height: float,
     legend: float,
-    left: float = 0.78,
+    left: float = 0.94,
     title: str = "",
     right: float = 0.36,
 ) -> tuple[Figure, Axes]:

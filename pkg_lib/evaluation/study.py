@@ -40,7 +40,7 @@ LARGER = "qwen2.5-coder-1.5b-instruct"
 # Parameters that a notebook about a model takes from the options of `run`.
 SHARED_PARAMETERS = ("model", "benchmark", "corpus", "limit")
 # Parameters that name methods; those of the last one are joined by "+".
-METHOD_PARAMETERS = ("column", "left", "right", "sets")
+METHOD_PARAMETERS = ("method", "left", "right", "sets")
 CUSTOM = "own/"  # folder of notebooks with a user's parameters, which are no part of the report
 LONGEST_STEM = 120  # characters of parameters in a file name; file systems allow 255 in all
 

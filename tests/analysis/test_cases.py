@@ -256,7 +256,7 @@ def test_the_messages_are_printed_as_they_were_sent(stored):
     run = Results(MODEL, "humaneval", "textbook+stdlib")
     for method in ("NoRAG", "Func-PKG"):
         sample = run.sample(method, "HumanEval/20")
-        shown = "\n".join(show(MODEL, "humaneval", "HumanEval/20", column=method))
+        shown = "\n".join(show(MODEL, "humaneval", "HumanEval/20", method=method))
         if sample.prompt is None:
             assert sample.prompt_sha256[:16] in shown and "build_prompt(" in shown
         else:

@@ -106,7 +106,7 @@ def test_colours_grow_with_the_difference_tell_its_sign_and_leave_black_text_rea
         (10, 2),
         (-10, 0),
         (-60, 0),
-    ):  # above None teal, below it orange-red
+    ):  # above NoRAG teal, below it orange-red
         assert np.argmax(to_rgb(tables.colour(difference))) == first
         assert (luminance(tables.colour(difference)) + 0.05) / (luminance("#111111") + 0.05) >= 7
 
@@ -156,7 +156,7 @@ def test_findings_compare_columns_on_the_same_tasks(verdicts):
     verdicts.loc[verdicts.index[20:], "VoyageEmb"] = pd.NA
     texts = findings(verdicts, "humaneval")
     assert any("score 100.0 % on the 20 tasks measured in all" in s for s in texts)
-    assert any("Reranked scores 100.0 %, 0.0 percentage points against None" in s for s in texts)
+    assert any("Reranked scores 100.0 %, 0.0 percentage points against NoRAG" in s for s in texts)
     assert not any("beyond chance" in s for s in texts)
 
 
@@ -167,5 +167,5 @@ def test_changed_tasks_are_listed_by_id(verdicts):
     lines = changed_tasks(verdicts).splitlines()
     assert lines[:2] == [
         "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2",
-        "- **Dense**: not measured",
+        "- **VoyageEmb**: not measured",
     ]

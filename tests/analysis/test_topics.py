@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.core.types import Task, UserError
-from pkg_lib.papers.pkg import topic_agreement, topic_rates, topics
+from pkg_lib.papers.pkg import topic_agreement, topic_figures, topic_rates, topics
 from pkg_lib.papers.pkg.map_figures import draw_maps
 
 NAMES = list(topics.topics().index)
@@ -155,11 +155,11 @@ def test_findings_name_the_topics_that_differ_and_whether_they_matter():
     verdicts, topic = two_topics()
     base, differences, dependence = findings(verdicts, topic)
     assert f"{NAMES[0]} (50.0 %, 20 tasks)" in base
-    assert "above None in 1 and below in 1 of 2" in differences
+    assert "above NoRAG in 1 and below in 1 of 2" in differences
     assert f"{NAMES[0]} +50.0" in differences and f"{NAMES[3]} {MINUS}50.0" in differences
     assert "depends on the topic" in dependence
     replayed = [("gpt", topic_rates.rates_by_topic(verdicts, topic))]
-    assert findings(verdicts, topic, replayed)[-1].startswith("gpt: Block-PKG is above None in 1")
+    assert findings(verdicts, topic, replayed)[-1].startswith("gpt: Block-PKG is above NoRAG in 1")
 
 
 def test_findings_say_what_is_not_measured():
@@ -175,18 +175,18 @@ def test_the_papers_statements_are_counted_over_measured_topics():
     verdicts, topic = two_topics()
     rates = topic_rates.rates_by_topic(verdicts, topic)
     rows = topic_rates.paper_statements_table({"m": rates}, "Block-PKG").frame["m"]
-    assert rows["topics with PKG above None"] == "1 of 2"
+    assert rows["topics with PKG above NoRAG"] == "1 of 2"
     assert rows["topics with PKG above BM25"] == DASH
-    assert rows[f"PKG minus None, {NAMES[0]}"] in ("+50.0", DASH)
+    assert rows[f"PKG minus NoRAG, {NAMES[0]}"] in ("+50.0", DASH)
     assert list(rows.index) == list(topic_rates.PAPER_STATEMENTS)
 
 
 def test_the_table_of_topics_has_rates_and_differences_and_that_of_no_replay_dashes():
     verdicts, topic = two_topics()
     frame = topic_rates.topic_rates_table(topic_rates.rates_by_topic(verdicts, topic), "t").frame
-    assert list(frame) == ["tasks", "NoRAG", "Block-PKG", "Block-PKG against None"]
+    assert list(frame) == ["tasks", "NoRAG", "Block-PKG", "Block-PKG against NoRAG"]
     assert frame.loc[topic_rates.ALL_TASKS, "tasks"] == "40"
-    assert frame.loc[NAMES[0], "Block-PKG against None"].startswith("+50.0 (")
+    assert frame.loc[NAMES[0], "Block-PKG against NoRAG"].startswith("+50.0 (")
     assert (topic_rates.replayed_topics_table({}, "t").frame == DASH).all(axis=None)
     replayed = {"gpt": topic_rates.rates_by_topic(verdicts, topic)}
     cells = topic_rates.replayed_topics_table(replayed, "t").frame.loc[NAMES[3]]

@@ -115,17 +115,17 @@ def test_a_notebook_is_shown_for_the_runs_that_it_is_for(committed):
 
 def test_parameters_of_ones_own_reach_their_notebook_and_its_file_name(committed):
     choice = Choice(
-        notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"column": "BM25"}
+        notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"method": "BM25"}
     )
     (job,) = study.plan(choice).jobs
-    assert job.parameters["column"] == "BM25" and "column-bm25" in job.stem and job.is_custom
-    assert study.stem_of("error_types", None, column="Block-PKG") == "error_types"
-    long = [study.stem_of("error_types", None, column="x" * 300, corpus=c) for c in ("a", "b")]
+    assert job.parameters["method"] == "BM25" and "method-bm25" in job.stem and job.is_custom
+    assert study.stem_of("error_types", None, method="Block-PKG") == "error_types"
+    long = [study.stem_of("error_types", None, method="x" * 300, corpus=c) for c in ("a", "b")]
     assert max(map(len, long)) < 60 and len({*long}) == 2
 
 
 def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
-    choice = {"notebooks": ["error_types"], "parameters": {"column": "Func-PKG"}, "limit": 2}
+    choice = {"notebooks": ["error_types"], "parameters": {"method": "Func-PKG"}, "limit": 2}
     plan = study.plan(Choice(corpora=["textbook", "python-docs"], **choice))
     assert (
         [j.results.corpus for j in plan.jobs]
@@ -144,8 +144,8 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
     ("choice", "words"),
     [
         (Choice(methods=["x"]), "'x'"),
-        (Choice(notebooks=["error_types"], parameters={"column": "x"}), "'x'"),
-        (Choice(notebooks=["error_types"], parameters={"column": 3}), "must be str"),
+        (Choice(notebooks=["error_types"], parameters={"method": "x"}), "'x'"),
+        (Choice(notebooks=["error_types"], parameters={"method": 3}), "must be str"),
         (Choice(parameters={"model": "x"}), "takes it as --model"),
         *(
             (

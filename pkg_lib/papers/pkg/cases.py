@@ -282,7 +282,7 @@ def show(
     benchmark: str,
     task_id: str,
     corpus: str = "",
-    column: str = "",
+    method: str = "",
     output: Path | None = None,
 ) -> Iterator[str]:
     """Print the prompt of one task, and write a page with everything that is stored of it.
@@ -292,7 +292,7 @@ def show(
         benchmark: A benchmark by name.
         task_id: One of its tasks.
         corpus: A corpus by name; "" for the study's first one of the benchmark.
-        column: A method; "" for the last of the corpus' methods that is stored.
+        method: A method; "" for the last of the corpus' methods that is stored.
         output: The page; None for a file in results/shown.
 
     Yields:
@@ -305,26 +305,26 @@ def show(
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
     run = Results(model, benchmark, corpus)
-    if column != BASELINE:
-        column = column_of(run, column)
+    if method != BASELINE:
+        method = column_of(run, method)
     tasks = [t.id for t in run.tasks]
     if task_id not in tasks:
         near = ", ".join(difflib.get_close_matches(task_id, tasks, 3, 0))
         choose = f"choose from its {len(tasks)}, such as {near}"
         raise UserError(f"unknown task '{task_id}' of {benchmark}; {choose}")
-    if column == BASELINE:
-        yield from prompt_lines(run.sample(column, task_id))
+    if method == BASELINE:
+        yield from prompt_lines(run.sample(method, task_id))
         return
-    case = ColumnCases(run, column, public=False).case(task_id)
+    case = ColumnCases(run, method, public=False).case(task_id)
     if not any(side.solution is not None for side in case.sides):
         folder = run.results / "evaluations" / model / benchmark
         names = (f"{p.parent.name} {p.name.removesuffix(ROWS)}" for p in folder.glob(f"*/*{ROWS}"))
         stored = ", ".join(sorted(names)) or "nothing"
         command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
-        nothing = f"no completion is stored for {task_id} without or with {column}"
+        nothing = f"no completion is stored for {task_id} without or with {method}"
         raise UserError(f"{nothing}; {command} makes them (stored: {stored})")
-    name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(column)}.html"
+    name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(method)}.html"
     path = output or results_dir() / "shown" / name
     write_text(path, page(case))
-    yield from prompt_lines(run.sample(column, task_id))
+    yield from prompt_lines(run.sample(method, task_id))
     yield str(path)

@@ -145,7 +145,7 @@ def region_name(
         methods: All methods in their order.
 
     Returns:
-        Text such as "None + BM25", or "no method".
+        Text such as "NoRAG + BM25", or "no method".
     """
     return " + ".join(m for m in methods if m in region) or "no method"
 
@@ -157,7 +157,7 @@ def region_counts(solved: pd.DataFrame) -> str:
         solved: Whether a method solves a task, [task, method].
 
     Returns:
-        Text such as "None + BM25 12, None 3, BM25 1, no method 4".
+        Text such as "NoRAG + BM25 12, NoRAG 3, BM25 1, no method 4".
     """
     regions = exact_regions(solved)
     return ", ".join(f"{region_name(r, solved)} {len(tasks)}" for r, tasks in regions.items())
@@ -332,7 +332,7 @@ def alone_table(solved: pd.DataFrame) -> ResultTable:
 
 
 def gains_table(solved: pd.DataFrame) -> ResultTable:
-    """Show what each method adds to a perfect choice (Ideal), in the order of `greedy_order`.
+    """Show what each method adds to a perfect choice (Ideal Reranker), in the order of `greedy_order`.
 
     Args:
         solved: Whether a method solves a task, [task, method].
@@ -354,10 +354,10 @@ def gains_table(solved: pd.DataFrame) -> ResultTable:
         rows[f"{place}. {method}"] = [solves, adds, chance, together, share]
     columns = ["solves", "adds", "would add by chance", "solved so far", "% of tasks"]
     note = (
-        "The last number solved so far is Ideal of these methods. By chance: as many tasks, independently of "
-        "the others."
+        "The last number solved so far is Ideal Reranker of these methods. By chance: as many tasks, "
+        "independently of the others."
     )
-    return ResultTable.of("What each method adds to Ideal", rows, columns, "method", note)
+    return ResultTable.of("What each method adds to Ideal Reranker", rows, columns, "method", note)
 
 
 # Findings
@@ -409,5 +409,5 @@ def gain_findings(solved: pd.DataFrame) -> list[str]:
     ]
     useless = list(others.index[others == 0])
     if useless:
-        sentences.append(f"These methods add nothing to Ideal: {', '.join(useless)}.")
+        sentences.append(f"These methods add nothing to Ideal Reranker: {', '.join(useless)}.")
     return sentences

@@ -178,7 +178,7 @@ def paired_contrasts(
 
     Returns:
         One row per contrast with the columns of `paired_differences`; p-values are corrected over
-        the contrasts. The index is text such as "Func-PKG against Dense".
+        the contrasts. The index is text such as "Func-PKG against VoyageEmb".
     """
     frame = complete(verdicts)
     rows = {}

@@ -18,16 +18,16 @@ TASKS = ["a", "b", "c", "d"]
     ("retrieved", "samples", "expected"),
     [
         (
-            "BM25 Dense Func-BM25 Func-PKG Block-PKG",
+            "BM25 VoyageEmb Func-BM25 Func-PKG Block-PKG",
             5,
-            ("Dense Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
+            ("VoyageEmb Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
         ),
         (
-            "Dense Func-BM25 Func-PKG Block-PKG",
+            "VoyageEmb Func-BM25 Func-PKG Block-PKG",
             4,
-            ("Dense Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
+            ("VoyageEmb Func-BM25 Func-PKG Block-PKG", 4, "Func-PKG Block-PKG", 2),
         ),
-        ("BM25 Dense JSON-PKG", 5, ("BM25 Dense JSON-PKG", 3, "Dense JSON-PKG", 1)),
+        ("BM25 VoyageEmb JSON-PKG", 5, ("BM25 VoyageEmb JSON-PKG", 3, "VoyageEmb JSON-PKG", 1)),
         ("Func-PKG Block-PKG", 0, ("Func-PKG Block-PKG", 0, "", 0)),
     ],
 )
@@ -47,7 +47,7 @@ def signals(passed):
     """Test-free signals of each task: how many of two visible examples pass."""
     found = {}
     for task, count in zip(TASKS, passed, strict=True):
-        found[task] = Signals(task, "", count, 2, "", True, True, None, None)
+        found[task] = Signals(task, "", count, 2, "", True, True, True, None, None)
     return found
 
 

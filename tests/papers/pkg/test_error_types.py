@@ -104,10 +104,10 @@ def test_messages_of_one_kind_count_together():
 
 def test_findings_name_the_errors_of_lost_tasks_and_own_assertions(compared):
     text = "\n".join(error_types.error_findings(compared(WITHOUT, WITH)))
-    assert "Of 4 tasks measured in both, 3 fail with None and 3 with Block-PKG." in text
+    assert "Of 4 tasks measured in both, 3 fail with NoRAG and 3 with Block-PKG." in text
     assert "NameError 1 to 2 (p = 1.000)" in text and "TypeError" not in text
-    assert "Errors of the 1 tasks that only None solves: NameError 1." in text
-    assert "1 of 1 None" in text
+    assert "Errors of the 1 tasks that only NoRAG solves: NameError 1." in text
+    assert "1 of 1 NoRAG" in text
 
 
 def test_what_is_not_measured_is_not_zero(compared):

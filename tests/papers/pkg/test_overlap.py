@@ -52,13 +52,13 @@ def test_of_methods_that_add_equally_many_the_first_comes_first():
 def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user():
     verdicts = pd.DataFrame({c: [True] for c in CODE}).astype("boolean")
     assert venn_methods(verdicts) == THREE
-    assert venn_methods(verdicts, "Dense+BM25") == ["VoyageEmb", "BM25"]
+    assert venn_methods(verdicts, "VoyageEmb+BM25") == ["VoyageEmb", "BM25"]
     text = pd.DataFrame({c: [True] for c in TEXT}).astype("boolean")
     assert venn_methods(text) == ["NoRAG", "BM25", "JSON-PKG"]
     assert venn_methods(verdicts.assign(**{"Func-BM25": pd.NA})) == ["NoRAG", "Block-PKG"]
     with pytest.raises(UserError, match="unknown method 'Ideal Reranker' in sets"):
-        venn_methods(verdicts, "None+Ideal")
-    for wrong in ("NoRAG", "None+None", "None+BM25+Dense+Func-PKG"):
+        venn_methods(verdicts, "NoRAG+Ideal Reranker")
+    for wrong in ("NoRAG", "NoRAG+NoRAG", "NoRAG+BM25+VoyageEmb+Func-PKG"):
         with pytest.raises(UserError, match="two or three different methods"):
             venn_methods(verdicts, wrong)
 
@@ -73,7 +73,7 @@ def test_tasks_that_a_method_did_not_measure_are_in_no_region():
 def test_tables_hold_every_region_the_tasks_of_one_method_and_what_each_adds():
     regions = overlap.regions_table(SMALL, "HumanEval").frame
     assert len(regions) == 8 and regions.loc["NoRAG", "tasks"] == "2"
-    assert regions.loc["None + Func-BM25 + Block-PKG", "by chance"] == "0.5"
+    assert regions.loc["NoRAG + Func-BM25 + Block-PKG", "by chance"] == "0.5"
     assert (regions["published (CodeLlama-7B)"] != DASH).sum() == 3
     assert (overlap.regions_table(SMALL, "MBPP").frame.iloc[:, -1] == DASH).all()
     alone = overlap.alone_table(SMALL).frame
@@ -95,7 +95,7 @@ def test_tables_and_findings_without_a_task_show_no_number():
 
 def test_findings_give_counts_with_their_chance_and_methods_that_add_nothing():
     first, alone = overlap.venn_findings(SMALL)
-    assert "1 (by chance 0.5)" in first and "None 2 (by chance 1.5)" in alone
+    assert "1 (by chance 0.5)" in first and "NoRAG 2 (by chance 1.5)" in alone
     together, useless = overlap.gain_findings(SMALL)
     assert "6 of 8 tasks" in together and "Func-BM25 adds 2" in together
     assert useless.endswith("Block-PKG.")

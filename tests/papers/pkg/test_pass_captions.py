@@ -18,7 +18,7 @@ VERDICTS = pd.DataFrame(
 
 
 def test_captions_hold_the_rate_and_the_changes_of_every_measured_method():
-    assert f"None 50.0, BM25 75.0, Dense {DASH}" in rates_caption(VERDICTS, "HumanEval")
+    assert f"NoRAG 50.0, BM25 75.0, VoyageEmb {DASH}" in rates_caption(VERDICTS, "HumanEval")
     caption = changes_caption(VERDICTS)
     assert "BM25 2 helped, 1 hurt" in caption and "VoyageEmb" not in caption
     assert "nothing measured" in changes_caption(VERDICTS[["NoRAG", "VoyageEmb"]])

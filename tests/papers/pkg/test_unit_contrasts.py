@@ -69,8 +69,8 @@ def test_a_contrast_is_the_finer_unit_minus_the_coarser_one(verdicts):
     assert contrasts["difference"].to_dict() == pytest.approx(
         {
             "Func-BM25 against BM25": 0.5,
-            "Func-PKG against Dense": 0.1,
-            "Block-PKG against Dense": 0.2,
+            "Func-PKG against VoyageEmb": 0.1,
+            "Block-PKG against VoyageEmb": 0.2,
             "Block-PKG against Func-PKG": 0.1,
             "Reranked against Block-PKG": 0.0,
         }
@@ -107,7 +107,7 @@ def test_tables_show_what_was_measured_and_a_dash_for_what_was_not(verdicts):
     contrasts = contrasts_table(comparison).frame
     first = contrasts.loc["Func-BM25 against BM25"]
     assert (first["tasks"], first["difference"], first["only the first"]) == ("40", "+50.0", "20")
-    assert contrasts.loc["Func-PKG against Dense", "tasks"] == DASH
+    assert contrasts.loc["Func-PKG against VoyageEmb", "tasks"] == DASH
     assert contrasts.loc["Reranked against Block-PKG", "tasks without the answer"] == DASH
 
 
@@ -118,7 +118,7 @@ def test_findings_name_the_shown_contrast_the_order_and_what_is_missing(verdicts
     assert "Block-PKG (block) 60.0 %, Func-PKG (function) 50.0 %" in text
     assert "a row" in text
     missing = text[text.index("Not measured") :]
-    assert "Func-PKG against Dense" in missing and "Func-BM25" not in missing
+    assert "Func-PKG against VoyageEmb" in missing and "Func-BM25" not in missing
 
 
 @pytest.mark.parametrize("absent", [[], ["BM25", "VoyageEmb"], list(CODE)])
