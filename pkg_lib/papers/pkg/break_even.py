@@ -299,7 +299,7 @@ def break_even_figure(
         max(2, len(bounds)),
         0.34,
         legend=0.5,
-        left=1.3,
+        left=1.2,
         title=title,
     )
     figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
@@ -333,7 +333,7 @@ def break_even_figure(
             color=colour,
             linewidth=1.4,
         )
-    axes.set_xlabel("queries until the graph has paid off (estimate)")
+    axes.set_xlabel("queries to break even (estimate)")
     names = [str(name).replace(" against ", "\nagainst ") for name in places.index]
     axes.set_yticks(range(len(places)), names)
     figures.legend_below(axes, ncols=1)
