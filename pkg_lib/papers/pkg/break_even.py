@@ -299,7 +299,7 @@ def break_even_figure(
         max(2, len(bounds)),
         0.34,
         legend=0.5,
-        left=1.2,
+        left=1.15,
         title=title,
     )
     figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
