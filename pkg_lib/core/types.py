@@ -203,13 +203,7 @@ class Context:
 
 
 class Retriever(Protocol):
-    """A method that retrieves contexts.
-
-    Attributes:
-        column: The method's name.
-    """
-
-    column: str
+    """A method that retrieves contexts."""
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """Retrieve one context per task, in order.

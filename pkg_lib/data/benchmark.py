@@ -45,7 +45,7 @@ class Benchmark(ABC):
         asks_hub: Whether `tasks` would download from a hub or a package registry.
         corpus: The only corpus that fits; "" for any.
         tokenizer: Tokenizer of BM25 over that corpus. Benchmarks of the committed study keep ASCII.
-        columns: Methods that run by default; empty for all that the corpus offers.
+        methods: Methods that run by default; empty for all that the corpus offers.
         in_tokens: Whether contexts are cut to `budgets`, counted in the model's own tokens.
         budgets: Token budgets by name.
         starts_program: Whether a tested program starts with the solution, so that the solution may
@@ -65,7 +65,7 @@ class Benchmark(ABC):
     asks_hub = False
     corpus = ""
     tokenizer = UNICODE
-    columns: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     in_tokens = False
     budgets: Mapping[str, int] = {}
     starts_program = False

@@ -206,7 +206,7 @@ def _parts_of(
             yield replace(part, methods=(), model=model)
     else:
         corpus = about.corpus or STUDY[0].corpus
-        yield Part(benchmark, corpus, about.columns, model=model)
+        yield Part(benchmark, corpus, about.methods, model=model)
 
 
 @dataclass(frozen=True, slots=True)

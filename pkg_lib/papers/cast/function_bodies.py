@@ -102,7 +102,7 @@ class PackageFunctions(FunctionBodies):
     name: str
     title: str
     chat: bool = False
-    columns: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     seconds: float = SECONDS
     home: str = "source archives of PyPI, chosen functions in results/repo_tasks"
 
@@ -185,7 +185,7 @@ class RepoEval(FunctionBodies):
     name = NAME
     title = "RepoEval, function level"
     home = DATA.home
-    columns = ("NoRAG", "fixed-size, BM25", "cast, BM25")
+    methods = ("NoRAG", "fixed-size, BM25", "cast, BM25")
     controls = MappingProxyType({})
 
     def tasks(self) -> list[Task]:

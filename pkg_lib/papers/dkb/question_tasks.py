@@ -42,7 +42,7 @@ class JavaQuestions(Benchmark):
     questions: str = ""
     opened: RepositoryStudy | None = None
 
-    corpus, notebook, columns = JAVA, "dkb", (BASE, OURS, LLM_KB)
+    corpus, notebook, methods = JAVA, "dkb", (BASE, OURS, LLM_KB)
     home, seconds = "a YAML file of questions", 0.0
     in_tokens, selects, controls = True, False, MappingProxyType({})
 
@@ -122,7 +122,7 @@ def ask(study: RepositoryStudy) -> int:
     name = f"{study.name}-questions-{made_from}"
     BENCHMARKS[name] = JavaQuestions(name, f"Questions about {study.name}", opened=study)
     run = Results(study.model, name, results=study.results)
-    return Evaluator(run, backend=study.backend).prepare(list(JavaQuestions.columns))
+    return Evaluator(run, backend=study.backend).prepare(list(JavaQuestions.methods))
 
 
 BENCHMARKS.register(

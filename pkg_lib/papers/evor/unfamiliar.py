@@ -75,7 +75,7 @@ class Unfamiliar(Benchmark):
 
     corpus = corpora.LIBRARY
     in_tokens, selects = True, False
-    columns = ("NoRAG", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
+    methods = ("NoRAG", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
     budgets: Mapping[str, int] = MappingProxyType(
         {"context": 1000, "snippets": 300, "feedback": 150, "answer": 400}
     )

@@ -189,7 +189,7 @@ def column_of(run: Results, column: str) -> str:
     offered = [c for c in run.retrievers if c != BASELINE]
     if column and column not in offered:
         raise unknown("method", column, offered, f"for corpus {run.corpus}")
-    usual = [c for c in run.rules.columns if c in offered] or offered
+    usual = [c for c in run.rules.methods if c in offered] or offered
     return column or [usual[-1], *(c for c in usual if run.file("evaluations", c).exists())][-1]
 
 
