@@ -359,8 +359,10 @@ def count(results: Path) -> dict[str, list[int]]:
             records: list[Any] = [about.get("columns") or about.get("candidates")]
         elif path.name.endswith(".json"):
             records = [read_json(path)]
-        else:
+        elif path.name.removesuffix(PACKED).endswith(".jsonl"):
             records = read_rows(path)
+        else:
+            records = [sha256(path.read_bytes()).hexdigest()]
         for record in records:
             name = kind
             if isinstance(record, dict):
@@ -381,18 +383,18 @@ def main(arguments: list[str]) -> int:
         return 2
     results = Path(arguments[0]).resolve()
     load_plugins()
-    before = count(results)
-    for kind, (number, mark) in sorted(before.items()):
-        print(f"{number:>8,} {kind} ({mark:x})")
     try:
+        before = count(results)
+        for kind, (number, mark) in sorted(before.items()):
+            print(f"{number:>8,} {kind} ({mark:x})")
         with writing(results):
             migration = Migration(results)
             migration.run()
             migration.complete()
+        after = count(results)
     except UserError as e:
         print(*e.args, sep="\n", file=sys.stderr)
         return 2
-    after = count(results)
     wrong = [k for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
     for kind in wrong:
         print(f"{kind}: {before.get(kind)} before, {after.get(kind)} after", file=sys.stderr)

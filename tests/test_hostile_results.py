@@ -124,10 +124,9 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
 
 def test_report_and_verify_cache_name_what_is_damaged(results):
     for number, how in enumerate(DAMAGE):
-        (results / "cache" / f"m{number}").mkdir()
-        (results / "generations" / f"m{number}" / "revision.json").write_bytes(
-            DAMAGE[how](b"{" * 50)
-        )
+        folder = results / "runs" / "humaneval" / MODEL / "published" / f"m{number}"
+        folder.mkdir()
+        (folder / "condition.json").write_bytes(DAMAGE[how](b"{" * 50))
     for name in (ANSWERS, VERDICTS):
         damage(results / name, "truncated")
     (results / "tables").mkdir()
@@ -142,6 +141,7 @@ def test_report_and_verify_cache_name_what_is_damaged(results):
     code, _, errors = call(results, "report")
     assert code == 2 and len(told(errors)) == 1
     assert all(f"tables/{name}.json" in errors for name in "abcd") and "n.ipynb" in errors
+    assert "m0/condition.json" in errors
     assert "humaneval" in (results / "leaderboard.csv").read_text()
     code, _, errors = call(results, "verify-cache", "--model", MODEL, "--sample", "100000")
     assert code == 2 and len(told(errors)) == 1

@@ -25,7 +25,12 @@ from pkg_lib.core.store import (
 )
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
-from pkg_lib.evaluation.storage import CONTEXTS, RUNS, benchmark_folders
+from pkg_lib.evaluation.storage import (
+    CONTEXTS,
+    RUNS,
+    benchmark_folders,
+    sharing_completions,
+)
 from pkg_lib.evaluation.study import NotebookJob
 
 # Folders below results/ that every notebook may read.
@@ -47,11 +52,11 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     """
     if "model" not in parameters:
         return [Path(name) for name in ALL_INPUTS]
-    model = parameters["model"]
+    model, corpus = parameters["model"], parameters.get("corpus", "")
     folders = [cache_folder(Path(), model)]
-    folders += benchmark_folders(
-        model, parameters.get("benchmark", ""), parameters.get("corpus", "")
-    )
+    if "benchmark" in parameters:
+        for benchmark in sharing_completions(parameters["benchmark"]):
+            folders += benchmark_folders(model, benchmark, corpus)
     folders += [Path(name) for name in SHARED_INPUTS]
     return folders
 

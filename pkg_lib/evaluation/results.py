@@ -41,6 +41,7 @@ from pkg_lib.evaluation.storage import (
     is_measured,
     method_files,
     read_candidates,
+    sharing_completions,
     stored_conditions,
 )
 from pkg_lib.evaluation.stored_rows import (
@@ -274,13 +275,10 @@ class Results:
 
     def _stored_samples(self) -> dict[str, list[str]]:
         """Names of the stored samples by the method that is sampled, in order."""
-        shared = self.rules.stored_with or self.benchmark
         samplings: dict[str, dict[str, Sampling]] = {}
-        for benchmark in BENCHMARKS.values():
-            if (benchmark.stored_with or benchmark.name) != shared:
-                continue  # it has completions of its own
-            for condition in stored_conditions(self.results, self.model, benchmark.name):
-                if not condition.sample_of or condition.corpus not in ("", self.corpus):
+        for benchmark in sharing_completions(self.benchmark):
+            for condition in stored_conditions(self.results, self.model, benchmark, self.corpus):
+                if not condition.sample_of:
                     continue
                 # A run that was stopped may have left a condition without a completion.
                 if stored(self.files(condition.method).completions):

@@ -165,6 +165,16 @@ def control_folder(results: Path, benchmark: str, name: str) -> Path:
     return results / RUNS / slug(benchmark) / CONTROLS / name.replace(" ", "-")
 
 
+def sharing_completions(benchmark: str) -> list[str]:
+    """Return the benchmarks that share their completions with a benchmark, itself among them.
+
+    Args:
+        benchmark: A benchmark by name.
+    """
+    shared = BENCHMARKS.get_or_fail(benchmark).stored_with or benchmark
+    return [b.name for b in BENCHMARKS.values() if shared in (b.name, b.stored_with)]
+
+
 def benchmark_folders(model: str, benchmark: str, corpus: str | None = None) -> list[Path]:
     """Return the folders that hold the records of a model on a benchmark.
 
@@ -261,24 +271,31 @@ def read_condition(path: Path) -> StoredCondition:
     )
 
 
-def condition_paths(results: Path, model: str = "", benchmark: str = "") -> list[Path]:
+def condition_paths(
+    results: Path, model: str = "", benchmark: str = "", corpus: str = ""
+) -> list[Path]:
     """List the stored conditions, except those of control rows.
 
     Args:
         results: The results directory.
         model: Only those of this model; "" for all.
         benchmark: Only those of this benchmark; "" for all.
+        corpus: Only those of this corpus and of prompts without context; "" for all.
 
     Returns:
         Paths of `condition.json`, sorted.
     """
     of_benchmark = slug(benchmark) if benchmark else "*"
     of_model = slug(model) if model else "*"
-    return sorted((results / RUNS).glob(f"{of_benchmark}/{of_model}/*/*/{CONDITION}"))
+    paths: list[Path] = []
+    for of_corpus in (NO_CORPUS, slug(corpus)) if corpus else ("*",):
+        pattern = f"{of_benchmark}/{of_model}/{of_corpus}/*/{CONDITION}"
+        paths += (results / RUNS).glob(pattern)
+    return sorted(paths)
 
 
 def stored_conditions(
-    results: Path, model: str = "", benchmark: str = ""
+    results: Path, model: str = "", benchmark: str = "", corpus: str = ""
 ) -> Iterator[StoredCondition]:
     """Read the stored conditions, except those of control rows.
 
@@ -286,6 +303,7 @@ def stored_conditions(
         results: The results directory.
         model: Only those of this model; "" for all.
         benchmark: Only those of this benchmark; "" for all.
+        corpus: Only those of this corpus and of prompts without context; "" for all.
 
     Yields:
         The conditions, in the order of their paths.
@@ -293,7 +311,7 @@ def stored_conditions(
     Raises:
         Damaged: A file cannot be read, or holds something else.
     """
-    for path in condition_paths(results, model, benchmark):
+    for path in condition_paths(results, model, benchmark, corpus):
         yield read_condition(path)
 
 
