@@ -25,7 +25,7 @@ from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
-from pkg_lib.core.store import results_dir, results_path, slug
+from pkg_lib.core.store import CACHE, results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
@@ -448,7 +448,7 @@ def pack() -> None:
     with locks.writing(results_dir()):
         left = cache.pack_rows(results_dir())
         try:
-            cache.pack(results_dir() / "generations")
+            cache.pack(results_dir() / CACHE)
         except UserError as e:
             left += e.args
     if left:

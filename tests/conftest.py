@@ -215,8 +215,8 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     fall back on."""
     for stage in (
         "contexts",
-        "generations",
-        "evaluations",
+        "cache",
+        "runs",
         "replay",
         "tasks",
         "repo_qa",

@@ -162,7 +162,7 @@ def test_a_verdict_that_was_lost_is_made_again(tmp_path):
     backend = FakeBackend(lambda r: f"```python\n{tasks[r.task_id].prompt}    return None\n```")
     condition = Condition(MODEL, "humaneval", CORPUS, "NoRAG", limit=2)
     results = evaluate(condition, tmp_path, backend)
-    results.file("evaluations", "NoRAG").unlink()
+    results.files("NoRAG").samples.unlink()
     assert pass_at_k(load_results(condition, tmp_path))["n"]["NoRAG"] == 0
     again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
     assert pass_at_k(again)["n"]["NoRAG"] == 2

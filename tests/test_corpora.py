@@ -235,7 +235,7 @@ def test_contexts_say_at_which_commit_their_data_set_was_read(monkeypatch, tmp_p
     run = Results("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
     (context,) = Evaluator(run).contexts("BM25")
     assert context.source.startswith("python-alpaca/") and context.text in ("", ANSWER)
-    (meta,) = (tmp_path / "results" / "contexts").rglob("bm25.meta.json")
+    (meta,) = (tmp_path / "results" / "contexts").rglob("bm25/provenance.json")
     assert read_json(meta)["data_sets"] == {corpora.PYTHON_ALPACA: "a" * 40}
 
 

@@ -179,7 +179,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
     found = {}
     for engine in ("local", f"ray:{cluster.address}"):
         results, cache = tmp_path / engine[:3], tmp_path / f"cache-{engine[:3]}"
-        shutil.copytree(first / "generations", results / "generations")
+        shutil.copytree(first / "cache", results / "cache")
         places = {"PKG_RESULTS": str(results), "PKG_CACHE": str(cache)} | plugins
         columns = [word for column in COLUMNS for word in ("--method", column)]
         said = command(*STUDY, *columns, "--notebook", "rq1_code_pkg", "--engine", engine, **places)
@@ -196,7 +196,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         found[engine[:3]] = contents(results)
     assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
     assert found["loc"].keys() == found["ray"].keys()
-    verdicts = found["ray"]["evaluations/tiny/numbers/none/norag.jsonl.gz"]
+    verdicts = found["ray"]["runs/numbers/tiny/none/none/samples.jsonl.gz"]
     assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
     assert (tmp_path / "ray" / "index.html").exists() and any(
         (tmp_path / "ray" / "graph").iterdir()

@@ -15,7 +15,6 @@ from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import CONTEXT_VALIDITY
 from pkg_lib.execution.sandbox import run_jobs
 
 PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
@@ -75,8 +74,8 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
     assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
     assert run.stored_columns() == below.stored_columns()
     Evaluator(run).prepare(["NoRAG"])
-    assert run.file("evaluations", "NoRAG").exists()
-    assert not (committed / "generations" / MODEL / run.benchmark).exists()
+    assert run.files("NoRAG").samples.exists()
+    assert not (committed / "cache" / MODEL / run.benchmark).exists()
     assert run.outcomes("NoRAG")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
     with pytest.raises(Unavailable, match="complete benchmark humaneval on corpus"):
@@ -165,7 +164,5 @@ def test_whether_a_context_passes_is_kept_apart_from_the_benchmark_below(tmp_pat
         Results("qwen2.5-coder-0.5b-instruct", name, "published", results=tmp_path)
         for name in ("humaneval", "humaneval+")
     )
-    assert base.file("contexts", "Func-PKG") == plus.file("contexts", "Func-PKG")
-    assert base.file("contexts", "Func-PKG", CONTEXT_VALIDITY) != plus.file(
-        "contexts", "Func-PKG", CONTEXT_VALIDITY
-    )
+    assert base.files("Func-PKG").contexts == plus.files("Func-PKG").contexts
+    assert base.files("Func-PKG").validity != plus.files("Func-PKG").validity

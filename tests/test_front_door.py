@@ -87,7 +87,7 @@ def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_pat
 
 def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, committed):
     """Only what the model itself wrote is there: no samples to replay, no measured speeds or graphs."""
-    for stage in ("contexts", "generations", "evaluations"):
+    for stage in ("contexts", "cache", "runs"):
         (tmp_path / "mine").mkdir(exist_ok=True)
         os.rename(committed / stage, tmp_path / "mine" / stage)
     command = f"--model {MODEL} --benchmark humaneval --corpus textbook+stdlib --limit 4"

@@ -14,9 +14,9 @@ import pytest
 from pkg_lib.core.store import ROOT
 from pkg_lib.evaluation.study import MODEL
 
-CONTEXTS = "contexts/humaneval/pkg-contexts/func-pkg.jsonl.gz"
-VERDICTS = f"evaluations/{MODEL}/humaneval/pkg-contexts/func-pkg.jsonl.gz"
-ANSWERS = f"generations/{MODEL}/humaneval/pkg-contexts/func-pkg.jsonl.gz"
+CONTEXTS = "contexts/humaneval/pkg-contexts/func-pkg/contexts.jsonl.gz"
+VERDICTS = f"runs/humaneval/{MODEL}/pkg-contexts/func-pkg/samples.jsonl.gz"
+ANSWERS = f"cache/{MODEL}/humaneval/pkg-contexts/func-pkg.jsonl.gz"
 DAMAGE = {
     "truncated": lambda data: data[:-20],
     "not gzip": lambda data: b"{}\n" * 10,
@@ -33,17 +33,13 @@ RUN = ("run", "--model", MODEL, "--benchmark", "humaneval", "--shard", "1/2", "-
 def results(tmp_path):
     """The committed results of one model on one benchmark."""
     folder = tmp_path / "results"
-    for part in ("generations", "evaluations"):
-        of_model = ROOT / "results" / part / MODEL / "humaneval"
-        for corpus in ("none", "pkg-contexts", "published"):
-            shutil.copytree(of_model / corpus, folder / part / MODEL / "humaneval" / corpus)
+    parts = ["runs/humaneval/controls"]
     for corpus in ("none", "pkg-contexts", "published"):
-        shutil.copytree(
-            ROOT / "results/contexts/humaneval" / corpus, folder / "contexts/humaneval" / corpus
-        )
-    shutil.copytree(
-        ROOT / "results/evaluations/controls/humaneval", folder / "evaluations/controls/humaneval"
-    )
+        parts.append(f"cache/{MODEL}/humaneval/{corpus}")
+        parts.append(f"runs/humaneval/{MODEL}/{corpus}")
+        parts.append(f"contexts/humaneval/{corpus}")
+    for part in parts:
+        shutil.copytree(ROOT / "results" / part, folder / part)
     return folder
 
 
@@ -102,13 +98,13 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
     plain = results / ANSWERS.removesuffix(".gz")
     rows = gzip.decompress((results / ANSWERS).read_bytes()).splitlines(keepends=True)
     plain.write_bytes(b"".join([rows[0], b"{torn in the middle\n", rows[1]]))
-    other = results / f"generations/{MODEL}/humaneval/none/norag.jsonl"
+    other = results / f"cache/{MODEL}/humaneval/none/norag.jsonl"
     other.write_bytes(gzip.decompress(other.with_name("norag.jsonl.gz").read_bytes()))
     left = damage(results / ANSWERS, how)
     shard = tmp_path / "shard"
     (shard / ANSWERS).parent.mkdir(parents=True)
     (shard / ANSWERS).write_bytes(gzip.compress(rows[2]))
-    extra = shard / f"generations/{MODEL}/humaneval/published/extra.jsonl"
+    extra = shard / f"cache/{MODEL}/humaneval/published/extra.jsonl"
     extra.parent.mkdir(parents=True)
     extra.write_bytes(rows[3])
     for words in (["pack"], ["merge", shard]):
@@ -128,10 +124,9 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
 
 def test_report_and_verify_cache_name_what_is_damaged(results):
     for number, how in enumerate(DAMAGE):
-        (results / "generations" / f"m{number}").mkdir()
-        (results / "generations" / f"m{number}" / "revision.json").write_bytes(
-            DAMAGE[how](b"{" * 50)
-        )
+        folder = results / "runs" / "humaneval" / MODEL / "published" / f"m{number}"
+        folder.mkdir()
+        (folder / "condition.json").write_bytes(DAMAGE[how](b"{" * 50))
     for name in (ANSWERS, VERDICTS):
         damage(results / name, "truncated")
     (results / "tables").mkdir()
@@ -146,6 +141,7 @@ def test_report_and_verify_cache_name_what_is_damaged(results):
     code, _, errors = call(results, "report")
     assert code == 2 and len(told(errors)) == 1
     assert all(f"tables/{name}.json" in errors for name in "abcd") and "n.ipynb" in errors
+    assert "m0/condition.json" in errors
     assert "humaneval" in (results / "leaderboard.csv").read_text()
     code, _, errors = call(results, "verify-cache", "--model", MODEL, "--sample", "100000")
     assert code == 2 and len(told(errors)) == 1

@@ -73,7 +73,7 @@ RUN = "run --model endpoint:stub --benchmark humaneval --limit 3 --method NoRAG 
 
 @pytest.mark.parametrize("words", [RUN, ["pack"], ["merge", "OTHER"]])
 def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch, capsys):
-    (tmp_path / "other" / "generations").mkdir(parents=True)
+    (tmp_path / "other" / "cache").mkdir(parents=True)
     words = [str(tmp_path / "other") if word == "OTHER" else word for word in words]
     with Other(tmp_path / "results"):
         code, printed = command(monkeypatch, capsys, *words)
@@ -135,7 +135,7 @@ def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path)
     late.generate(["NoRAG"])
     assert len(stub.seen) == 3
     assert len(late.run.completions("NoRAG")) == 3
-    files = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    files = (tmp_path / "results" / "cache").rglob("*.jsonl")
     keys = [json.loads(line)["key"] for file in files for line in file.read_text().splitlines()]
     assert len(keys) == len(set(keys)) == 3
 

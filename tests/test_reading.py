@@ -203,7 +203,7 @@ def test_a_damaged_object_is_named(tmp_path, data):
 def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     mine, stored = tmp_path / "mine.json", tmp_path / "results" / "x.json"
-    answers = tmp_path / "results" / "generations" / "m" / "x.json"
+    answers = tmp_path / "results" / "cache" / "m" / "x.json"
     for path in (mine, stored, answers):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{")

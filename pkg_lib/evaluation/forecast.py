@@ -11,7 +11,7 @@ from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import ModelSpec, model_spec
 from pkg_lib.core.reading import NUMBER
-from pkg_lib.core.store import read_json, slug
+from pkg_lib.core.store import cache_folder, read_json, slug
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -188,9 +188,9 @@ def _max_new_tokens(results: Results) -> int:
 
 def _similar_generations(results: Results, method: str) -> list[Generation]:
     """Read stored completions: of the method and corpus, else of the method, else of any method."""
-    name = results.file("generations", method).name
-    folder = results.results / "generations" / slug(results.model) / results.benchmark
-    for pattern in (f"{slug(results.corpus)}/{name}", f"*/{name}", "*/*.jsonl"):
+    own = results.files(method).completions
+    folder = cache_folder(results.results, results.model) / slug(results.benchmark)
+    for pattern in (f"{slug(results.corpus)}/{own.name}", f"*/{own.name}", "*/*.jsonl"):
         found = []
         for path in stored_files(folder, pattern):
             found += [generation for _, generation in read_generations(path) if generation]

@@ -15,27 +15,27 @@ from typing import Any
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import plugins
 from pkg_lib.core.store import (
+    CACHE,
+    cache_folder,
     package_digest,
     read_json,
     rows_sha256,
     sha256_of,
-    slug,
     write_json,
 )
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
+from pkg_lib.evaluation.storage import (
+    CONTEXTS,
+    RUNS,
+    benchmark_folders,
+    sharing_completions,
+)
 from pkg_lib.evaluation.study import NotebookJob
 
 # Folders below results/ that every notebook may read.
 SHARED_INPUTS = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")
-ALL_INPUTS = (
-    "contexts",
-    "generations",
-    "evaluations",
-    "repo_tasks",
-    "feedback",
-    *SHARED_INPUTS,
-)
+ALL_INPUTS = (CONTEXTS, CACHE, RUNS, "repo_tasks", "feedback", *SHARED_INPUTS)
 LONGEST_FILE_NAME = 255  # characters; a longer text is no path
 TEMPORARY = (".tmp", ".part")  # suffixes of files that are being written
 
@@ -52,15 +52,11 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     """
     if "model" not in parameters:
         return [Path(name) for name in ALL_INPUTS]
-    model = slug(parameters["model"])
-    benchmark = parameters.get("benchmark", "")
-    folders = [
-        Path("generations", model),
-        Path("evaluations", "controls", benchmark),
-    ]
-    for corpus in ("none", slug(parameters.get("corpus", ""))):
-        folders.append(Path("contexts", benchmark, corpus))
-        folders.append(Path("evaluations", model, benchmark, corpus))
+    model, corpus = parameters["model"], parameters.get("corpus", "")
+    folders = [cache_folder(Path(), model)]
+    if "benchmark" in parameters:
+        for benchmark in sharing_completions(parameters["benchmark"]):
+            folders += benchmark_folders(model, benchmark, corpus)
     folders += [Path(name) for name in SHARED_INPUTS]
     return folders
 

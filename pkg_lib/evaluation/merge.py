@@ -6,13 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, is_there, shown
-from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
+from pkg_lib.core.store import (
+    CACHE,
+    advice_for,
+    cache_folder,
+    check_layout,
+    read_json,
+    slug,
+    write_json,
+    write_jsonl,
+)
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.storage import (
+    CONTEXTS,
+    RUNS,
+    benchmark_folders,
+    condition_paths,
+    read_condition,
+)
 from pkg_lib.evaluation.stored_rows import OUTCOME
 from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
-STAGES = ("contexts", "generations", "evaluations", "feedback")
+FEEDBACK = "feedback"
+STAGES = (CONTEXTS, CACHE, RUNS, FEEDBACK)
 # Fields in which equal rows may differ: how long it took, on which machine, by which server.
 OF_MACHINE = {"seconds", "meta", "versions", "base_url"}
 
@@ -64,16 +81,18 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     lines: list[str] = []
     unreadable: list[str] = []
     names: set[Path] = set()
+    check_layout(results)
     for folder in folders:
         names |= _stored_names(folder)
         unreadable += _links_not_followed(folder)
+    benchmarks = _benchmarks_of_folders(folders)
     grown: dict[Path, StoredFile] = {}
     for name in sorted(names):
         try:
-            file = _read(results / name)
+            file = _read(results, name)
             before = len(file.rows)
             for folder in folders:
-                _add(file, folder / name)
+                _add(file, folder, name)
         except (Damaged, OSError) as e:
             unreadable.append(str(e))
             continue
@@ -82,7 +101,8 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
         if added:
             grown[name] = file
             lines.append(f"{shown(str(name))}: {added} added")
-            _sort(file, name)
+            benchmark = next((benchmarks[f] for f in name.parents if f in benchmarks), "")
+            _sort(file, name, benchmark)
     for name, file in grown.items():
         try:
             _write(results, name, file)
@@ -97,6 +117,7 @@ def _stored_names(folder: Path) -> set[Path]:
     """Return the paths of stored files below a shard's directory, without the suffix of packing."""
     if not folder.exists():
         raise UserError(f"{shown(str(folder))} does not exist")
+    check_layout(folder)
     names = set()
     is_results = False
     for stage in STAGES:
@@ -111,6 +132,33 @@ def _stored_names(folder: Path) -> set[Path]:
         stages = ", ".join(STAGES)
         raise UserError(f"{shown(str(folder))} is not a results directory: it has none of {stages}")
     return names
+
+
+def _benchmarks_of_folders(folders: Sequence[Path]) -> dict[Path, str]:
+    """Return the benchmark of each folder that holds records of one benchmark.
+
+    Args:
+        folders: Results directories of the shards.
+
+    Returns:
+        Benchmark by folder below the results directory, as far as conditions can be read.
+    """
+    benchmarks: dict[Path, str] = {}
+    for folder in folders:
+        for path in condition_paths(folder):
+            try:
+                condition = read_condition(path)
+            except Damaged:  # `merge` reports it when it reads the file
+                continue
+            model, names = condition.model, [condition.benchmark]
+            if condition.benchmark in BENCHMARKS:  # it may share the completions of another one
+                names.append(BENCHMARKS[condition.benchmark].stored_with)
+            for name in filter(None, names):
+                of_benchmark = benchmark_folders(model, name)
+                of_benchmark.append(cache_folder(Path(), model) / slug(name))
+                of_benchmark.append(Path(FEEDBACK, slug(model), slug(name)))
+                benchmarks |= dict.fromkeys(of_benchmark, name)
+    return benchmarks
 
 
 def _links_not_followed(folder: Path) -> list[str]:
@@ -131,15 +179,21 @@ def _links_not_followed(folder: Path) -> list[str]:
     return lines
 
 
-def _read(path: Path) -> StoredFile:
+def _is_cache(name: Path) -> bool:
+    """Whether a file, by its path below the results directory, holds completions."""
+    return Path(CACHE) in name.parents
+
+
+def _read(folder: Path, name: Path) -> StoredFile:
     """Read a file, packed or not; an absent file is empty. Of rows with one key the last counts."""
     file = StoredFile()
+    path = folder / name
     if path.suffix == ".json":
         if is_there(path):
             file.rows[""] = read_json(path)
         return file
     paths = [p for p in (packed(path), path) if is_there(p)]
-    if "generations" not in path.parts:
+    if not _is_cache(name):
         del paths[1:]  # plain rows beside packed ones are of an earlier version
     for place in paths:
         for row in read_answers(place, {"task_id": str}, {"status": OUTCOME["status"]}):
@@ -158,9 +212,10 @@ def _read(path: Path) -> StoredFile:
     return file
 
 
-def _add(file: StoredFile, path: Path) -> None:
+def _add(file: StoredFile, folder: Path, name: Path) -> None:
     """Add the rows of a shard's file; UserError if one differs from the row with its key."""
-    other = _read(path)
+    other = _read(folder, name)
+    path = folder / name
     file.messages += other.messages
     for key, row in other.rows.items():
         known = file.rows.setdefault(key, row)
@@ -174,11 +229,10 @@ def _add(file: StoredFile, path: Path) -> None:
             )
 
 
-def _sort(file: StoredFile, name: Path) -> None:
+def _sort(file: StoredFile, name: Path, benchmark: str) -> None:
     """Sort rows by task in the order of the benchmark, as a run without shards writes them."""
-    if name.suffix == ".json":
+    if name.suffix == ".json" or benchmark not in BENCHMARKS:
         return
-    benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
     order = {task.id: number for number, task in enumerate(load_benchmark(benchmark))}
     rows = sorted(file.rows.items(), key=lambda item: order.get(item[1]["task_id"], 0))
     file.rows = dict(rows)
@@ -195,7 +249,7 @@ def _write(
         return
     keep_aside(path, file.damaged)
     target, other = packed(path), path
-    if name.parts[0] == "generations":
+    if _is_cache(name):
         target, other = path, packed(path)
     write_jsonl(target, file.rows.values())
     other.unlink(missing_ok=True)  # its rows are among them

@@ -14,11 +14,12 @@ from tqdm.auto import tqdm
 
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.locks import writing
-from pkg_lib.core.store import ROWS, versions, write_json, write_jsonl
+from pkg_lib.core.store import versions, write_json, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
     Context,
+    Generation,
     Outcome,
     Task,
     Unavailable,
@@ -39,16 +40,14 @@ from pkg_lib.evaluation.reranking import (
 )
 from pkg_lib.evaluation.results import Results, load_results, verdict_series
 from pkg_lib.evaluation.signals import (
-    SIGNALS,
     advance,
     encode_solutions,
     prepare_signals,
     stored_signals,
     visible_tasks,
 )
+from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
 from pkg_lib.evaluation.stored_rows import (
-    AUTHORS_EXTRACTION,
-    CONTEXT_VALIDITY,
     VERDICT,
     by_task,
     read_provenance,
@@ -60,6 +59,7 @@ from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.methods import (
     NO_RAG,
+    RERANKED,
     completion_stages,
     context_method,
     parse_method,
@@ -193,8 +193,9 @@ class Evaluator:
             for method in dict.fromkeys(context_method(m) for m in every_method):
                 self._judge_contexts(method)
         for name in run.rules.controls:
-            solutions = run.control_solutions(name)
-            self._judge(run.control_file(name), solutions, run.rules.control_job)
+            path = run.control_samples(name)
+            write_control_condition(path.parent, run.benchmark, name)
+            self._judge(path, run.control_solutions(name), run.rules.control_job)
         self.fresh = False  # what is stored from here on was made now
         return generated
 
@@ -255,7 +256,10 @@ class Evaluator:
                 generator = self.run.generator_of(method)
                 key = generator.key("")
                 generators.setdefault(key, generator)
-                prompts.setdefault(key, []).extend(self.prompts(method))
+                of_method = self.prompts(method)
+                if of_method:
+                    self._store_condition(method)
+                prompts.setdefault(key, []).extend(of_method)
             for key, generator in generators.items():
                 count += generator.complete(prompts[key], f"on {self.run.benchmark}")
         return count
@@ -282,7 +286,7 @@ class Evaluator:
         todo = {task.id: task for task, _ in self.missing(method)}
         if any(context.text is None for context in contexts if context.task_id in todo):
             contexts = self._with_texts(method, contexts)
-        file = str(run.file("generations", method).relative_to(run.generator.cache.root))
+        file = str(run.files(method).completions.relative_to(run.generator.cache.root))
         prompts = []
         for context in contexts:
             if context.task_id in todo:
@@ -356,23 +360,22 @@ class Evaluator:
     ) -> None:
         """Store contexts; a part of the tasks keeps the contexts of other tasks from the same corpus."""
         run = self.run
-        path = run.file("contexts", method)
-        meta = run.file("contexts", method, ".meta.json")
+        files = run.files(method)
         about = self._provenance(method) | about_retriever
-        before = read_provenance(meta)
+        before = read_provenance(files.provenance)
         same_source = bool(before) and all(
             before.get(name) == about.get(name) for name in ("corpus_digest", "docstrings")
         )
         is_part = bool(run.limit) or run.shard[1] > 1
-        rows = by_task(path) if is_part and same_source else {}
+        rows = by_task(files.contexts) if is_part and same_source else {}
         with_text = method == NO_RAG or corpora.redistributable(run.corpus)
         for context in contexts:
             row = _context_row(context)
             if not with_text and context.text:
                 row["text"] = None
             rows[context.task_id] = row
-        write_jsonl(path, rows.values())
-        write_json(meta, about)
+        write_jsonl(files.contexts, rows.values())
+        write_json(files.provenance, about)
 
     def _provenance(self, method: str) -> dict[str, Any]:
         """What contexts are retrieved from."""
@@ -415,7 +418,7 @@ class Evaluator:
     def _judge_contexts(self, method: str) -> None:
         """Run contexts as solutions of their tasks. Texts that are not stored are retrieved once more."""
         run = self.run
-        path = run.file("contexts", method, CONTEXT_VALIDITY)
+        path = run.files(method).validity
         is_control = method == NO_RAG
         known = {} if self.fresh else run.leakage(method)
         rows = by_task(path)
@@ -450,18 +453,30 @@ class Evaluator:
     def _judge_method(self, method: str) -> None:
         """Judge the solutions of a method, by both extractions where the authors' is compared."""
         run = self.run
-        self._judge(run.file("evaluations", method), run.solutions(method), run.rules.job)
+        files = run.files(method)
+        solutions = run.solutions(method)
+        if not solutions:
+            return
+        self._store_condition(method)
+        self._judge(files.samples, solutions, run.rules.job, method)
         if parse_method(method).style:
-            file = run.file("evaluations", method, AUTHORS_EXTRACTION)
-            self._judge(file, run.authors_solutions(method), run.rules.job)
+            authors_solutions = run.authors_solutions(method)
+            self._judge(files.authors_extraction, authors_solutions, run.rules.job, method)
 
-    def _judge(self, path: Path, solutions: dict[str, str], make_job: JobFactory) -> None:
+    def _store_condition(self, method: str) -> None:
+        """Store what the folder of a method's samples holds."""
+        write_json(self.run.files(method).condition, self.run.condition_record(method))
+
+    def _judge(
+        self, path: Path, solutions: dict[str, str], make_job: JobFactory, method: str = ""
+    ) -> None:
         """Execute the solutions that have no verdict, and store their verdicts.
 
         Args:
             path: The file of verdicts.
             solutions: Solution by task id.
             make_job: Makes the job that judges a solution.
+            method: The method whose completions gave the solutions; "" for a control row.
         """
         run = self.run
         current = {} if self.fresh else run.current_verdicts(path, solutions)
@@ -471,8 +486,9 @@ class Evaluator:
         if not todo:
             return
         jobs = [(task, make_job(task, solutions[task.id], run.protocol)) for task in todo]
-        outcomes = self._execute(path.name.removesuffix(ROWS), jobs)
+        outcomes = self._execute(method or "control rows", jobs)
         rows = by_task(path, VERDICT)
+        completions = run.completions(method) if method else {}
         for task, outcome in zip(todo, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
@@ -482,7 +498,7 @@ class Evaluator:
             row["task_id"] = task.id
             row["solution"] = solution
             row["sha256"] = run.verdict_mark(task, solution)
-            rows[task.id] = row
+            rows[task.id] = row | origin_of(completions.get(task.id))
         self._write(path, rows)
 
     def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
@@ -514,12 +530,12 @@ class Evaluator:
     def _make_signals(self, methods: list[str]) -> None:
         """Make the test-free signals of all solutions, with the cosines of Equation 11."""
         run = self.run
-        files = {method: run.file("evaluations", method) for method in methods}
+        signals = {method: run.files(method).signals for method in methods}
+        held_out = {method: run.files(method).held_out for method in methods}
         solutions = {method: run.solutions(method) for method in methods}
         passed = {method: verdict_series(run.outcomes(method)) for method in methods}
-        prepare_signals(run.rules, run.tasks, solutions, passed, files)
-        signal_files = {method: run.file("evaluations", method, SIGNALS) for method in methods}
-        encode_solutions(run.rules, visible_tasks(run.rules, run.tasks), solutions, signal_files)
+        prepare_signals(run.rules, run.tasks, solutions, passed, signals, held_out)
+        encode_solutions(run.rules, visible_tasks(run.rules, run.tasks), solutions, signals)
 
     def _rerank(self) -> None:
         """Select again where the solutions have changed since the last selection."""
@@ -528,12 +544,12 @@ class Evaluator:
         known = {} if self.fresh else run.selections()
         marks = run.selection_marks(candidates)
         todo = {task_id: mark for task_id, mark in marks.items() if task_id not in known}
-        candidates_file = run.file("evaluations", "candidates", ".json")
-        if todo or (known and not candidates_file.exists()):
-            write_json(candidates_file, {"methods": candidates})
+        files = run.files(RERANKED)
+        if todo or (known and not files.condition.exists()):
+            write_selection_condition(files, run.model, run.benchmark, run.corpus, candidates)
         if todo:
-            path = run.file("evaluations", "reranked")
-            self._write(path, by_task(path) | self._select(todo, candidates))
+            rows = by_task(files.selections) | self._select(todo, candidates)
+            self._write(files.selections, rows)
 
     def _select(self, marks: dict[str, str], candidates: list[str]) -> dict[str, dict[str, Any]]:
         """Select among the solutions of tasks by both rules of Equation 11.
@@ -595,6 +611,24 @@ class Evaluator:
             )
             scores.setdefault(task_id, {})[method] = score
         return scores
+
+
+def origin_of(completion: Generation | None) -> dict[str, str]:
+    """Return the fields of a sample that say which completion it was extracted from.
+
+    Args:
+        completion: The completion, if it is known.
+
+    Returns:
+        Its generation key, and the digests of its prompt and context as far as they were recorded.
+    """
+    if completion is None:
+        return {}
+    fields = {"generation_key": completion.key}
+    for name in ("prompt_sha256", "context_sha256"):
+        if completion.meta.get(name):
+            fields[name] = completion.meta[name]
+    return fields
 
 
 def _context_row(context: Context) -> dict[str, Any]:

@@ -1,17 +1,7 @@
 """What is stored of one experiment: a model on a benchmark, with contexts from one corpus.
 
-    results/contexts/BENCHMARK/CORPUS/METHOD.jsonl.gz            retrieved contexts
-    results/contexts/BENCHMARK/CORPUS/METHOD.meta.json           what they were retrieved from
-    results/contexts/BENCHMARK/CORPUS/METHOD.leakage.jsonl.gz    what each context is as a solution
-    results/generations/MODEL/BENCHMARK/CORPUS/METHOD.jsonl      completions (the cache)
-    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.jsonl.gz   solution and verdict of each task
-    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl.gz what the reranker chose, with the scores
-    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json   the methods among which it chooses
-
-A prompt without context needs no corpus: its files are stored under CORPUS = "none" and serve every corpus.
-Contexts that are measured in a model's tokens are stored one folder deeper, in MODEL.
-
-Reading computes and writes nothing. `pipeline.evaluate` makes what is missing.
+`storage` says where the records are. Reading computes and writes nothing. `pipeline.evaluate` makes
+what is missing.
 """
 
 import re
@@ -27,7 +17,7 @@ import pandas as pd
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER, is_there
 from pkg_lib.core.registry import load_plugins, unknown
-from pkg_lib.core.store import ROWS, read_json, results_dir, slug, stem
+from pkg_lib.core.store import cache_folder, check_layout, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
@@ -43,10 +33,19 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.conditions import Condition, Sample, parse_condition
 from pkg_lib.evaluation.context_validity import ContextValidity, find_leaks
+from pkg_lib.evaluation.storage import (
+    SAMPLES,
+    MethodFiles,
+    condition_fields,
+    control_folder,
+    is_measured,
+    method_files,
+    read_candidates,
+    sharing_completions,
+    stored_conditions,
+)
 from pkg_lib.evaluation.stored_rows import (
-    AUTHORS_EXTRACTION,
     CONTEXT,
-    CONTEXT_VALIDITY,
     LEAK,
     SELECTION,
     VERDICT,
@@ -66,7 +65,6 @@ from pkg_lib.retrieval.methods import (
     NO_RAG,
     RERANKED,
     SELECTING,
-    TOP_P,
     Method,
     RetrieverFactory,
     context_method,
@@ -74,12 +72,13 @@ from pkg_lib.retrieval.methods import (
     knowledge_of,
     methods_of,
     parse_method,
-    sampled_name,
     variant_methods,
 )
 
 # Share of the tasks that must have a verdict; a method with fewer counts as not measured.
 LEAST = 0.5
+# Fields that a condition does not repeat: where contexts were retrieved, and long lists.
+ONLY_IN_PROVENANCE = ("method", "versions", "graph")
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -138,6 +137,7 @@ class Results:
         self.limit = limit
         self.shard = shard
         self.results = results or results_dir()
+        check_layout(self.results)
         corpora.check_name(self.corpus)
         self.retrievers = methods_of(self.corpus)
         self._check_corpus()
@@ -164,11 +164,10 @@ class Results:
         try:
             tasks = load_benchmark(self.benchmark, self.limit)
         except BenchmarkMissing as error:
-            folder = self.results / "evaluations" / slug(self.model) / slug(self.benchmark)
-            if not folder.is_dir():
+            if not is_measured(self.results, self.model, self.benchmark):
                 raise
             self.tasks_absent = str(error)
-            ids = list(by_task(self.file("evaluations", NO_RAG), VERDICT))
+            ids = list(by_task(self.files(NO_RAG).samples, VERDICT))
             tasks = [Task(i, self.benchmark, "", "") for i in ids[: self.limit]]
         if self.limit and len(tasks) < self.limit:
             self.limit = None  # a limit that takes every task is none
@@ -204,39 +203,21 @@ class Results:
 
     # Files
 
-    def file(self, stage: str, method: str, suffix: str = "") -> Path:
-        """Return the path of a method's file.
+    def files(self, method: str) -> MethodFiles:
+        """Return the paths of a method's files, whether the files exist or not.
 
         Args:
-            stage: "contexts", "generations" or "evaluations".
-            method: A method, or the name of another file beside those of methods.
-            suffix: What the name ends with; "" for the stage's usual ending.
-
-        Returns:
-            The path, whether there is such a file or not.
+            method: A method.
         """
-        source = context_method(method)
-        corpus = "none" if source == NO_RAG else slug(self.corpus)
-        # A benchmark that judges another one's solutions by other tests shares that one's contexts and
-        # completions. Whether a context passes the tests is its own matter.
-        judges = stage == "evaluations" or suffix == CONTEXT_VALIDITY
-        benchmark = self.benchmark if judges else self.rules.stored_with or self.benchmark
-        model = slug(self.model)
-        folder = self.results / stage
-        if stage != "contexts":
-            folder = folder / model / benchmark / corpus
-        elif self.rules.in_tokens:
-            folder = folder / benchmark / corpus / model
-        else:
-            folder = folder / benchmark / corpus
-        name = slug((source if stage == "contexts" else method).replace(", ", "."))
-        usual = ".jsonl" if stage == "generations" else ROWS  # the cache is appended to
-        return folder / (name + (suffix or usual))
+        return method_files(self.results, self.model, self.benchmark, self.corpus, method)
 
-    def control_file(self, name: str) -> Path:
-        """Return the path of the verdicts of a control row."""
-        folder = self.results / "evaluations" / "controls" / self.benchmark
-        return folder / f"{name.replace(' ', '-')}{ROWS}"
+    def control_samples(self, name: str) -> Path:
+        """Return the path of the verdicts on a control row.
+
+        Args:
+            name: A control of the benchmark.
+        """
+        return control_folder(self.results, self.benchmark, name) / SAMPLES
 
     # Methods
 
@@ -274,11 +255,12 @@ class Results:
         found = []
         for name in names:
             # Equal prompts share the completions of another method.
-            files = (self.file("generations", name), self.file("evaluations", name))
-            if any(stored(file) for file in files):
+            files = self.files(name)
+            if stored(files.completions) or is_there(files.samples):
                 found.append(name)
+        samples = self._stored_samples()
         for name in self.retrievers:
-            found += self.draws(name)
+            found += samples.get(name, [])
         return found
 
     def draws(self, method: str, decoding: str = "") -> list[str]:
@@ -288,17 +270,41 @@ class Results:
             method: A method that is sampled.
             decoding: Only samples of this decoding, such as "T0.8"; "" for all.
         """
-        file = self.file("generations", method)
-        form = re.compile(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)\.jsonl(?:\.gz)?")
-        samplings = set()
-        for path in file.parent.glob(f"{file.stem}.t*"):
-            if parts := form.fullmatch(path.name.removeprefix(f"{file.stem}.")):
-                temperature, top_p, number = parts.groups()
-                samplings.add((float(temperature), float(top_p or TOP_P), int(number)))
-        names = []
-        for temperature, top_p, number in sorted(samplings):
-            names.append(sampled_name(method, Sampling(temperature, top_p, sample=number)))
+        names = self._stored_samples().get(method, [])
         return [name for name in names if decoding in ("", *name.split(", "))]
+
+    def _stored_samples(self) -> dict[str, list[str]]:
+        """Names of the stored samples by the method that is sampled, in order."""
+        samplings: dict[str, dict[str, Sampling]] = {}
+        for benchmark in sharing_completions(self.benchmark):
+            for condition in stored_conditions(self.results, self.model, benchmark, self.corpus):
+                if not condition.sample_of:
+                    continue
+                # A run that was stopped may have left a condition without a completion.
+                if stored(self.files(condition.method).completions):
+                    of_method = samplings.setdefault(condition.sample_of, {})
+                    of_method[condition.method] = condition.sampling
+        names = {}
+        for method, of_method in samplings.items():
+            numbered = [(s.temperature, s.top_p, s.sample, name) for name, s in of_method.items()]
+            names[method] = [name for *_, name in sorted(numbered)]
+        return names
+
+    def condition_record(self, method: str) -> dict[str, Any]:
+        """Return the content of a method's `condition.json`: the condition, and what it was made from.
+
+        Args:
+            method: A method.
+        """
+        provenance = read_provenance(self.files(method).provenance)
+        fields = condition_fields(self.model, self.benchmark, self.corpus, method)
+        fields["made_from"] = {
+            "model_revision": self.generator.revision,
+            "decoding": dict(self.generator_of(method).decoding.parameters),
+            "protocol": self.protocol,
+            "contexts": {n: v for n, v in provenance.items() if n not in ONLY_IN_PROVENANCE},
+        }
+        return fields
 
     # Contexts
 
@@ -354,7 +360,7 @@ class Results:
         Returns:
             Context by task id.
         """
-        rows = by_task(self.file("contexts", method), CONTEXT)
+        rows = by_task(self.files(method).contexts, CONTEXT)
         if not rows or self._are_outdated(context_method(method)):
             return {}
         contexts = {}
@@ -365,7 +371,7 @@ class Results:
 
     def _are_outdated(self, method: str) -> bool:
         """Whether stored contexts were retrieved from something else than what is there now."""
-        about = read_provenance(self.file("contexts", method, ".meta.json"))
+        about = read_provenance(self.files(method).provenance)
         if method == ENHANCED:
             with suppress(UserError):  # stored contexts remain readable without the docstrings
                 now = stored_docstrings(corpora.parse_corpus(self.corpus).documents).sha256
@@ -389,7 +395,7 @@ class Results:
         Returns:
             Result by task id, for the contexts as they are now.
         """
-        rows = by_task(self.file("contexts", method, CONTEXT_VALIDITY), LEAK)
+        rows = by_task(self.files(method).validity, LEAK)
         if not self.tasks_absent:
             tasks = {task.id: task for task in self.tasks}
             current = {}
@@ -422,7 +428,7 @@ class Results:
         decoding = self.rules.decoding(model_spec(self.model).style)
         if self.slots:
             decoding = replace(decoding, slots=self.slots)
-        place = self.results / "generations" / slug(self.model)
+        place = cache_folder(self.results, self.model)
         own = self.rules.stored_with or self.benchmark
         if (place, own) not in self.caches:
             self.caches[place, own] = GenerationCache(place, own)
@@ -480,7 +486,7 @@ class Results:
         Raises:
             Damaged: The file of completions cannot be read.
         """
-        self.generator.cache.require(self.file("generations", method))
+        self.generator.cache.require(self.files(method).completions)
         contexts = [c for c in self.contexts(method) if not self.unpublished(method, c)]
         if self.rules.in_tokens:
             found = self._completions_by_prompt_digest(method, contexts)
@@ -546,10 +552,14 @@ class Results:
         Benchmarks share task ids but not prompts. Tasks of one prompt share a completion.
         """
         cache = self.generator.cache
-        folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
+        files: set[Path] = set()
+        for benchmark in BENCHMARKS.values():
+            if benchmark.prompts == self.rules.prompts:
+                folder = cache.root / slug(benchmark.name)
+                files |= {file for file in set(cache.files.values()) if file.is_relative_to(folder)}
         found = {}
         for key, generation in cache.rows.items():
-            if cache.folders[key] not in folders or generation.meta.get("settings") != settings:
+            if cache.files[key] not in files or generation.meta.get("settings") != settings:
                 continue
             context = generation.meta.get("context_sha256", "")
             for task_id in self._tasks_of_same_prompt.get(generation.task_id, [generation.task_id]):
@@ -610,7 +620,7 @@ class Results:
             Outcome by task id; a task without a stored verdict is not measured.
         """
         if authors_extraction:
-            file = self.file("evaluations", method, AUTHORS_EXTRACTION)
+            file = self.files(method).authors_extraction
             rows = self.current_verdicts(file, self.authors_solutions(method))
         else:
             rows = self._verdict_rows(method)
@@ -641,7 +651,7 @@ class Results:
 
     def _verdict_rows(self, method: str) -> dict[str, dict[str, Any]]:
         solutions = {} if self.tasks_absent else self.solutions(method)
-        return self.current_verdicts(self.file("evaluations", method), solutions)
+        return self.current_verdicts(self.files(method).samples, solutions)
 
     def current_verdicts(self, path: Path, solutions: dict[str, str]) -> dict[str, dict[str, Any]]:
         """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
@@ -710,11 +720,10 @@ class Results:
         These are the methods that were offered at the first selection, so that a method that is added later
         changes no stored result.
         """
-        path = self.file("evaluations", "candidates", ".json")
-        if not is_there(path):
+        names = read_candidates(self.files(RERANKED))
+        if names is None:
             return list(self.retrievers)
-        names = read_json(path, {"methods": list})["methods"]
-        return [name for name in names if isinstance(name, str) and name in self.retrievers]
+        return [name for name in names if name in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:
         """Read what the reranker saw and chose (Section 3.3), for the solutions as they are now.
@@ -722,7 +731,7 @@ class Results:
         Returns:
             Row by task id: `chosen` and `chosen_as_printed` name methods, `candidates` has the scores.
         """
-        rows = by_task(self.file("evaluations", "reranked"), SELECTION)
+        rows = by_task(self.files(RERANKED).selections, SELECTION)
         if self.tasks_absent:
             return rows
         marks = self.selection_marks(self.candidates)
@@ -911,7 +920,7 @@ class Results:
         series = {}
         for name in self.rules.controls:
             solutions = {} if self.tasks_absent else self.control_solutions(name)
-            rows = self.current_verdicts(self.control_file(name), solutions)
+            rows = self.current_verdicts(self.control_samples(name), solutions)
             outcomes = {t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows}
             series[name] = verdict_series(outcomes)
         return series
@@ -932,7 +941,7 @@ class Results:
         """
         retrieved = {}
         for method in self.retrievers:
-            about = read_provenance(self.file("contexts", method, ".meta.json"))
+            about = read_provenance(self.files(method).provenance)
             if about:
                 retrieved[method] = about
         decoding = dict(self.generator.decoding.parameters)

@@ -2,11 +2,8 @@
 
 Every selection among solutions uses these signals alone.
 
-    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.shown.jsonl.gz    the signals of each solution
-    results/evaluations/MODEL/BENCHMARK/CORPUS/METHOD.unshown.jsonl.gz  verdicts by the held-out tests
-
-Held-out tests are those that no prompt shows. The second file exists only where prompts show some of their
-task's tests. No selection reads it.
+Held-out tests are those that no prompt shows. Verdicts by them are stored only where prompts show some of
+their task's tests. No selection reads them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +15,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from pkg_lib.core.reading import NUMBER, PACKED, Kinds
+from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
@@ -30,7 +27,8 @@ from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
 
-SIGNALS, HELD_OUT = f".shown{ROWS}", f".unshown{ROWS}"  # what the files' names end with
+# What the names of these files end with for replayed completions.
+SIGNALS, HELD_OUT = f".shown{ROWS}", f".unshown{ROWS}"
 EXAMPLE_SECONDS = 1.0  # time limit of one example: what a prompt shows is small
 
 BEHAVIOUR_PREFIX = "ValueError: behaves as "
@@ -160,16 +158,6 @@ def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleT
         query = rules.reranking_query(task)
         visible[task.id] = VisibleTask(task.prompt, task.entry_point, query)
     return visible
-
-
-def signals_file(verdicts: Path, suffix: str) -> Path:
-    """Return the path of the signals that belong to a file of verdicts.
-
-    Args:
-        verdicts: The file of verdicts.
-        suffix: SIGNALS or HELD_OUT.
-    """
-    return verdicts.with_name(verdicts.name.removesuffix(PACKED)).with_suffix(suffix)
 
 
 # Signals
@@ -481,7 +469,8 @@ def prepare_signals(
     tasks: Sequence[Task],
     solutions: Solutions,
     passed: Mapping[str, pd.Series],
-    files: Mapping[str, Path],
+    signal_files: Mapping[str, Path],
+    held_out_files: Mapping[str, Path],
 ) -> None:
     """Make the signals of solutions, and their verdicts by held-out tests; cosines are left out.
 
@@ -490,15 +479,15 @@ def prepare_signals(
         tasks: Its tasks.
         solutions: Solutions by method and task.
         passed: Boolean verdicts by method and task.
-        files: The file of each method's verdicts. The new files are stored beside it.
+        signal_files: The file of each method's signals.
+        held_out_files: The file of each method's verdicts by held-out tests.
     """
-    signal_files = {method: signals_file(file, SIGNALS) for method, file in files.items()}
     gather_signals(rules, visible_tasks(rules, tasks), solutions, signal_files)
     for method, of_method in solutions.items():
         jobs = held_out_jobs(rules, tasks, of_method)
         if jobs is not None:
             known = {str(i): bool(v) for i, v in passed[method].dropna().items()}
-            judge_held_out(jobs, known, signals_file(files[method], HELD_OUT))
+            judge_held_out(jobs, known, held_out_files[method])
 
 
 def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[str, Signals]]:
@@ -514,7 +503,7 @@ def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[s
     tasks = visible_tasks(results.rules, results.tasks)
     signals = {}
     for method in methods:
-        file = results.file("evaluations", method, SIGNALS)
+        file = results.files(method).signals
         signals[method] = read_signals(results.rules, tasks, results.solutions(method), file)
     return signals
 
@@ -531,7 +520,7 @@ def held_out_verdicts(results: Results, methods: list[str]) -> pd.DataFrame:
     """
     frame = results.verdicts(methods)
     for method in methods:
-        file = results.file("evaluations", method, HELD_OUT)
+        file = results.files(method).held_out
         jobs = None
         if not results.tasks_absent:
             jobs = held_out_jobs(results.rules, results.tasks, results.solutions(method))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
-from pkg_lib.core.store import ROWS, read_json, read_rows
+from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import Status
 
 OUTCOME: Kinds = {
@@ -40,6 +40,8 @@ OPTIONAL: Kinds = {
     "source": str,
     "pruned": str,
     "prompt_sha256": str,
+    "context_sha256": str,
+    "generation_key": str,
     "query": str,
     "chosen_as_printed": str,
     "tokens": (int, type(None)),
@@ -48,12 +50,6 @@ OPTIONAL: Kinds = {
     "truncated": bool,
     "defines_task": (bool, type(None)),
 }
-
-# What the name of a file ends with, beside the method's name.
-CONTEXT_VALIDITY = f".leakage{ROWS}"
-AUTHORS_EXTRACTION = (
-    f".authors-extraction{ROWS}"  # verdicts on solutions by the authors' extraction
-)
 
 
 def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import Generation, Request, UserError
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import read_provenance
+from pkg_lib.evaluation.storage import stored_conditions
 from pkg_lib.generation.generator import Generator
 
 TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
@@ -43,26 +43,18 @@ def cached_prompts(model: str, results: Path) -> list[CachedPrompt]:
         Each once, sorted by key.
     """
     by_key = {}
-    for folder in sorted((results / "contexts").glob("*/*")):
+    conditions = stored_conditions(results, model)
+    for benchmark, corpus in sorted({(c.benchmark, c.corpus) for c in conditions}):
         try:
-            stored = Results(model, folder.parent.name, _corpus_of(folder), results=results)
+            stored = Results(model, benchmark, corpus, results=results)
         except UserError:
-            continue  # the tasks are unavailable, or this is no folder of contexts
+            continue  # the tasks are unavailable
         if stored.tasks_absent:
             continue
         for method in stored.stored_columns():
             for prompt in _prompts_of(stored, method):
                 by_key[prompt.generation.key] = prompt
     return [by_key[key] for key in sorted(by_key)]
-
-
-def _corpus_of(folder: Path) -> str:
-    """Return the corpus of stored contexts by its full name; "" if none is recorded."""
-    for path in sorted(folder.glob("*.meta.json")):
-        corpus = read_provenance(path).get("corpus")
-        if corpus:
-            return str(corpus)
-    return ""
 
 
 def _prompts_of(stored: Results, method: str) -> Iterator[CachedPrompt]:

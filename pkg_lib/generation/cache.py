@@ -39,7 +39,7 @@ FIELDS: Kinds = {
     "prompt_tokens": int,
 }
 # The stages of a study whose rows an earlier version did not pack.
-UNPACKED_STAGES = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
+UNPACKED_STAGES = ("contexts", "runs", "feedback", "replay/*/*/shown")
 
 
 def generation_key(
@@ -83,7 +83,8 @@ def stored_files(
     """
     paths = sorted(folder.glob(pattern + PACKED))
     paths += sorted(folder.glob(pattern))
-    return sorted(paths, key=lambda path: path.relative_to(folder).parts[0] == own)
+    last = folder / own
+    return sorted(paths, key=lambda path: bool(own) and path.is_relative_to(last))
 
 
 def packed(path: Path) -> Path:
@@ -265,7 +266,7 @@ class GenerationCache:
 
     Attributes:
         rows: Completion by key.
-        folders: The folder of a completion's file by key; its name is the benchmark's.
+        files: The file of a completion by key.
         damaged: Damaged lines as FILE:LINE.
         unreadable: The files that cannot be read, with the error.
     """
@@ -274,7 +275,7 @@ class GenerationCache:
         self.root = root
         self.own = own
         self.rows: dict[str, Generation] = {}
-        self.folders: dict[str, str] = {}
+        self.files: dict[str, Path] = {}
         self.damaged: list[str] = []
         self.unreadable: dict[Path, Damaged] = {}
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
@@ -306,11 +307,10 @@ class GenerationCache:
                 faults.append(row)
             else:
                 found.append(generation)
-        folder = path.relative_to(self.root).parts[0]
         too_long = 0
         for generation in found:
             self.rows[generation.key] = generation
-            self.folders[generation.key] = folder
+            self.files[generation.key] = path
             too_long += len(generation.raw) > limits.MAX_ANSWER_BYTES
         self.damaged += [f"{path}:{row.number}" for row in faults]
         if faults:
@@ -356,7 +356,7 @@ class GenerationCache:
         append_line(path, row)
         self._sizes[path] = path.stat().st_size
         self.rows[generation.key] = generation
-        self.folders[generation.key] = Path(name).parts[0]
+        self.files[generation.key] = path
         self._by_prompt = {}
 
     def clear(self) -> None:

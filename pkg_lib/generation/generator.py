@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
-from pkg_lib.core.store import results_path, slug
+from pkg_lib.core.store import cache_folder, results_path, slug
 from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
 from pkg_lib.generation.completion import Completion
@@ -149,7 +149,7 @@ def generate(
     spec = model_spec(model)
     decoding = Decoding(sampling.parameters | {"style": spec.style})
     if cache is None:
-        cache = GenerationCache(results / "generations" / slug(model))
+        cache = GenerationCache(cache_folder(results, model))
     generator = Generator(model, decoding, cache, results, backend)
     requests = []
     for prompt in prompts:

@@ -55,6 +55,7 @@ class Method:
             then kept whole, since the authors' extraction reads all of it.
         in_chat: Whether the prompt of `style` is sent through the model's chat template.
         sampling: How the model's tokens are chosen; `sample` counts from 1, and 0 stands for greedy decoding.
+        sample_of: The method of which this is one sample; "" for any other method.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Method:
     style: str = ""
     in_chat: bool = False
     sampling: Sampling = GREEDY
+    sample_of: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -278,6 +280,7 @@ def parse_method(name: str) -> Method:
         make_retriever=None,
         variant_of=sampled.context_method,
         sampling=sampling,
+        sample_of=sampled.name,
     )
 
 

@@ -46,7 +46,7 @@ def site(tmp_path_factory):
     """The first page of the committed report, with HumanEval's tasks by one model and without notebooks."""
     results = tmp_path_factory.mktemp("results")
     shutil.copytree(ROOT / "results" / "tables", results / "tables")
-    for folder in ("figures", f"evaluations/{MODEL}/humaneval"):
+    for folder in ("figures", f"runs/humaneval/{MODEL}"):
         (results / folder).parent.mkdir(parents=True, exist_ok=True)
         (results / folder).symlink_to(ROOT / "results" / folder)
     return report.build_report(results, task_pages.build)

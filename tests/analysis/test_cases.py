@@ -240,7 +240,7 @@ def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
 
 
 def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measured(stored):
-    path = stored / "evaluations" / MODEL / "humaneval" / "none" / "norag.jsonl.gz"
+    path = Results(MODEL, "humaneval").files("NoRAG").samples
     rows = [
         r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in read_rows(path)
     ]

@@ -17,6 +17,7 @@ from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import condition_fields, method_files
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.methods import Sampling, sampled_name
@@ -33,7 +34,7 @@ def results(tmp_path, monkeypatch):
     """Three tasks of column None and of two draws of it."""
     monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "none.toml"))
     record = {"name": MODEL, "revision": "endpoint-sha256-0"}
-    write_json(tmp_path / "generations" / slug(MODEL) / "revision.json", record)
+    write_json(tmp_path / "cache" / slug(MODEL) / "revision.json", record)
     run = Results(MODEL, limit=3, results=tmp_path)
     tasks = {t.id: t for t in run.tasks}
 
@@ -45,8 +46,14 @@ def results(tmp_path, monkeypatch):
     preparer = Evaluator(run, backend=FakeBackend(answer, tokens=4))
     preparer.generate(["NoRAG", *DRAWS])
     for column in ("NoRAG", *DRAWS):
-        preparer._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
+        preparer._judge(run.files(column).samples, run.solutions(column), run.rules.job)
     return tmp_path
+
+
+def add_unknown_model(results):
+    """A condition of a model that this version does not know."""
+    files = method_files(results, "no-such-model", "humaneval", "", "NoRAG")
+    write_json(files.condition, condition_fields("no-such-model", "humaneval", "", "NoRAG"))
 
 
 def missing(*_):
@@ -88,8 +95,8 @@ def test_rates_are_those_by_hand(results):
 def test_what_is_not_measured_is_absent(results):
     run = Results(MODEL, results=results)
     for column in DRAWS:
-        run.file("evaluations", column).unlink()
-    file = next((results / "generations").rglob("norag.jsonl"))
+        run.files(column).samples.unlink()
+    file = next((results / "cache").rglob("norag.jsonl"))
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[0]["meta"].pop("seconds")
     write_jsonl(file, rows)
@@ -110,9 +117,9 @@ def test_the_same_results_give_the_same_bytes_and_the_first_page_leads_there(res
 
 
 def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results, caplog):
-    (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
+    add_unknown_model(results)
     assert ("NoRAG", 1) in board(results)
-    assert "leaderboard without no-such-model/humaneval/none: unknown model" in caplog.text
+    assert "leaderboard without no-such-model | humaneval: unknown model" in caplog.text
 
 
 @pytest.fixture
@@ -131,7 +138,7 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, built):
     (results / "leaderboard.csv").write_text("model\n")
     assert board(results) == before and len(built) == 2
     assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
-    Results(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
+    Results(MODEL, results=results).files(DRAWS[1]).samples.unlink()
     assert (GROUP, 2) not in board(results) and len(built) == 3
 
 
@@ -139,7 +146,7 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, built):
 def test_what_was_left_out_is_looked_for_again(results, built, what, caplog):
     """It may be repaired where no record tells, as in the file of endpoints."""
     if what == "an experiment":
-        (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
+        add_unknown_model(results)
     else:
         folder = results / "replay" / "closed" / "humaneval"
         write_json(folder / "no_rag.done.json", {"protocol": "standard"})
@@ -188,8 +195,8 @@ def test_a_fifo_in_place_of_its_files_is_named(results, name, monkeypatch, no_wa
 
 
 def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
-    (file,) = (results / "generations").rglob("norag.jsonl")
-    for stored in [file, *(results / "evaluations").rglob("norag.jsonl.gz")]:
+    (file,) = (results / "cache").rglob("norag.jsonl")
+    for stored in [file, Results(MODEL, results=results).files("NoRAG").samples]:
         kept = stored.read_bytes()
         stored.unlink()
         stored.symlink_to(stored.name)
@@ -203,7 +210,7 @@ def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
 
 @pytest.mark.parametrize("text", ["{", '{"name": 1}'])
 def test_a_damaged_record_of_a_model_is_the_only_warning_about_it(results, text, caplog):
-    (path,) = (results / "generations").rglob("revision.json")
+    (path,) = (results / "cache").rglob("revision.json")
     path.write_text(text)
     leaderboard.write(results)
     (warning,) = caplog.messages
@@ -211,11 +218,11 @@ def test_a_damaged_record_of_a_model_is_the_only_warning_about_it(results, text,
 
 
 def test_answers_beyond_the_limit_are_reported_once_for_each_file(results, caplog):
-    (file,) = (results / "generations").rglob("norag.jsonl")
+    (file,) = (results / "cache").rglob("norag.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     for row in rows[:2]:
         row["raw"] += " " * MAX_ANSWER_BYTES
     write_jsonl(file, rows)
-    GenerationCache(results / "generations" / slug(MODEL))
+    GenerationCache(results / "cache" / slug(MODEL))
     (warning,) = caplog.messages
     assert f"{file}: answers longer than 1 MB" in warning and warning.endswith(": 2")

@@ -36,7 +36,7 @@ def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
 def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(
     run,
 ):
-    path, control = (run.file("contexts", c, ".leakage.jsonl.gz") for c in ("Func-PKG", "NoRAG"))
+    path, control = (run.files(c).validity for c in ("Func-PKG", "NoRAG"))
     write_jsonl(path, read_rows(path)[1:])
     assert strata(run, "Func-PKG").isna().sum() == copy_rates(run, "Func-PKG").isna().sum() - 4 == 1
     rows = read_rows(control)
@@ -52,6 +52,6 @@ def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus
     stored = Results(MODEL, benchmark, corpus)
     if stored.tasks_absent:
         pytest.skip(f"{benchmark} is not available")
-    paths = {c: stored.file("contexts", c, ".leakage.jsonl.gz") for c in stored.stored_columns()}
+    paths = {c: stored.files(c).validity for c in stored.stored_columns()}
     rows = {c: len(read_rows(path)) for c, path in paths.items() if path.exists()}
     assert rows == {c: len(stored.leakage(c)) for c in rows} and rows

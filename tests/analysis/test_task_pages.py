@@ -7,9 +7,12 @@ from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import Section
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import UserError
+from pkg_lib.evaluation.storage import method_files
 from pkg_lib.papers.pkg import task_pages
+from pkg_lib.retrieval.methods import RERANKED
 
 MODELS = ("m", "n")
+NAMES = {"norag": "NoRAG", "bm25": "BM25", "block_pkg": "Block-PKG", "reranked": RERANKED}
 SECRET = "AssertionError | failing: assert secret"
 
 
@@ -19,10 +22,9 @@ def row(task, solution, status="passed", error="", detail=""):
 
 
 def save(results, model, benchmark, **columns):
-    folder = results / "evaluations" / model / benchmark
     for column, rows in columns.items():
-        corpus = "none" if column == "norag" else "stdlib"
-        write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl.gz", rows)
+        files = method_files(results, model, benchmark, "stdlib", NAMES[column])
+        write_jsonl(files.selections if column == "reranked" else files.samples, rows)
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
     stem = f"{model}.{benchmark}.stdlib.rq1_code_pkg"
     report.save_section(results, Section(stem, model, {}, [], {}, about, {"NoRAG": ("50.0", "")}))
@@ -56,7 +58,7 @@ def results(tmp_path):
     save(tmp_path, "n", "mbpp", norag=other)
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
     contexts = [kept, kept | {"task_id": "MBPP/2", "text": None}]
-    write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl.gz", contexts)
+    write_jsonl(method_files(tmp_path, "m", "mbpp", "stdlib", "BM25").contexts, contexts)
     build(tmp_path)
     return tmp_path
 
@@ -109,14 +111,14 @@ def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
     path.write_text("left alone")
     build(results)
     assert path.read_text() == "left alone"
-    stored = results / "evaluations" / "n" / "mbpp" / "none" / "norag.jsonl.gz"
+    stored = method_files(results, "n", "mbpp", "", "NoRAG").samples
     write_jsonl(stored, [r | {"error": "IndexError"} for r in read_rows(stored)])
     build(results)
     assert "NoRAG IndexError" in page(results, 2)
 
 
 def test_a_damaged_file_is_named_and_the_pages_that_are_there_stay(results):
-    (results / "evaluations" / "m" / "mbpp" / "stdlib" / "bm25.jsonl.gz").write_text("{\n")
+    method_files(results, "m", "mbpp", "stdlib", "BM25").samples.write_text("{\n")
     with pytest.raises(UserError, match="bm25"):
         build(results)
     assert "NoRAG NameError" in page(results, 2)

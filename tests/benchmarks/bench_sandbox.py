@@ -23,11 +23,11 @@ from pkg_lib.core.store import ROOT, read_rows
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import layers, run_jobs
 
-FOLDER = ROOT / "results" / "evaluations" / "qwen2.5-coder-0.5b-instruct" / "humaneval"
+FOLDER = ROOT / "results" / "runs" / "humaneval" / "qwen2.5-coder-0.5b-instruct"
 # Column -> (its file; how often ours judges it a round, so that the start does not count more than in an experiment).
 COLUMNS = {
-    "without a timeout": ("none/norag.jsonl.gz", 12),
-    "with a timeout": ("pkg-contexts/func-pkg.paper-literal.jsonl.gz", 4),
+    "without a timeout": ("none/none/samples.jsonl.gz", 12),
+    "with a timeout": ("pkg-contexts/func-pkg.paper-literal/samples.jsonl.gz", 4),
 }
 SECONDS = 3.0
 

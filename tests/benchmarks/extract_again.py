@@ -26,7 +26,7 @@ def changed(run):
     """(what names it, task, stored row, new solution) of each stored verdict on another solution than today's."""
     tasks = {task.id: task for task in run.tasks}
     for column in run.stored_columns():
-        rows = by_task(run.file("evaluations", column), VERDICT)
+        rows = by_task(run.files(column).samples, VERDICT)
         about = {
             "model": run.model,
             "benchmark": run.benchmark,

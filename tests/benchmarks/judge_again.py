@@ -1,8 +1,8 @@
-"""Judges committed evaluations again and lists what changed: judge_again.py [PATTERN] [EVERY]
+"""Judge committed samples again and list what changed: judge_again.py [PATTERN] [EVERY]
 
-PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl.gz and controls/BENCHMARK/ROW.jsonl.gz
-(default: all). EVERY: only each so many-th row. Rows on other tests or solutions than today's are counted and left
-out, and files of benchmarks whose tasks are not available are named. Nothing is written.
+PATTERN selects files below results/runs, such as "humaneval/*/published/*/samples.jsonl.gz" (default: all
+samples). EVERY takes only every so many-th row. Rows on other tests or solutions than today's are counted and
+left out. Files of benchmarks whose tasks are unavailable are named. Nothing is written.
 """
 
 import sys
@@ -13,13 +13,14 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.store import ROOT, read_rows
+from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.storage import CONDITION, SAMPLES
 from pkg_lib.execution.sandbox import Job, run_jobs
 
-FOLDER = ROOT / "results" / "evaluations"
+FOLDER = ROOT / "results" / "runs"
 
 
 def current(rows, name, control=False):
@@ -34,11 +35,11 @@ def current(rows, name, control=False):
                     yield row, make(task, row["solution"], protocol), limits
 
 
-def changes(path, name, every=1):
-    """Judges the rows of one file; (rows, those judged, changed ones as (task, before, after))."""
+def changes(path, about, every=1):
+    """Judge the rows of one file: (rows, those judged, changed ones as (task, before, after))."""
     rows = [r for r in read_rows(path) if "solution" in r and "sha256" in r][::every]
-    control = path.relative_to(FOLDER).parts[0] == "controls"
-    found, pairs, by_limits = list(current(rows, name, control)), [], {}
+    found = list(current(rows, about["benchmark"], "control" in about))
+    pairs, by_limits = [], {}
     for row, job, limits in found:
         if isinstance(job, Job):
             by_limits.setdefault(limits, []).append((row, job))
@@ -53,16 +54,14 @@ def changes(path, name, every=1):
     return len(rows), len(found), changed
 
 
-def main(pattern="**/*.jsonl.gz", every="1"):
+def main(pattern=f"**/{SAMPLES}", every="1"):
     load_plugins()
     total, kinds = Counter(), Counter()
     for path in sorted(FOLDER.glob(pattern)):
-        name = path.relative_to(FOLDER).parts[1]
-        if path.name == "reranked.jsonl.gz":
-            continue  # choices, which no test judges
         try:
-            BENCHMARKS.get_or_fail(name)
-            rows, judged, changed = changes(path, name, int(every))
+            about = read_json(path.with_name(CONDITION), {"benchmark": str})
+            BENCHMARKS.get_or_fail(about["benchmark"])
+            rows, judged, changed = changes(path, about, int(every))
         except UserError as e:
             total["files left out"] += 1
             print(f"{path.relative_to(FOLDER)}: {e}")

@@ -12,6 +12,7 @@ from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import batch, notebook_execution, study
 from pkg_lib.evaluation.forecast import Rates
+from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL, Choice
 
 FIRST, SECOND = "textbook+stdlib", "pkg-contexts"
@@ -77,7 +78,7 @@ def test_a_second_run_executes_nothing_and_says_so(executed):
 
 def test_changed_verdicts_execute_their_notebook_again(executed, committed):
     run("rq1_code_pkg", corpora=(FIRST, SECOND))
-    path = committed / "evaluations" / MODEL / "humaneval" / SECOND / "bm25.jsonl.gz"
+    path = Results(MODEL, corpus=SECOND).files("BM25").samples
     first, *rows = read_rows(path)
     write_jsonl(path, [first, *rows, first | {"task_id": "x"}])
     run("rq1_code_pkg", corpora=(FIRST, SECOND))

@@ -29,8 +29,8 @@ OTHER = "qwen2.5-coder-1.5b-instruct"
 @pytest.fixture
 def nothing_else(committed, monkeypatch):
     """Retrieval is out of reach, as the weights are; nothing is stored of OTHER."""
-    for stage in ("generations", "evaluations"):
-        shutil.rmtree(committed / stage / OTHER, ignore_errors=True)
+    for folder in (committed / "cache" / OTHER, *(committed / "runs").glob(f"*/{OTHER}")):
+        shutil.rmtree(folder, ignore_errors=True)
     monkeypatch.setattr(
         "pkg_lib.evaluation.results.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
     )
@@ -39,7 +39,7 @@ def nothing_else(committed, monkeypatch):
 
 def drop(results, column, keep):
     """Leaves the first `keep` stored completions of a column, and returns them."""
-    path = results / "generations" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
+    path = results / "cache" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
     lines = unpacked(path).read_text().splitlines(keepends=True)[:keep]
     path.write_text("".join(lines))
     return [json.loads(line) for line in lines]

@@ -14,20 +14,20 @@ from pkg_lib.evaluation.study import NotebookJob
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
 READ = [
-    "contexts/humaneval/textbook/bm25.jsonl",
-    "contexts/humaneval/none/norag.jsonl",
-    "generations/m/humaneval/none/norag.jsonl",
-    "generations/m/mbpp/none/norag.jsonl",
-    "evaluations/m/humaneval/textbook/bm25.jsonl",
+    "contexts/humaneval/textbook/bm25/contexts.jsonl",
+    "contexts/humaneval/none/none/contexts.jsonl",
+    "cache/m/humaneval/none/norag.jsonl",
+    "cache/m/mbpp/none/norag.jsonl",
+    "runs/humaneval/m/textbook/bm25/condition.json",
     "replay/gpt/table.csv",
-    "evaluations/m/humaneval/none/norag.jsonl",
-    "evaluations/controls/humaneval/return-None.jsonl",
+    "runs/humaneval/m/none/none/samples.jsonl",
+    "runs/humaneval/controls/return-None/samples.jsonl",
     "benchmarks/graph.json",
 ]
 OTHERS = [
-    "contexts/mbpp/textbook/bm25.jsonl",
-    "evaluations/m/humaneval/stdlib/bm25.jsonl",
-    "generations/n/humaneval/none.jsonl",
+    "contexts/mbpp/textbook/bm25/contexts.jsonl",
+    "runs/humaneval/m/stdlib/bm25/samples.jsonl",
+    "cache/n/humaneval/none.jsonl",
 ]
 LEFT = [
     f"tables/{STEM}.csv",
@@ -94,9 +94,9 @@ def test_a_new_file_decides_and_that_of_another_experiment_does_not(results, job
     for name in OTHERS:
         (results / name).write_text("else")
     for suffix in (".tmp", ".part"):
-        (results / f"contexts/humaneval/textbook/dense.jsonl{suffix}").write_text("half")
+        (results / f"contexts/humaneval/textbook/bm25/validity.jsonl{suffix}").write_text("half")
     assert unchanged(results, job())
-    (results / "contexts/humaneval/textbook/dense.jsonl").write_text("whole")
+    (results / "contexts/humaneval/textbook/bm25/validity.jsonl").write_text("whole")
     assert not unchanged(results, job())
 
 

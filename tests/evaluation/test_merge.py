@@ -14,6 +14,7 @@ from pkg_lib.core.types import Document, UserError
 from pkg_lib.evaluation import merge, pipeline, signals, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import method_files
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.cache import pack
 from pkg_lib.retrieval.knowledge import Knowledge
@@ -72,7 +73,7 @@ def parts(tmp_path_factory):
 def test_shards_joined_are_the_whole_run(parts, tmp_path):
     shards = [parts / f"shard{n}" for n in (2, 1)]
     lines = merge.merge(shards, tmp_path)
-    assert "generations/qwen2.5-coder-0.5b-instruct/humaneval/none/norag.jsonl: 5 added" in lines
+    assert "cache/qwen2.5-coder-0.5b-instruct/humaneval/none/norag.jsonl: 5 added" in lines
     joined = files(tmp_path)
     assert joined == files(parts / "whole") and len(joined) > 15
     run = Results(MODEL, limit=LIMIT, results=tmp_path)
@@ -85,18 +86,20 @@ def test_shards_joined_are_the_whole_run(parts, tmp_path):
 def test_packed_shards_are_joined_too(parts, tmp_path):
     shards = [shutil.copytree(parts / f"shard{n}", tmp_path / f"shard{n}") for n in (1, 2)]
     for folder in shards:
-        pack(folder / "generations")
+        pack(folder / "cache")
     merge.merge(shards[:1], tmp_path / "results")
-    pack(tmp_path / "results" / "generations")
+    pack(tmp_path / "results" / "cache")
     merge.merge(shards[1:], tmp_path / "results")
     assert files(tmp_path / "results") == files(parts / "whole")
 
 
 @pytest.mark.parametrize("changed", ["raw", "solution", "text"])
 def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
-    stage = {"raw": "generations", "solution": "evaluations", "text": "contexts"}[changed]
     other = shutil.copytree(parts / "shard1", tmp_path / "other")
-    (path,) = (other / stage).rglob("none/norag.jsonl*")
+    of_none = method_files(other, MODEL, "humaneval", "", "NoRAG")
+    path = {"raw": of_none.completions, "solution": of_none.samples, "text": of_none.contexts}[
+        changed
+    ]
     row, *rest = read_rows(path)
     write_jsonl(path, (row | {changed: "x"}, *rest))
     with pytest.raises(UserError) as error:
@@ -107,7 +110,7 @@ def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
 
 def test_plain_rows_of_an_earlier_version_do_not_count_beside_packed_ones(parts, tmp_path):
     results = shutil.copytree(parts / "shard2", tmp_path / "results")
-    for path in [*(results / "evaluations").rglob("*.jsonl.gz")]:
+    for path in [*(results / "runs").rglob("*.jsonl.gz")]:
         write_jsonl(path.with_suffix(""), [row | {"status": "stale"} for row in read_rows(path)])
     merge.merge([parts / "shard1"], results)
     assert files(results) == files(parts / "whole")
@@ -126,7 +129,7 @@ def test_what_only_the_machine_decides_is_no_disagreement(parts, tmp_path):
 
 def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
     torn = shutil.copytree(parts / "shard2", tmp_path / "torn")
-    (path,) = (torn / "generations").rglob("none/norag.jsonl")
+    (path,) = (torn / "cache").rglob("none/norag.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     lines = merge.merge([torn], tmp_path / "results")
     assert f"{path}, line 2 is damaged and left out: it is cut off" in lines
@@ -138,7 +141,7 @@ def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
 
 def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
     results = shutil.copytree(parts / "shard1", tmp_path / "results")
-    (path,) = (results / "evaluations").rglob("none/norag.jsonl.gz")
+    (path,) = (results / "runs").rglob("none/none/samples.jsonl.gz")
     first, *rest = read_rows(path)
     write_jsonl(path, (first | {"status": "PASSED"}, *rest))
     lines = merge.merge([parts / "shard1"], results)
@@ -147,20 +150,20 @@ def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "place", ["none/norag.jsonl", "none/norag.jsonl.gz", "extra", "extra.jsonl", "f.meta.json"]
+    "place", ["none/norag.jsonl", "none/norag.jsonl.gz", "extra", "extra.jsonl", "f.json"]
 )
 @pytest.mark.parametrize("target", ["nosuchfile", "itself", ".."])
 def test_a_link_that_is_not_followed_is_named_and_the_rest_is_merged(
     parts, tmp_path, place, target
 ):
     shard = shutil.copytree(parts / "shard1", tmp_path / "shard")
-    link = shard / "generations" / MODEL / "humaneval" / place
+    link = shard / "cache" / MODEL / "humaneval" / place
     link.unlink(missing_ok=True)
     link.symlink_to(link.name if target == "itself" else target)
     with pytest.raises(merge.PartlyMerged) as error:
         merge.merge([shard], tmp_path / "results")
     assert len(error.value.args) == 1 and str(link) in error.value.args[0]
-    assert list((tmp_path / "results" / "evaluations").rglob("*.jsonl.gz"))
+    assert list((tmp_path / "results" / "runs").rglob("*.jsonl.gz"))
 
 
 def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):

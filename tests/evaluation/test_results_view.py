@@ -32,9 +32,10 @@ from pkg_lib.data.published import context_id
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import method_files
 from pkg_lib.evaluation.study import MODEL, STUDY
 from pkg_lib.retrieval.knowledge import Knowledge, TextKnowledge
-from pkg_lib.retrieval.methods import SELECTING, context_method, methods_of
+from pkg_lib.retrieval.methods import RERANKED, SELECTING, context_method, methods_of
 
 FIRST = STUDY[0]
 
@@ -89,7 +90,7 @@ def test_reading_writes_and_executes_nothing(run, monkeypatch):
     monkeypatch.setattr(
         "pkg_lib.evaluation.pipeline.run_with_limits", lambda *a, **k: pytest.fail("executed")
     )
-    shutil.rmtree(run.results / "evaluations")
+    shutil.rmtree(run.results / "runs")
     before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
     assert run.verdicts().isna().all(axis=None) and run.selections() == {}
     assert all(series.empty for series in run.controls().values())
@@ -101,7 +102,7 @@ def test_executing_again_gives_the_stored_verdicts(run):
         return {i: (o.status, o.error) for i, o in run.outcomes("Block-PKG").items()}
 
     stored = verdicts()
-    run.file("evaluations", "Block-PKG").unlink()
+    run.files("Block-PKG").samples.unlink()
     assert Evaluator(run).prepare([]) == 0 and verdicts() == stored
     assert [t for t, _ in Evaluator(run, fresh=True).missing("NoRAG")] == run.tasks  # asked again
 
@@ -112,7 +113,7 @@ def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
 ):
     run = Results(MODEL, corpus="published", limit=8)
     kept = [t.id for t in run.tasks][:measured]
-    without_some(run.file("evaluations", "Func-PKG"), kept.__contains__)
+    without_some(run.files("Func-PKG").samples, kept.__contains__)
     assert run.verdicts()["Func-PKG"].notna().sum() == (measured if counted else 0)
 
 
@@ -129,7 +130,7 @@ def test_a_task_without_a_published_context_is_not_asked(committed):
 
 def test_the_verdict_of_another_solution_is_none(committed):
     run = Results(MODEL, limit=1)
-    path = run.file("evaluations", "NoRAG")
+    path = run.files("NoRAG").samples
     first, *rows = read_rows(path)
     other = {"status": "failed", "error": "NameError", "sha256": "of another solution"}
     write_jsonl(path, [first | other, *rows])
@@ -139,7 +140,7 @@ def test_the_verdict_of_another_solution_is_none(committed):
 
 
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
-    without_some(Results(MODEL).file("generations", "NoRAG"), lambda task: task != "HumanEval/3")
+    without_some(Results(MODEL).files("NoRAG").completions, lambda task: task != "HumanEval/3")
     run = Results(MODEL, limit=5)
     frame = run.verdicts(["NoRAG"])
     assert run.outcomes("NoRAG")["HumanEval/3"].status == "not_measured"
@@ -282,7 +283,7 @@ def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(own_corpus, 
     corpus = own_corpus("first")
     (tmp_path / "code" / "broken.py").write_text("def f(:\n")
     retrieved(corpus)
-    meta = Results(MODEL, corpus=corpus, limit=2).file("contexts", "Func-BM25", ".meta.json")
+    meta = Results(MODEL, corpus=corpus, limit=2).files("Func-BM25").provenance
     ((document, reason),) = json.loads(meta.read_text())["graph"]["skipped"]
     assert document == "source/broken.py" and reason.startswith("does not parse: SyntaxError")
     assert "1 of 2 documents" in caplog.text and "source/broken.py" in caplog.text
@@ -330,8 +331,8 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "stage",
     [
-        "contexts/humaneval/pkg-contexts/bm25.jsonl.gz",
-        f"evaluations/{MODEL}/humaneval/none/norag.jsonl.gz",
+        "contexts/humaneval/pkg-contexts/bm25/contexts.jsonl.gz",
+        f"runs/humaneval/{MODEL}/none/none/samples.jsonl.gz",
     ],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
@@ -339,8 +340,8 @@ def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path.write_bytes(gzip.compress(line.encode() + b"\n" + contents(path)))
     with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
         run.verdicts(["NoRAG", "BM25"])
-    run.file("contexts", "BM25", ".meta.json").write_text("{")
-    with pytest.raises(UserError, match=r"bm25\.meta\.json, line 1 is damaged"):
+    run.files("BM25").provenance.write_text("{")
+    with pytest.raises(UserError, match=r"bm25/provenance.json, line 1 is damaged"):
         run.provenance()
 
 
@@ -355,7 +356,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(
     first, *_ = tasks = load_benchmark("humaneval")
     twin = replace(first, id="HumanEval/999")
     with_tasks(monkeypatch, "humaneval", [*tasks, twin])
-    path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl.gz"
+    path = Results(MODEL, corpus="pkg-contexts").files("Block-PKG").contexts
     of_first, *rows = read_rows(path)
     write_jsonl(path, [of_first, *rows, of_first | {"task_id": twin.id}])
     completions = Results(MODEL, corpus="pkg-contexts").completions("Block-PKG")
@@ -404,7 +405,7 @@ def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
     run = Results(MODEL, corpus="pkg-contexts", limit=4)
     assert run.verdicts()[list(SELECTING)].notna().all(axis=None)
-    run.file("evaluations", "candidates", ".json").write_text('{"methods": ["NoRAG"]}')
+    run.files(RERANKED).condition.write_text('{"candidates": ["NoRAG"]}')
     verdicts = run.verdicts()
     assert run.candidates == ["NoRAG"] and verdicts["Ideal Reranker"].equals(
         verdicts["NoRAG"].rename("Ideal Reranker")
@@ -442,8 +443,8 @@ def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_
     gone, committed
 ):
     """Without retrieval all have the empty context, which does not tell whose completion it is."""
-    for stage in (f"evaluations/{MODEL}", "contexts"):
-        path = committed / stage / "humaneval" / "none" / "norag.jsonl.gz"
+    files = method_files(committed, MODEL, "humaneval", "", "NoRAG")
+    for path in (files.samples, files.contexts):
         rows = read_rows(path)
         (twenty,) = [row for row in rows if row["task_id"] == "HumanEval/20"]
         write_jsonl(path, [*rows, twenty | {"task_id": "HumanEval/164"}])

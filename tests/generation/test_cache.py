@@ -152,8 +152,8 @@ def test_packed_answers_are_read_and_added_to(cache):
 
 def test_rows_of_an_earlier_version_are_packed_unless_they_were_made_again(tmp_path):
     names = (
-        "evaluations/m/b/none/none",
-        "evaluations/m/b/none/bm25",
+        "runs/b/m/none/none/samples",
+        "runs/b/m/none/bm25/samples",
         "replay/m/b/shown/none.shown",
         "replay/m/b/none",
     )

@@ -51,7 +51,7 @@ def complete() -> int:
 
 
 def rows(tmp_path) -> list[dict]:
-    files = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    files = (tmp_path / "results" / "cache").rglob("*.jsonl")
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 

@@ -69,7 +69,7 @@ def complete(run: Results, columns: tuple[str, ...] = ("NoRAG",)) -> int:
 
 
 def lines(tmp_path: Path) -> list[dict]:
-    files = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    files = (tmp_path / "results" / "cache").rglob("*.jsonl")
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 

@@ -49,7 +49,7 @@ def words(path: Path) -> list[str]:
 
 def completed(tmp_path: Path) -> list[str]:
     """Task ids of the complete cache lines."""
-    paths = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    paths = (tmp_path / "results" / "cache").rglob("*.jsonl")
     lines = [line for p in paths for line in p.read_bytes().split(b"\n")[:-1]]
     return [json.loads(line)["task_id"] for line in lines]
 
@@ -64,7 +64,7 @@ def test_kill_and_restart(tmp_path):
     done_first = completed(tmp_path)
     assert 7 <= len(done_first) < LIMIT
     # A kill in the middle of a write leaves a torn line.
-    (path,) = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    (path,) = (tmp_path / "results" / "cache").rglob("*.jsonl")
     path.write_bytes(path.read_bytes() + b'{"finish": "end", "key": "torn')
     second = start(tmp_path, "second", 0)
     assert second.wait(100) == 0, second.stderr.read().decode()

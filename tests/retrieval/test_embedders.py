@@ -242,14 +242,14 @@ def test_other_retrievals_than_the_studys_have_other_files():
         replace(HOW, embedder="BGE-base"),
     ]
     runs = [Results(MODEL, corpus=spec.name, limit=1) for spec in specs]
-    for stage in ("contexts", "generations", "evaluations"):
+    for what in ("contexts", "completions", "samples"):
         assert (
-            len({run.file(stage, "Func-PKG") for run in runs})
+            len({getattr(run.files("Func-PKG"), what) for run in runs})
             == len({run.stem for run in runs})
             == len(specs)
         )
-        assert len({run.file(stage, "NoRAG") for run in runs}) == 1
-    assert runs[0].file("contexts", "VoyageEmb").parent.name == "textbook"
+        assert len({getattr(run.files("NoRAG"), what) for run in runs}) == 1
+    assert runs[0].files("VoyageEmb").context_folder.parent.name == "textbook"
     with pytest.raises(UserError, match="each task's own context"):
         Results(MODEL, corpus=replace(HOW, parts=(CorpusPart("published"),)).name)
 
@@ -266,7 +266,7 @@ def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
         contexts = preparer.contexts(column)
         assert [c.method for c in contexts] == [column] * 2
         assert all(len(unit) <= 60 for c in contexts for unit in c.text.split("\n\n"))
-        about = json.loads(preparer.run.file("contexts", column, ".meta.json").read_text())
+        about = json.loads(preparer.run.files(column).provenance.read_text())
         expected = {
             "embedder": f"words@{'b' * 40}",
             "top": 3,

@@ -178,7 +178,7 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
 
     first = completed(3)
     assert len(first) == 3 and completed() == []
-    (meta,) = (results / "contexts").rglob("func-pkg.enhanced.meta.json")
+    (meta,) = (results / "contexts").rglob("func-pkg.enhanced/provenance.json")
     assert read_json(meta)["docstrings"]["not asked"] == 2
     assert read_json(meta)["pruning"] == "guarded"
     enhance(corpus, tmp_path)

@@ -17,6 +17,7 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import MINILM, PUBLISHED, is_text, parse_corpus
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.claims.claims import (
     BUILT,
     DIRECTED,
@@ -147,7 +148,7 @@ class StoredRuns:
                 run = Results(model, benchmark, corpus, self.limit, self.results)
             except BenchmarkMissing:
                 continue
-            if run.file("evaluations", "Reranked").parent.is_dir():
+            if is_measured(self.results, model, benchmark, run.corpus):
                 for other in runs:
                     if other.subject == model:  # the cache of a model's completions is read once
                         run.generator = other.run.generator

@@ -17,7 +17,15 @@ from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import absolute, is_there
 from pkg_lib.core.source_tree import ends_with, find, read_each
-from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_bytes, write_json
+from pkg_lib.core.store import (
+    ROOT,
+    cache_folder,
+    read_json,
+    results_dir,
+    slug,
+    write_bytes,
+    write_json,
+)
 from pkg_lib.core.types import Generation, Request, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
@@ -236,7 +244,7 @@ class RepositoryStudy:
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
         how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
-        cache = GenerationCache(self.results / "generations" / slug(self.model))
+        cache = GenerationCache(cache_folder(self.results, self.model))
         stored = Generator(self.model, how, cache, self.results).stored
         answers = {
             p.column: {q: stored(text) for q, text in self.prompts(p).items()}

@@ -26,8 +26,17 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.reading import Kinds, is_there
-from pkg_lib.core.store import ROWS, read_json, read_rows, slug, write_json, write_jsonl
+from pkg_lib.core.store import (
+    ROWS,
+    cache_folder,
+    read_json,
+    read_rows,
+    slug,
+    write_json,
+    write_jsonl,
+)
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
+from pkg_lib.evaluation.storage import folder_name
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator, StoredRequest
@@ -137,7 +146,7 @@ class Evolution:
         """task id -> a model's answer of at most so many tokens; stored or asked. "": the generator's own."""
         if model not in self.generators:
             results = self.generator.results
-            cache = GenerationCache(results / "generations" / slug(model), self.rules.name)
+            cache = GenerationCache(cache_folder(results, model), self.rules.name)
             self.generators[model] = Generator(model, self.generator.decoding, cache, results)
         generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": most})
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
@@ -157,7 +166,7 @@ class Evolution:
         folder = (
             self.generator.results / "feedback" / slug(self.generator.model) / slug(self.rules.name)
         )
-        return folder / self.run.file("evaluations", column).name
+        return folder / f"{folder_name(column)}{ROWS}"
 
     def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:
         """task id -> the column's draft with its feedback on the calls; what is not stored is executed."""

@@ -10,12 +10,13 @@ from pathlib import Path
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
+from pkg_lib.core.store import results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import parse_corpus, redistributable
 from pkg_lib.evaluation.conditions import Sample
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import stored_conditions
 from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.graph.text.structure import structured
@@ -190,7 +191,7 @@ def column_of(run: Results, column: str) -> str:
     if column and column not in offered:
         raise unknown("method", column, offered, f"for corpus {run.corpus}")
     usual = [c for c in run.rules.methods if c in offered] or offered
-    return column or [usual[-1], *(c for c in usual if run.file("evaluations", c).exists())][-1]
+    return column or [usual[-1], *(c for c in usual if run.files(c).samples.exists())][-1]
 
 
 def score(context: Context | None) -> float | None:
@@ -317,8 +318,8 @@ def show(
         return
     case = ColumnCases(run, method, public=False).case(task_id)
     if not any(side.solution is not None for side in case.sides):
-        folder = run.results / "evaluations" / model / benchmark
-        names = (f"{p.parent.name} {p.name.removesuffix(ROWS)}" for p in folder.glob(f"*/*{ROWS}"))
+        conditions = stored_conditions(run.results, model, benchmark)
+        names = {f"{c.corpus} {c.method}".strip() for c in conditions}
         stored = ", ".join(sorted(names)) or "nothing"
         command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
         nothing = f"no completion is stored for {task_id} without or with {method}"

@@ -25,7 +25,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.results import ideal, verdict_series
-from pkg_lib.evaluation.signals import prepare_signals
+from pkg_lib.evaluation.signals import HELD_OUT, SIGNALS, prepare_signals
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
@@ -224,8 +224,10 @@ def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list
     verdicts = (
         judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
     )
-    rules, file = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
-    prepare_signals(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
+    rules, beside = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
+    signals, held_out = beside.with_suffix(SIGNALS), beside.with_suffix(HELD_OUT)
+    solutions = {"": first.to_dict()}
+    prepare_signals(rules, tasks, solutions, {"": verdicts}, {"": signals}, {"": held_out})
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
@@ -283,10 +285,12 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         raise Unavailable(
             f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})"
         )
-    outcomes = {}
+    outcomes: dict[str, dict[str, Outcome]] = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
-        first = [r for r in read_rows(path, OUTCOME, STORED_TOO) if not r.get("sample")]
-        outcomes[SAMPLES.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
+        for row in read_rows(path, STORED, STORED_TOO):
+            if not row.get("sample"):
+                method = SAMPLES.get(row["method"], row["method"])
+                outcomes.setdefault(method, {})[row["task_id"]] = Outcome.of(row)
     return outcomes
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.reading import TEXT_OR_NONE, Kinds, is_there
-from pkg_lib.core.store import ROWS, page_text, read_rows, rows_sha256, slug, write_text
+from pkg_lib.core.store import page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
+from pkg_lib.evaluation.storage import MethodFiles, method_files
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.retrieval.methods import METHODS
+from pkg_lib.retrieval.methods import METHODS, NO_RAG, RERANKED
 
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
@@ -29,28 +30,34 @@ class ExperimentRows:
         self.model, self.benchmark, self.corpus = (
             about[n] for n in ("model", "benchmark", "corpus")
         )
+        self.results = results
         self.files: list[Path] = []
-        judged, contexts = results / "evaluations" / slug(self.model), results / "contexts"
-        self.judged = self._read(judged, OUTCOME | {"solution": str}, *single(METHODS))
-        self.chose = self._read(judged, {"chosen": str}, "Reranked").get("Reranked", {})
-        self.contexts = self._read(
-            contexts, {"text": TEXT_OR_NONE, "source": str}, *single(METHODS)[1:]
-        )
+        self.judged: dict[str, dict[str, Any]] = {}
+        self.contexts: dict[str, dict[str, Any]] = {}
+        for column in (name for name in single(METHODS) if not METHODS[name].variant_of):
+            files = self._files(column)
+            if rows := self._read(files.samples, OUTCOME | {"solution": str}):
+                self.judged[column] = rows
+            if column == NO_RAG:
+                continue
+            if rows := self._read(files.contexts, {"text": TEXT_OR_NONE, "source": str}):
+                self.contexts[column] = rows
+        self.chose = self._read(self._files(RERANKED).selections, {"chosen": str})
 
-    def _read(self, folder: Path, fields: Kinds, *columns: str) -> dict[str, dict[str, Any]]:
-        fields = {"task_id": str} | fields
-        stored = {}
-        for column in columns:
-            shelf = "none" if column == "NoRAG" else slug(self.corpus)
-            path = folder / self.benchmark / shelf / f"{slug(column)}{ROWS}"
-            if is_there(path):
-                self.files.append(path)
-                stored[column] = {row["task_id"]: row for row in read_rows(path, fields, OPTIONAL)}
-        return stored
+    def _files(self, column: str) -> MethodFiles:
+        return method_files(self.results, self.model, self.benchmark, self.corpus, column)
+
+    def _read(self, path: Path, fields: Kinds) -> dict[str, Any]:
+        """Row by task id; empty without the file. A file that is read counts as a source of the page."""
+        if not is_there(path):
+            return {}
+        self.files.append(path)
+        rows = read_rows(path, {"task_id": str} | fields, OPTIONAL)
+        return {row["task_id"]: row for row in rows}
 
     def beside(self, column: str) -> str:
         """The column with its corpus; None has none and is the same beside every corpus."""
-        return column if column == "NoRAG" else f"{column} ({self.corpus})"
+        return column if column == NO_RAG else f"{column} ({self.corpus})"
 
 
 def file_of(task_id: str) -> str:
@@ -64,14 +71,15 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
     for benchmark in dict.fromkeys(r.benchmark for r in runs):
         beside = [r for r in runs if r.benchmark == benchmark]
         ids = list(dict.fromkeys(i for r in beside for rows in r.judged.values() for i in rows))
-        files |= _write(results / "site" / "tasks" / benchmark, ids, beside)
+        folder = results / "site" / "tasks" / benchmark
+        files |= _write(folder, benchmark, ids, beside)
         grids |= {r.page.name: _grid(r, ids) for r in beside}
     return grids, files
 
 
-def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
+def _write(folder: Path, benchmark: str, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
     """The index carries the digest of what the pages are made from; the same are left alone."""
-    texts, title = _tasks(folder.name), title_of(folder.name)
+    texts, title = _tasks(benchmark), title_of(benchmark)
     sources = [
         *dict.fromkeys(p for r in runs for p in r.files),
         *sorted(TEMPLATES.glob("*")),
@@ -85,7 +93,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     paths, index = {folder / file_of(i): i for i in ids}, folder / "index.html"
     if mark in page_text(index) and all(p.exists() for p in paths):
         return {index, *paths}
-    shared = {"root": "../../../", "title": title, "benchmark": folder.name, "file_of": file_of}
+    shared = {"root": "../../../", "title": title, "benchmark": benchmark, "file_of": file_of}
     for (path, task_id), before, after in zip(
         paths.items(), ["", *ids], [*ids[1:], ""], strict=False
     ):

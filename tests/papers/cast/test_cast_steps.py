@@ -93,7 +93,7 @@ def test_nothing_is_completed_twice_and_a_limit_is_continued(folder):
 
 def test_a_changed_answer_is_judged_anew(folder):
     run, _ = prepared()
-    path = run.file("generations", "NoRAG")
+    path = run.files("NoRAG").completions
     path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
     assert by_name(Results(MODEL, "packages").outcomes("NoRAG"))["area"].status == "not_measured"
     run, asked = prepared()

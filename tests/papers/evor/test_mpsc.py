@@ -84,4 +84,4 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
     # No round's answer is among the draws, and the prompts have no verdicts of their own.
     keys = [{g.key for g in run.completions(c).values()} for c in (*rounds, *drawn)]
     assert not set.union(*keys[:5]) & set.union(*keys[5:])
-    assert not run.file("evaluations", "EVOR, last prompt").exists()
+    assert not run.files("EVOR, last prompt").samples.exists()

@@ -1,0 +1,153 @@
+"""Where records are stored: conditions say what a folder holds, and an earlier layout is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from fakes import FakeBackend
+
+from pkg_lib import cli
+from pkg_lib.core.store import read_json, read_rows, write_json
+from pkg_lib.core.types import UserError
+from pkg_lib.evaluation import merge
+from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.storage import (
+    condition_fields,
+    control_folder,
+    method_files,
+    read_condition,
+    stored_conditions,
+)
+from pkg_lib.evaluation.study import MODEL
+from pkg_lib.generation.generator import Sampling
+from pkg_lib.retrieval.methods import NO_RAG, sampled_name
+
+SAMPLED = sampled_name(NO_RAG, Sampling(0.8, 0.95, sample=1))
+
+
+def answer(request):
+    return f"```python\ndef {request.entry_point}(*a):\n    return {request.sample}\n```"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Two tasks, by greedy decoding and by one sample."""
+    run = Results(MODEL, limit=2, results=tmp_path)
+    evaluator = Evaluator(run, backend=FakeBackend(answer))
+    evaluator.generate([NO_RAG, SAMPLED])
+    for method in (NO_RAG, SAMPLED):
+        evaluator._judge_method(method)
+    return run
+
+
+def test_a_condition_says_what_its_folder_holds_whatever_the_folder_is_called(run):
+    conditions = {c.method: c for c in stored_conditions(run.results)}
+    assert conditions.keys() == {NO_RAG, SAMPLED}
+    sample = conditions[SAMPLED]
+    assert (sample.model, sample.benchmark, sample.corpus) == (MODEL, "humaneval", "")
+    assert (sample.sample_of, sample.sampling) == (NO_RAG, Sampling(0.8, 0.95, sample=1))
+    assert conditions[NO_RAG].sample_of == ""
+    assert run.draws(NO_RAG) == [SAMPLED]
+    folder = run.files(SAMPLED).run
+    folder.rename(folder.with_name("anything"))
+    assert run.draws(NO_RAG) == [SAMPLED]
+    assert read_condition(folder.with_name("anything") / "condition.json") == sample
+
+
+def test_a_copied_folder_adds_no_sample(run):
+    folder = run.files(SAMPLED).run
+    shutil.copytree(folder, folder.with_name("copy"))
+    assert run.draws(NO_RAG) == [SAMPLED]
+
+
+def test_benchmarks_that_share_completions_share_samples(run):
+    run.files(SAMPLED).condition.unlink()
+    assert run.draws(NO_RAG) == []
+    files = method_files(run.results, MODEL, "humaneval+", "", SAMPLED)
+    assert files.completions == run.files(SAMPLED).completions
+    write_json(files.condition, condition_fields(MODEL, "humaneval+", "", SAMPLED))
+    assert run.draws(NO_RAG) == [SAMPLED]
+
+
+def test_a_condition_names_revision_decoding_and_contexts(run):
+    made_from = read_json(run.files(SAMPLED).condition)["made_from"]
+    assert made_from["model_revision"] == run.generator.revision != ""
+    assert made_from["decoding"]["temperature"] == 0.8
+    assert "temperature" not in read_json(run.files(NO_RAG).condition)["made_from"]["decoding"]
+    provenance = read_json(run.files(NO_RAG).provenance)
+    assert made_from["contexts"]["benchmark"] == provenance["benchmark"]
+
+
+def test_a_sample_names_the_completion_that_it_was_extracted_from(run):
+    completions = run.completions(SAMPLED)
+    rows = read_rows(run.files(SAMPLED).samples)
+    assert len(rows) == 2
+    for row in rows:
+        completion = completions[row["task_id"]]
+        assert row["generation_key"] == completion.key
+        assert row["prompt_sha256"] == completion.meta["prompt_sha256"]
+        assert row["context_sha256"] == completion.meta["context_sha256"]
+
+
+def test_a_stopped_run_has_its_condition_with_its_first_completion(tmp_path):
+    run = Results(MODEL, limit=2, results=tmp_path)
+    backend = FakeBackend(answer, stop=1)
+    with pytest.raises(KeyboardInterrupt):
+        Evaluator(run, backend=backend).generate([SAMPLED])
+    again = Results(MODEL, limit=2, results=tmp_path)
+    assert len(again.completions(SAMPLED)) == 1 and again.draws(NO_RAG) == [SAMPLED]
+
+
+def test_a_condition_without_any_completion_is_no_sample(tmp_path):
+    files = method_files(tmp_path, MODEL, "humaneval", "", SAMPLED)
+    write_json(files.condition, condition_fields(MODEL, "humaneval", "", SAMPLED))
+    assert Results(MODEL, results=tmp_path).draws(NO_RAG) == []
+
+
+def test_control_rows_say_which_control_they_are(tmp_path):
+    run = Results(MODEL, limit=1, results=tmp_path)
+    Evaluator(run, backend=FakeBackend(answer)).prepare([NO_RAG])
+    for name in run.rules.controls:
+        folder = control_folder(tmp_path, "humaneval", name)
+        assert read_json(folder / "condition.json") == {"benchmark": "humaneval", "control": name}
+        assert (folder / "samples.jsonl.gz").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": 1},
+        {"sampling": {}},
+        {"sampling": {"temperature": "hot", "top_p": 1.0, "sample": 1}},
+        {"method": None},
+    ],
+)
+def test_a_damaged_condition_is_named(run, change):
+    path = run.files(SAMPLED).condition
+    path.write_text(json.dumps(read_json(path) | change))
+    with pytest.raises(UserError) as error:
+        run.draws(NO_RAG)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["generations", "evaluations"])
+def test_an_earlier_layout_is_refused_and_left_as_it_is(tmp_path, monkeypatch, capsys, name):
+    earlier = tmp_path / "earlier"
+    kept = earlier / name / "m" / "humaneval" / "none" / "none.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}\n")
+    with pytest.raises(UserError, match="layout of an earlier version"):
+        Results(MODEL, results=earlier)
+    with pytest.raises(UserError, match="layout of an earlier version"):
+        merge.merge([earlier], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+    monkeypatch.setenv("PKG_RESULTS", str(earlier))
+    for words in (["pack"], ["report"], ["run", "--dry-run"]):
+        monkeypatch.setattr("sys.argv", ["pkg-lib", *words])
+        assert cli.main() == 2
+        reported = capsys.readouterr().err
+        assert str(earlier) in reported and reported.count("\n") == 1
+    assert [p for p in earlier.rglob("*") if p.is_file()] == [kept] and kept.read_text() == "{}\n"
