@@ -47,7 +47,7 @@ from pkg_lib.evaluation.signals import (
     visible_tasks,
 )
 from pkg_lib.evaluation.stored_rows import (
-    AUTHORS_EXTRACTION,
+    AUTHORS_VERDICTS,
     CONTEXT_VALIDITY,
     VERDICT,
     by_task,
@@ -103,11 +103,13 @@ def evaluate(
 
 
 def _lacks_verdicts(results: Results) -> bool:
-    """Whether a completed task of these methods has no verdict."""
+    """Whether a completed task of these methods lacks a verdict by any of its extractions."""
     for method in results.methods:
-        outcomes = results.outcomes(method)
-        for task_id in results.completions(method):
-            if outcomes[task_id].status == "not_measured":
+        completions = results.completions(method)
+        rules = AUTHORS_VERDICTS if parse_method(method).style else ()
+        for rule in (None, *rules):
+            outcomes = results.outcomes(method, rule)
+            if any(outcomes[task_id].status == "not_measured" for task_id in completions):
                 return True
     return False
 
@@ -448,12 +450,13 @@ class Evaluator:
     # Verdicts
 
     def _judge_method(self, method: str) -> None:
-        """Judge the solutions of a method, by both extractions where the authors' is compared."""
+        """Judge the solutions of a method, by all extractions if the authors' are compared."""
         run = self.run
         self._judge(run.file("evaluations", method), run.solutions(method), run.rules.job)
         if parse_method(method).style:
-            file = run.file("evaluations", method, AUTHORS_EXTRACTION)
-            self._judge(file, run.authors_solutions(method), run.rules.job)
+            for rule, suffix in AUTHORS_VERDICTS.items():
+                file = run.file("evaluations", method, suffix)
+                self._judge(file, run.authors_solutions(method, rule), run.rules.job)
 
     def _judge(self, path: Path, solutions: dict[str, str], make_job: JobFactory) -> None:
         """Execute the solutions that have no verdict, and store their verdicts.

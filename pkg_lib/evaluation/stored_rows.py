@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
 from pkg_lib.core.store import ROWS, read_json, read_rows
 from pkg_lib.core.types import Status
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
 
 OUTCOME: Kinds = {
     "task_id": str,
@@ -51,9 +52,11 @@ OPTIONAL: Kinds = {
 
 # What the name of a file ends with, beside the method's name.
 CONTEXT_VALIDITY = f".leakage{ROWS}"
-AUTHORS_EXTRACTION = (
-    f".authors-extraction{ROWS}"  # verdicts on solutions by the authors' extraction
-)
+# Files of verdicts on solutions by the authors' rules of extraction.
+AUTHORS_VERDICTS = {
+    ALL_BLOCKS: f".authors-extraction{ROWS}",
+    FIRST_BLOCK: f".authors-first-block{ROWS}",
+}
 
 
 def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
