@@ -369,6 +369,10 @@ def replay(
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if extraction_error is not None:
         typer.echo(f"rules of extraction are not compared: {extraction_error}")
+    elif closed_extraction.has_raw_answers(name):
+        extractions = closed_extraction.closed_extractions(results_dir())
+        by_rule = closed_extraction.closed_extraction_table(extractions)
+        typer.echo(f"{by_rule.title}\n{by_rule.frame.to_string()}")
     errors = list(replayed.damaged)
     if not replayed.table[["passed", "failed"]].to_numpy().any():
         # The first problem explains best: damage precedes what is missing because of it.

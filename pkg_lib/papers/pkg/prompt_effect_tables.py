@@ -328,16 +328,20 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
-    """Compare the size of the effects with the published differences."""
+    """Compare the size of the effects with each published difference."""
     sentences = []
-    for source, name in ((BOTH_SOURCE, "wording"), (EXTRACTION_SOURCE, "extraction")):
-        rows = shared[shared["source"] == source].dropna(subset="share")
-        if len(rows):
-            models = ", ".join(dict.fromkeys(rows["published"]))
+    known = shared.dropna(subset="share")
+    for model, of_model in known.groupby("published", sort=False):
+        parts = []
+        for source, name in ((BOTH_SOURCE, "wording"), (EXTRACTION_SOURCE, "extraction")):
+            rows = of_model[of_model["source"] == source]
+            if len(rows):
+                ends = _percent_range(rows["upper_share"])
+                parts.append(f"{name} {_percent_range(rows['share'])} (upper end {ends})")
+        if parts:
             sentences.append(
-                f"{where}: the effect of {name} is {_percent_range(rows['share'])} of the published "
-                f"difference between Block-PKG and NoRAG ({models}). The {UPPER_SHARE} is "
-                f"{_percent_range(rows['upper_share'])}. Both are measured with another model, so "
+                f"{where}: effects as shares of the published difference between Block-PKG and "
+                f"NoRAG of {model}: {'; '.join(parts)}. They are measured with another model, so "
                 "they do not say what the published difference consists of."
             )
     return sentences
@@ -372,7 +376,7 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
     order = [e for e in (*EFFECTS, *EXTRACTION_EFFECTS) if e in set(table["effect"])]
     prompts = list(dict.fromkeys(zip(table["style"], table["sent as"], strict=True)))
     styles = list(dict.fromkeys(style for style, _ in prompts))
-    legend = 0.1 + 0.16 * math.ceil(len(prompts) / 2)
+    legend = 0.25 + 0.16 * math.ceil(len(prompts) / 2)
     figure, axes = figures.row_axes(max(len(order), 1), 0.42, legend=legend, left=1.5, right=0.1)
     step = 0.8 / max(len(prompts), 1)
     for row in table.to_dict("records"):
@@ -387,7 +391,7 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
         axes.plot(value, place, figures.MARKERS[look], mfc=fill, mec=colour, label=label)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
-    axes.set(xlabel="percentage points of pass@1, 95 % interval")
+    axes.set(xlabel="percentage points of pass@1\n(95 % interval)")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure

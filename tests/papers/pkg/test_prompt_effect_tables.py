@@ -153,9 +153,10 @@ def test_name_errors_are_compared_only_on_the_published_benchmark():
 def test_findings_count_the_effects_that_are_shown_after_correction():
     conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
     effects = pd.concat([effect(0.035), effect(0.2, sent_as="chat template", p=0.001)])
-    shown, shares_of = findings(conditions, effects, shares(source(0.035)))
+    shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
     assert f"{WORDING_EFFECT} (lower in 0, higher in 1 of 2)" in shown
-    assert "50 % to 70 %" in shares_of and "70 % to 98 %" in shares_of
+    assert "CodeLlama-7B" in smaller and "50 % (upper end 70 %)" in smaller
+    assert "CodeLlama-13B" in larger and "70 % (upper end 98 %)" in larger
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
