@@ -26,7 +26,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import CACHE, results_dir, results_path, slug
-from pkg_lib.core.types import UserError
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
     CONTEXT_CHARS,
@@ -334,11 +334,16 @@ def replay(
     protocol: Annotated[str, opt("How to judge: pkg-paper or standard.")] = "pkg-paper",
     engine: Engine = "local",
 ) -> None:
-    """Execute stored completions, and compare published verdicts."""
+    """Execute stored completions, and compare published verdicts.
+
+    For claude-3-haiku and gpt-4o, every rule of extraction is also applied to the raw answers
+    that their authors published, if PKG_PAPER_DIR has them.
+    """
     workers.use(engine)
     typer.echo(f"reading the samples of {shown(str(folder))} ...")
     from tqdm import tqdm
 
+    from pkg_lib.papers.pkg import closed_extraction
     from pkg_lib.papers.pkg import replay as replaying
 
     replaying.find_samples(folder)  # a misspelled name is reported before there is a progress bar
@@ -351,11 +356,23 @@ def replay(
             bar.update(1 if done else 0)
 
         replayed = replaying.replay(folder, target, protocol, progress=progress)
+        extraction_error = None
+        if closed_extraction.has_raw_answers(name):
+            try:
+                closed_extraction.judge_extractions(folder, target, protocol, progress)
+            except Unavailable as e:  # The samples are replayed without the raw answers.
+                extraction_error = e
     say(f"problem: {one_line(problem)}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
         where = f"{row.benchmark} {row.method} {row.task_id}"
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
+    if extraction_error is not None:
+        typer.echo(f"rules of extraction are not compared: {extraction_error}")
+    elif closed_extraction.has_raw_answers(name):
+        extractions = closed_extraction.closed_extractions(results_dir())
+        by_rule = closed_extraction.closed_extraction_table(extractions)
+        typer.echo(f"{by_rule.title}\n{by_rule.frame.to_string()}")
     errors = list(replayed.damaged)
     if not replayed.table[["passed", "failed"]].to_numpy().any():
         # The first problem explains best: damage precedes what is missing because of it.

@@ -29,6 +29,7 @@ from pkg_lib import (
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.conditions import parse_condition
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.retrieval.methods import METHODS, Sampling, parse_method, sampled_name
 
@@ -166,3 +167,20 @@ def test_a_verdict_that_was_lost_is_made_again(tmp_path):
     assert pass_at_k(load_results(condition, tmp_path))["n"]["NoRAG"] == 0
     again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
     assert pass_at_k(again)["n"]["NoRAG"] == 2
+
+
+def test_verdicts_by_the_authors_extractions_are_made_and_a_lost_one_is_made_again(tmp_path):
+    tasks = {task.id: task for task in load_benchmark("humaneval", limit=2)}
+    backend = FakeBackend(lambda r: f"{tasks[r.task_id].prompt}{tasks[r.task_id].solution}")
+    method = "NoRAG, codellama prompt"
+    condition = Condition(MODEL, "humaneval", CORPUS, method, limit=2)
+    results = evaluate(condition, tmp_path, backend)
+    # The answers have no marks: one rule takes their functions, and the other takes nothing.
+    assert set(results.authors_solutions(method, ALL_BLOCKS).values()) == {""}
+    for rule, status in ((ALL_BLOCKS, "failed"), (FIRST_BLOCK, "passed")):
+        found = results.outcomes(method, rule).values()
+        assert {outcome.status for outcome in found} == {status}
+    results.files(method).authors_verdicts(FIRST_BLOCK).unlink()
+    again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
+    statuses = [outcome.status for outcome in again.outcomes(method, FIRST_BLOCK).values()]
+    assert statuses == ["passed", "passed"]

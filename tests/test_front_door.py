@@ -34,6 +34,7 @@ COMMANDS = [
     (f"show {MODEL} humaneval HumanEval/20", 0, 2, ("results/shown/",)),
     ("replay {folder}/none", 2, 9, ("no completion in", "could be judged", "HumanEval/999")),
     ("replay {folder}/several", 0, 9, ("pass@1", "pass@2", "100.0")),
+    ("replay {folder}/gpt-4o", 0, 9, ("100.0", "mbpp_results/gpt-4o", "PKG_PAPER_DIR")),
     (ERRORS, 0, 60, ("python-docs: method Func-PKG is not measured",)),
     ("--notebook explore -p query=sort -p corpus=source:{folder}", 0, 4, ("notebooks/own/",)),
 ]
@@ -41,12 +42,13 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A corpus of one file, and samples for `replay`: of unknown tasks alone, and two a task."""
+    """A corpus of one file, and samples for `replay`: unknown tasks, two per task, a closed model."""
     place = tmp_path_factory.mktemp("folder")
     code = "def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n"
     (place / "a.py").write_text(code)
     several = [(t.id, t.solution) for t in load_benchmark("humaneval") for _ in range(2)]
-    for name, rows in {"none": [("HumanEval/999", "    pass")], "several": several}.items():
+    samples = {"none": [("HumanEval/999", "    pass")], "several": several, "gpt-4o": several[:1]}
+    for name, rows in samples.items():
         path = place / name / "humaneval" / "method.jsonl"
         path.parent.mkdir(parents=True)
         path.write_text(

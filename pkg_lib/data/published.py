@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.data_folders import data_folder, how_to_provide
+from pkg_lib.core.reading import Kinds, is_there
 from pkg_lib.core.types import Document, Unavailable, digest
 from pkg_lib.data.records import read_records
 
@@ -34,8 +35,17 @@ SAMPLES = {
     "voyage_block": "Block-PKG",
     "reranked": "Reranked",
 }
+# model -> the file of its raw answers, as in the authors' repository. Of the closed models' answers
+# they published only those to VoyageEmb's prompts of MBPP before extraction.
+RAW_ANSWERS = {
+    "claude-3-haiku": "mbpp_results/claude-3-haiku-20240307_mbpp_1755435284/voyage_emb_results.jsonl",
+    "gpt-4o": "mbpp_results/gpt-4o_mbpp_1755434590/voyage_emb_results.jsonl",
+}
+RAW_BENCHMARK, RAW_METHOD = "mbpp", "voyage_emb"
 # The files count tasks from 0, which is task 11 for MBPP, the first of its test split.
 FIRST = (("HumanEval", 0), ("MBPP", 11))
+RAW_FIELDS: Kinds = {"task_id": str, "raw_output": str}
+REPOSITORY = "github.com/iamshahd/ProgrammingKnowledgeGraph"
 TITLE = "the authors' published contexts"
 
 
@@ -44,10 +54,9 @@ def _contexts_folder() -> Path:
     folder = data_folder(VARIABLE)
     if folder is None or not (folder / "contexts").is_dir():
         directory = "a directory with contexts/ and samples/"
-        package = "github.com/iamshahd/ProgrammingKnowledgeGraph"
         raise Unavailable(
             f"the authors' published data: {how_to_provide(VARIABLE, directory)} "
-            f"(from their replication package, {package})"
+            f"(from their replication package, {REPOSITORY})"
         )
     return folder / "contexts"
 
@@ -107,6 +116,33 @@ def union() -> Iterator[Document]:
         yield Document(f"pkg-contexts/answer-{digest(text)[:12]}", text, kind="answer")
     for text in functions:
         yield Document(f"pkg-contexts/function-{digest(text)[:12]}", text, unit="function")
+
+
+def raw_answers(model: str) -> dict[str, str]:
+    """Read the answers of a closed model before extraction, to VoyageEmb's prompts of MBPP.
+
+    Args:
+        model: One of RAW_ANSWERS.
+
+    Returns:
+        Answer by task id.
+
+    Raises:
+        Unavailable: The file is not on this machine.
+        Damaged: The file cannot be read.
+    """
+    folder = data_folder(VARIABLE)
+    name = RAW_ANSWERS[model]
+    if folder is None or not is_there(folder / name):
+        where = folder or f"the directory in {VARIABLE}"
+        raise Unavailable(
+            f"raw answers of {model}: copy {name} from {REPOSITORY} to the same path below {where}"
+        )
+    return dict(read_records(folder / name, "the authors' raw answers", _raw_answer, RAW_FIELDS))
+
+
+def _raw_answer(row: dict[str, Any]) -> tuple[str, str]:
+    return row["task_id"], row["raw_output"]
 
 
 def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:

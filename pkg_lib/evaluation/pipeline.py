@@ -54,6 +54,7 @@ from pkg_lib.evaluation.stored_rows import (
 )
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
+from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.retrieval.embed import Embedder
@@ -103,11 +104,13 @@ def evaluate(
 
 
 def _lacks_verdicts(results: Results) -> bool:
-    """Whether a completed task of these methods has no verdict."""
+    """Whether a completed task of these methods lacks a verdict by any of its extractions."""
     for method in results.methods:
-        outcomes = results.outcomes(method)
-        for task_id in results.completions(method):
-            if outcomes[task_id].status == "not_measured":
+        completions = results.completions(method)
+        rules = AUTHORS_RULES if parse_method(method).style else ()
+        for rule in (None, *rules):
+            outcomes = results.outcomes(method, rule)
+            if any(outcomes[task_id].status == "not_measured" for task_id in completions):
                 return True
     return False
 
@@ -451,7 +454,7 @@ class Evaluator:
     # Verdicts
 
     def _judge_method(self, method: str) -> None:
-        """Judge the solutions of a method, by both extractions where the authors' is compared."""
+        """Judge the solutions of a method, by all extractions if the authors' are compared."""
         run = self.run
         files = run.files(method)
         solutions = run.solutions(method)
@@ -460,8 +463,10 @@ class Evaluator:
         self._store_condition(method)
         self._judge(files.samples, solutions, run.rules.job, method)
         if parse_method(method).style:
-            authors_solutions = run.authors_solutions(method)
-            self._judge(files.authors_extraction, authors_solutions, run.rules.job, method)
+            for rule in AUTHORS_RULES:
+                authors_solutions = run.authors_solutions(method, rule)
+                file = files.authors_verdicts(rule)
+                self._judge(file, authors_solutions, run.rules.job, method)
 
     def _store_condition(self, method: str) -> None:
         """Store what the folder of a method's samples holds."""
@@ -620,15 +625,9 @@ def origin_of(completion: Generation | None) -> dict[str, str]:
         completion: The completion, if it is known.
 
     Returns:
-        Its generation key, and the digests of its prompt and context as far as they were recorded.
+        Its generation key. The completion in the cache has the digests of its prompt and context.
     """
-    if completion is None:
-        return {}
-    fields = {"generation_key": completion.key}
-    for name in ("prompt_sha256", "context_sha256"):
-        if completion.meta.get(name):
-            fields[name] = completion.meta[name]
-    return fields
+    return {} if completion is None else {"generation_key": completion.key}
 
 
 def _context_row(context: Context) -> dict[str, Any]:

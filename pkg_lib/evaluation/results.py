@@ -52,7 +52,7 @@ from pkg_lib.evaluation.stored_rows import (
     by_task,
     read_provenance,
 )
-from pkg_lib.generation.authors_extraction import extract_as_authors
+from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of, extract
@@ -595,11 +595,12 @@ class Results:
             solutions[task_id] = self.rules.solution(tasks[task_id], text)
         return solutions
 
-    def authors_solutions(self, method: str) -> dict[str, str]:
-        """Extract the solutions of a method by the authors' rule.
+    def authors_solutions(self, method: str, rule: str) -> dict[str, str]:
+        """Extract the solutions of a method by one of the authors' rules.
 
         Args:
             method: A method whose answers are kept whole (`Method.style`).
+            rule: One of AUTHORS_RULES.
 
         Returns:
             Solution by task id; empty where the tasks are not available.
@@ -607,21 +608,23 @@ class Results:
         if self.tasks_absent:
             return {}
         completions = self.completions(method)
-        return {task_id: extract_as_authors(g.raw) for task_id, g in completions.items()}
+        extract = AUTHORS_RULES[rule]
+        return {task_id: extract(g.raw) for task_id, g in completions.items()}
 
-    def outcomes(self, method: str, authors_extraction: bool = False) -> dict[str, Outcome]:
+    def outcomes(self, method: str, authors_rule: str | None = None) -> dict[str, Outcome]:
         """Read the verdicts on a method's solutions.
 
         Args:
             method: A method.
-            authors_extraction: Whether the solutions are those of the authors' extraction.
+            authors_rule: One of AUTHORS_RULES, if it extracted the solutions. By default, this
+                project's rule did.
 
         Returns:
             Outcome by task id; a task without a stored verdict is not measured.
         """
-        if authors_extraction:
-            file = self.files(method).authors_extraction
-            rows = self.current_verdicts(file, self.authors_solutions(method))
+        if authors_rule is not None:
+            file = self.files(method).authors_verdicts(authors_rule)
+            rows = self.current_verdicts(file, self.authors_solutions(method, authors_rule))
         else:
             rows = self._verdict_rows(method)
         absent = Outcome("not_measured", detail="no stored verdict")

@@ -3,7 +3,7 @@
     results/runs/BENCHMARK/MODEL/CORPUS/METHOD/
         condition.json               what was measured, and what it was made from
         samples.jsonl.gz             solution and verdict of each task
-        authors_extraction.jsonl.gz  the same for the authors' extraction
+        authors_RULE.jsonl.gz        the same for each of the authors' rules of extraction
         signals.jsonl.gz             test-free signals of each solution
         held_out.jsonl.gz            verdicts by the tests that no prompt shows
     results/runs/BENCHMARK/MODEL/CORPUS/reranked/
@@ -79,10 +79,13 @@ class MethodFiles:
         """Solution and verdict of each task."""
         return self.run / SAMPLES
 
-    @property
-    def authors_extraction(self) -> Path:
-        """Solution by the authors' extraction, and its verdict, of each task."""
-        return self.run / f"authors_extraction{ROWS}"
+    def authors_verdicts(self, rule: str) -> Path:
+        """Return the file with the solution by a rule of the authors, and its verdict, of each task.
+
+        Args:
+            rule: One of AUTHORS_RULES.
+        """
+        return self.run / f"{rule.replace(', ', '_').replace(' ', '_')}{ROWS}"
 
     @property
     def signals(self) -> Path:

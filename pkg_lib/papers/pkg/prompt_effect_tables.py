@@ -11,16 +11,18 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, wilson
 from pkg_lib.analysis.tables import DASH, MINUS, percent, points
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS
 from pkg_lib.papers.pkg.pass_tables import printed, published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
-    AUTHORS,
     BOTH_SOURCE,
     CONDITION,
     CONTENTS,
     CONTEXT_WORDING,
     EFFECTS,
-    EXTRACTION_EFFECT,
+    EXTRACTION_EFFECTS,
     EXTRACTION_SOURCE,
+    FAILED_PROMPT,
+    FAILED_SHARE,
     NO_CONTEXT,
     PROMPT,
     RETRIEVED,
@@ -40,8 +42,9 @@ TABLE7_MODELS = {
     "deepseek": "DeepSeekCoder-7B",
 }
 TABLE7_TASKS = 500
+TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
-MOSTLY = 0.9  # share of empty answers from which a prompt is said to have failed
+UPPER_SHARE = "upper end of the interval as a share of the published difference"
 
 
 def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> ResultTable:
@@ -90,7 +93,7 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     for style in dict.fromkeys(conditions["style"]):
         name, counts = _published_name_errors(style)
         cells = [_share(counts.get(content), TABLE7_TASKS) for content in contents]
-        rows.append([f"{name}, published", "mbpp", style, "raw text", "authors", *cells])
+        rows.append([f"{name}, published", TABLE7_BENCHMARK, style, "raw text", ALL_BLOCKS, *cells])
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
         by_content = group.set_index("content")[["name_errors", "n"]].T.to_dict("list")
@@ -132,13 +135,16 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
         counts = [str(row["helped"]), str(row["hurt"])]
         p = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
-        rows.append([*about, *change, *counts, *p])
+        rows.append([*about, *change, *counts, *p, row["untested"]])
     columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
-    columns += ["helped", "hurt", "McNemar p", "p (Holm)"]
+    columns += ["helped", "hurt", "McNemar p", "p (Holm)", "not tested"]
     note = (
-        "Percentage points of pass@1, paired by task. Intervals are Tango's score intervals for "
-        "one comparison; p is exact. Holm's correction is over all effects of a model on a "
-        "benchmark. An effect with the same verdicts by both extractions counts as one test."
+        "Differences are in percentage points of pass@1, paired by task. 95 % intervals are per "
+        "effect, not corrected; they are Tango's score intervals. p is exact. Holm's correction "
+        "is over the tested effects of a model on a benchmark. If two extractions give an effect "
+        "the same verdicts, the correction counts them as one test. An effect is not tested if at "
+        "least half of the answers to one of its prompts are empty (failed prompt), or if no task "
+        "differs (no discordant pair)."
     )
     return _grid("Effects of wording, content and extraction", rows, columns, note)
 
@@ -152,8 +158,9 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The rows of `sources`, once per published model of the style: further ``published``,
         ``gain`` (the published difference between Block-PKG and NoRAG, a fraction), ``share`` and
-        ``bound`` (fractions of it). ``bound`` is the end of the interval on the side of the
-        published difference, at least 0. Both are NaN if the published difference is 0.
+        ``upper_share`` (fractions of it). ``upper_share`` is the interval's end in the direction
+        of the published difference, as a share of that difference, at least 0. Both are NaN if the
+        published difference is 0 or the prompt failed.
     """
     rows = []
     for row in sources.to_dict("records"):
@@ -163,13 +170,13 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
             if model not in gains.index:
                 continue
             gain = float(gains[model])
-            share = bound = math.nan
-            if gain:
+            share = upper_share = math.nan
+            if gain and not row["failed"]:
                 share = row["difference"] / gain
-                bound = max(row["low"] / gain, row["high"] / gain, 0.0)
-            added = {"published": model, "gain": gain, "share": share, "bound": bound}
+                upper_share = max(row["low"] / gain, row["high"] / gain, 0.0)
+            added = {"published": model, "gain": gain, "share": share, "upper_share": upper_share}
             rows.append(row | added)
-    return pd.DataFrame(rows, columns=[*sources, "published", "gain", "share", "bound"])
+    return pd.DataFrame(rows, columns=[*sources, "published", "gain", "share", "upper_share"])
 
 
 def shares_table(shared: pd.DataFrame) -> ResultTable:
@@ -186,15 +193,21 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
         about = [row["published"], row["benchmark"], points(row["gain"])]
         about += [row["model"], row["sent as"], row["source"], str(row["n"])]
         change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
-        rows.append([*about, *change, _percent_sign(row["share"]), _percent_sign(row["bound"])])
+        about_share = [_percent_sign(row["share"]), _percent_sign(row["upper_share"])]
+        rows.append([*about, *change, *about_share])
     columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
-    columns += ["source", "tasks", "effect", "95 % interval", "share", "at most"]
+    columns += ["source", "tasks", "effect", "95 % interval", "share", UPPER_SHARE]
     note = (
-        "Percentage points of pass@1 between Block-PKG and NoRAG. The share is the effect over the "
-        "published difference; a negative share is an effect in the other direction. At most: the "
-        "end of the interval over the published difference. Extraction: the difference by the "
-        "authors' extraction less that by this project's. The published models are larger, so a "
-        "share says how much such an effect could explain, and not how much it does."
+        "Differences are in percentage points of pass@1 between Block-PKG and NoRAG. The share is "
+        "the effect divided by the published difference. A negative share is an effect in the "
+        "opposite direction. The last column is the interval's end in the direction of the "
+        "published difference, divided by that difference. A failed prompt, to which at least half "
+        "of the answers are empty, has no share. The effect of extraction is the difference by the "
+        "authors' extraction of all blocks minus the difference by this project's extraction. Each "
+        "published difference comes from one run and has no interval (164 tasks of HumanEval, 500 "
+        "of MBPP). The published models are larger than the measured ones. A share therefore says "
+        "how large such an effect is relative to the published difference, and not what the "
+        "published difference consists of."
     )
     title = "Share of the published difference that needs no retrieved block"
     return _grid(title, rows, columns, note)
@@ -208,8 +221,9 @@ def _percent_sign(fraction: float) -> str:
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
     """Say what the tables of prompt effects show, and no more.
 
-    All numbers are by the authors' extraction, except in effects of extraction. Prompts to which
-    most answers are empty are named, and left out of the other sentences.
+    All numbers are by the authors' extraction of all blocks, except in effects of extraction.
+    Prompts to which at least half of the answers are empty are named, and left out of the other
+    sentences. NameErrors are compared with the published ones only on the same benchmark.
 
     Args:
         conditions: The frame of `prompt_effects.conditions`.
@@ -220,12 +234,13 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
         Sentences for each model and benchmark; none if nothing was measured.
     """
     sentences = []
-    by_authors = conditions[conditions["extraction"] == AUTHORS]
+    by_authors = conditions[conditions["extraction"] == ALL_BLOCKS]
     for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
         where = f"{model}, {title_of(str(benchmark))}"
         failed = _failed(group)
         sentences += _failed_prompts(where, group, failed)
-        sentences += _name_errors(where, _without(group, failed))
+        if benchmark == TABLE7_BENCHMARK:
+            sentences += _name_errors(where, _without(group, failed))
         of_run = effects[_is(effects, model, benchmark)]
         sentences += _effects_shown(where, _without(of_run, failed))
         sentences += _shares_shown(where, _without(shared[_is(shared, model, benchmark)], failed))
@@ -237,9 +252,9 @@ def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
 
 
 def _failed(conditions: pd.DataFrame) -> list[tuple[str, str]]:
-    """(style, way of sending) of the prompts to which most answers are empty in some content."""
+    """(style, way of sending) of the prompts that failed with some content."""
     known = conditions.dropna(subset="empty")
-    failed = known[known["empty"] >= MOSTLY * known["n"]]
+    failed = known[known["empty"] >= FAILED_SHARE * known["n"]]
     return list(dict.fromkeys(zip(failed["style"], failed["sent as"], strict=True)))
 
 
@@ -261,8 +276,9 @@ def _failed_prompts(
             f"{row['empty']} of {row['n']} ({row['content']})" for row in prompt.to_dict("records")
         ]
         sentences.append(
-            f"{where}, {style} prompts ({sent_as}): for some contents most answers are empty. "
-            f"Empty are {', '.join(counts)}. Effects of these prompts are effects of this failure."
+            f"{where}, {style} prompts ({sent_as}): with some contents, at least half of the "
+            f"answers are empty. Empty answers: {', '.join(counts)}. These prompts failed, so their "
+            "effects are not tested."
         )
     return sentences
 
@@ -277,8 +293,8 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
     for content in (CONTEXT_WORDING, RETRIEVED):
         if {content, NO_CONTEXT} <= set(shares_of.columns):
             change = (shares_of[content] - shares_of[NO_CONTEXT]).dropna()
-            counts = f"fall in {(change < 0).sum()} and rise in {(change > 0).sum()}"
-            parts.append(f"{content}: they {counts} of {len(change)} prompts")
+            counts = f"lower in {(change < 0).sum()} and higher in {(change > 0).sum()}"
+            parts.append(f"{content}: {counts} of {len(change)} prompts")
     published = []
     for style in dict.fromkeys(conditions["style"]):
         name, counts_of = _published_name_errors(style)
@@ -287,14 +303,14 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
     if not parts:
         return []
     return [
-        f"{where}: shares of NameErrors, compared with {NO_CONTEXT}. {'; '.join(parts)}. Published "
-        f"on MBPP, without context and with Block-PKG: {'; '.join(published)}."
+        f"{where}: shares of NameErrors, compared with {NO_CONTEXT}. {'; '.join(parts)}. Table 7 "
+        f"has, without context and with Block-PKG: {'; '.join(published)}."
     ]
 
 
 def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
-    """Say in how many prompts an effect is shown after correction, by effect."""
-    kept = effects[(effects["at"] == AUTHORS) | (effects["effect"] == EXTRACTION_EFFECT)]
+    """Say in how many prompts an effect is significant after correction, by effect."""
+    kept = effects[(effects["at"] == ALL_BLOCKS) | effects["effect"].isin(EXTRACTION_EFFECTS)]
     if kept.empty:
         return []
     parts = []
@@ -305,27 +321,30 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
             parts.append(f"{effect} ({counts} of {len(rows)})")
     listed = "; ".join(parts) or "none"
     return [
-        f"{where}: effects on pass@1 that are shown after Holm's correction, by number of "
-        f"comparisons: {listed}. For the others, neither an effect nor its absence is shown."
+        f"{where}: effects on pass@1 that are significant after Holm's correction, by number of "
+        f"comparisons: {listed}. For the other effects, the data show neither an effect nor its "
+        "absence."
     ]
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
-    """Say how much of the published differences effects of the measured size could explain."""
-    parts = []
-    for source, name in ((BOTH_SOURCE, "the wording"), (EXTRACTION_SOURCE, "the extraction")):
-        rows = shared[shared["source"] == source].dropna(subset="share")
-        if len(rows):
-            bounds = _percent_range(rows["bound"])
-            parts.append(f"of {name} {_percent_range(rows['share'])}, with bounds of {bounds}")
-    if not parts:
-        return []
-    models = ", ".join(dict.fromkeys(shared["published"]))
-    return [
-        f"{where}: as shares of the published differences between Block-PKG and NoRAG ({models}), "
-        f"effects of the measured size are {'; '.join(parts)}. They are measured with another "
-        "model, so they do not say what the published differences consist of."
-    ]
+    """Compare the size of the effects with each published difference."""
+    sentences = []
+    known = shared.dropna(subset="share")
+    for model, of_model in known.groupby("published", sort=False):
+        parts = []
+        for source, name in ((BOTH_SOURCE, "wording"), (EXTRACTION_SOURCE, "extraction")):
+            rows = of_model[of_model["source"] == source]
+            if len(rows):
+                ends = _percent_range(rows["upper_share"])
+                parts.append(f"{name} {_percent_range(rows['share'])} (upper end {ends})")
+        if parts:
+            sentences.append(
+                f"{where}: effects as shares of the published difference between Block-PKG and "
+                f"NoRAG of {model}: {'; '.join(parts)}. They are measured with another model, so "
+                "they do not say what the published difference consists of."
+            )
+    return sentences
 
 
 def _percent_range(fractions: pd.Series) -> str:
@@ -345,17 +364,20 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
 
     Returns:
         The figure: a row per effect, a marker per style and way of sending. Effects of content and
-        wording are by the authors' extraction, and that of extraction is on the retrieved block.
-        Open markers are raw text, filled ones the model's chat template.
+        wording are by the authors' extraction of all blocks. Effects of extraction are on answers
+        to the retrieved block. Open markers are raw text, filled ones the model's chat template.
+        Failed prompts are left out.
     """
     table = effects[_is(effects, model, benchmark)]
-    shown_at = table["effect"].map(lambda e: RETRIEVED if e == EXTRACTION_EFFECT else AUTHORS)
+    table = table[table["untested"] != FAILED_PROMPT]
+    is_extraction = table["effect"].isin(EXTRACTION_EFFECTS)
+    shown_at = is_extraction.map({True: RETRIEVED, False: ALL_BLOCKS})
     table = table[table["at"] == shown_at]
-    order = [e for e in (*EFFECTS, EXTRACTION_EFFECT) if e in set(table["effect"])]
+    order = [e for e in (*EFFECTS, *EXTRACTION_EFFECTS) if e in set(table["effect"])]
     prompts = list(dict.fromkeys(zip(table["style"], table["sent as"], strict=True)))
     styles = list(dict.fromkeys(style for style, _ in prompts))
-    legend = 0.1 + 0.16 * math.ceil(len(prompts) / 2)
-    figure, axes = figures.row_axes(len(order), 0.42, legend=legend, left=1.5, right=0.1)
+    legend = 0.25 + 0.16 * math.ceil(len(prompts) / 2)
+    figure, axes = figures.row_axes(max(len(order), 1), 0.42, legend=legend, left=1.5, right=0.1)
     step = 0.8 / max(len(prompts), 1)
     for row in table.to_dict("records"):
         number = prompts.index((row["style"], row["sent as"]))
@@ -369,7 +391,7 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
         axes.plot(value, place, figures.MARKERS[look], mfc=fill, mec=colour, label=label)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
-    axes.set(xlabel="points of pass@1, 95 % interval")
+    axes.set(xlabel="percentage points of pass@1\n(95 % interval)")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure
@@ -377,5 +399,5 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
 
 def _wrapped(name: str) -> str:
     """Break the name of an effect into lines that fit beside the axes."""
-    wrapped = name.replace(" instead of ", "\ninstead of\n").replace(", as ", ",\nas ")
-    return wrapped.replace(" and ", "\nand ").replace("' extraction", "'\nextraction")
+    wrapped = name.replace(" against ", "\nagainst\n").replace(" (", "\n(")
+    return wrapped.replace(" of the ", "\nof the ").replace(" of all ", "\nof all ")

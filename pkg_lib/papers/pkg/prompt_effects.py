@@ -14,24 +14,27 @@ The second is a control for CodeLlama's prompt, which ends in a stray quotation 
 
 Each prompt is sent in two ways: as raw text, as the authors send it, and as the user's message in
 the model's own chat template ("STYLE prompt in chat"). The marks of a style, such as CodeLlama's
-[INST], are special only to the model that the style was written for. Every answer is extracted
-twice: by this project's rule and by the authors'.
+[INST], are special only to the model that the style was written for. Every answer is extracted by
+three rules: this project's, and the authors' two (`generation.authors_extraction`).
 
 Everything is computed from the methods that are stored. A method with verdicts on less than
 `LEAST` of the tasks counts as not measured.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import Difference, holm, paired_score, score_interval
 from pkg_lib.evaluation.results import LEAST, Results, passes
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS, AUTHORS_RULES, FIRST_BLOCK
 from pkg_lib.retrieval.methods import IN_CHAT, METHODS, PAPER_STYLES, style_label
 
 SENT_AS = {False: "raw text", True: "chat template"}
-EXTRACTIONS = ("this project", "authors")
-OURS, AUTHORS = EXTRACTIONS
+OURS = "this project"
+EXTRACTIONS = (OURS, *AUTHORS_RULES)
 CONTENTS = {
     "no context, no-context wording": "NoRAG, {}",
     "no context, no-context wording, no stray quote": "NoRAG, {}, no stray quote",
@@ -41,20 +44,41 @@ CONTENTS = {
 }
 NO_CONTEXT, NO_STRAY_QUOTE, CONTEXT_WORDING, RETRIEVED, ANOTHER = CONTENTS
 
-WORDING_EFFECT = "context wording"
-EXTRACTION_EFFECT = "authors' extraction"
+WORDING_EFFECT = "wording (no context)"
 # Name of an effect -> (content with, content without); the extraction is the same on both sides.
 EFFECTS = {
     WORDING_EFFECT: (CONTEXT_WORDING, NO_CONTEXT),
-    "no stray quote": (NO_STRAY_QUOTE, NO_CONTEXT),
-    "retrieved block": (RETRIEVED, CONTEXT_WORDING),
-    "another task's block": (ANOTHER, CONTEXT_WORDING),
-    "retrieved instead of another task's block": (RETRIEVED, ANOTHER),
-    "context wording and retrieved block, as published": (RETRIEVED, NO_CONTEXT),
+    "no stray quote (no context)": (NO_STRAY_QUOTE, NO_CONTEXT),
+    "retrieved block (wording fixed)": (RETRIEVED, CONTEXT_WORDING),
+    "another task's block (wording fixed)": (ANOTHER, CONTEXT_WORDING),
+    "retrieved block against another task's block": (RETRIEVED, ANOTHER),
+    "wording and block": (RETRIEVED, NO_CONTEXT),
+}
+# Name of an effect -> the rule that is compared with this project's; the content is the same.
+EXTRACTION_EFFECTS = {
+    "extraction of all blocks": ALL_BLOCKS,
+    "extraction of the first block": FIRST_BLOCK,
 }
 WORDING_SOURCE = "wording, this project's extraction"
-BOTH_SOURCE = "wording, authors' extraction"
-EXTRACTION_SOURCE = "extraction"
+BOTH_SOURCE = "wording, extraction of all blocks"
+EXTRACTION_SOURCE = "extraction of all blocks"
+# Name of a source -> the (content, extraction) pairs that it is computed from.
+SOURCES = {
+    WORDING_SOURCE: ((CONTEXT_WORDING, OURS), (NO_CONTEXT, OURS)),
+    BOTH_SOURCE: ((CONTEXT_WORDING, ALL_BLOCKS), (NO_CONTEXT, ALL_BLOCKS)),
+    EXTRACTION_SOURCE: (
+        (RETRIEVED, ALL_BLOCKS),
+        (NO_CONTEXT, ALL_BLOCKS),
+        (RETRIEVED, OURS),
+        (NO_CONTEXT, OURS),
+    ),
+}
+
+# Why an effect is not tested.
+FAILED_PROMPT = "failed prompt"
+NO_DISCORDANT_PAIR = "no discordant pair"
+UNKNOWN_ANSWERS = "answers unavailable"
+FAILED_SHARE = 0.5  # share of empty answers from which a prompt is said to have failed
 
 PROMPT = ["model", "benchmark", "style", "sent as"]
 CONDITION = [*PROMPT, "content", "extraction"]
@@ -89,12 +113,15 @@ def answers(runs: Iterable[Results]) -> pd.DataFrame:
 
 
 def _answers_of(run: Results, method: str, about: dict[str, str]) -> list[dict[str, object]]:
-    """List the measured answers of one method by both extractions."""
+    """List the measured answers of one method by every extraction."""
     rows: list[dict[str, object]] = []
     for extraction in EXTRACTIONS:
-        by_authors = extraction == AUTHORS
-        solutions = run.authors_solutions(method) if by_authors else run.solutions(method)
-        outcomes = run.outcomes(method, authors_extraction=by_authors)
+        if extraction in AUTHORS_RULES:
+            solutions = run.authors_solutions(method, extraction)
+            outcomes = run.outcomes(method, extraction)
+        else:
+            solutions = run.solutions(method)
+            outcomes = run.outcomes(method)
         measured = {i: o for i, o in outcomes.items() if o.status != "not_measured"}
         if len(measured) < LEAST * len(run.tasks):
             continue
@@ -125,119 +152,176 @@ def conditions(answered: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
+class Comparison(NamedTuple):
+    """Two conditions of one prompt that differ in one thing.
+
+    Attributes:
+        effect: A key of EFFECTS or EXTRACTION_EFFECTS.
+        at: What both conditions share: the extraction, or for an effect of extraction the content.
+        changed: The (content, extraction) with the change.
+        baseline: The (content, extraction) without it.
+    """
+
+    effect: str
+    at: str
+    changed: tuple[str, str]
+    baseline: tuple[str, str]
+
+
 def effects(answered: pd.DataFrame) -> pd.DataFrame:
     """Compare contents, wordings and extractions, paired by task.
 
-    The effects of content and wording of one prompt style are measured on the tasks that all its
-    contents have. Intervals are Tango's score intervals, which have a width even if no task differs.
+    The effects of content and wording of one prompt are measured on the tasks that all its
+    contents have. Intervals are Tango's score intervals, which have a width even if no task
+    differs. They are 95 % intervals of each effect by itself, without a correction.
 
-    Holm's correction is over all effects of one model on one benchmark. An effect that has the same
-    verdicts by both extractions is one test, since its two rows say the same; if the verdicts of a
-    single task differ, the rows are two tests.
+    Holm's correction is over the effects of one model on one benchmark. Two kinds of effect are
+    shown but not tested: an effect between prompts of which one failed, and an effect without a
+    discordant pair. A prompt failed if at least half of its answers are empty. If two extractions
+    give one effect the same verdicts, the two rows are one test.
 
     Args:
         answered: The frame of `answers`.
 
     Returns:
-        One row per effect: the columns of PROMPT, ``effect``, ``at`` (the extraction, or for the
+        One row per effect: the columns of PROMPT, ``effect``, ``at`` (the extraction, or for an
         effect of extraction the content), ``n``, ``difference``, ``low``, ``high`` (fractions),
-        ``helped``, ``hurt``, ``p`` (exact McNemar) and ``p_holm``.
+        ``helped``, ``hurt``, ``p`` (exact McNemar), ``untested`` (why the effect is not tested,
+        "" if it is) and ``p_holm`` (NaN if it is not tested).
     """
     rows: list[dict[str, object]] = []
     for key, group in answered.groupby(PROMPT, sort=False):
         verdicts = _verdicts(group)
-        for effect, at, with_it, without_it in _comparisons(verdicts):
-            difference = paired_score(with_it, without_it)
+        common = verdicts.dropna()
+        empty = _empty_shares(group)
+        for comparison in _comparisons(set(verdicts.columns)):
+            compared = verdicts if comparison.effect in EXTRACTION_EFFECTS else common
+            changed, baseline = compared[comparison.changed], compared[comparison.baseline]
+            difference = paired_score(changed, baseline)
             if difference is None:
                 continue
             row: dict[str, object] = dict(zip(PROMPT, key, strict=True))
-            row |= {"effect": effect, "at": at, "test": _test(effect, at, with_it, without_it)}
-            rows.append(row | {name: getattr(difference, name) for name in FIELDS})
-    columns = [*PROMPT, "effect", "at", "test", *FIELDS]
+            row |= {"effect": comparison.effect, "at": comparison.at}
+            row |= {name: getattr(difference, name) for name in FIELDS}
+            row["untested"] = _untested(comparison, difference, empty)
+            row["test"] = _test(comparison, changed, baseline)
+            rows.append(row)
+    columns = [*PROMPT, "effect", "at", *FIELDS, "untested", "test"]
     table = pd.DataFrame(rows, columns=columns).rename(columns={"value": "difference"})
     return _corrected(table).drop(columns="test")
 
 
 def _verdicts(group: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts [task, (content, extraction)] of one prompt style."""
+    """The verdicts [task, (content, extraction)] of one prompt."""
     verdicts = group.pivot(index="task", columns=["content", "extraction"], values="passed")
     return verdicts.astype("boolean")
 
 
-def _comparisons(verdicts: pd.DataFrame) -> list[tuple[str, str, pd.Series, pd.Series]]:
-    """List (effect, at, verdicts with it, verdicts without it) of what was measured."""
-    common = verdicts.dropna()
-    found = []
-    for effect, (with_it, without_it) in EFFECTS.items():
-        for extraction in EXTRACTIONS:
-            sides = (with_it, extraction), (without_it, extraction)
-            if set(sides) <= set(verdicts.columns):
-                found.append((effect, extraction, common[sides[0]], common[sides[1]]))
-    for content in CONTENTS:
-        if {(content, OURS), (content, AUTHORS)} <= set(verdicts.columns):
-            by_authors, by_ours = verdicts[content, AUTHORS], verdicts[content, OURS]
-            found.append((EXTRACTION_EFFECT, content, by_authors, by_ours))
-    return found
+def _empty_shares(group: pd.DataFrame) -> pd.Series:
+    """The share of empty answers by (content, extraction), NaN if an answer is unavailable."""
+    groups = group.groupby(["content", "extraction"], sort=False)["empty"]
+    shares = groups.sum().astype(float) / groups.size()
+    return shares.where(groups.count() == groups.size())
 
 
-def _test(effect: str, at: str, with_it: pd.Series, without_it: pd.Series) -> str:
-    """Identify the test behind a row: rows of one effect with equal verdicts are one test."""
-    if effect == EXTRACTION_EFFECT:
-        return f"{effect} {at}"
-    return f"{effect} {with_it.tolist()} {without_it.tolist()}"
+def _comparisons(measured: set[tuple[str, str]]) -> list[Comparison]:
+    """List the comparisons between the conditions that were measured."""
+    found = [
+        Comparison(effect, rule, (changed, rule), (baseline, rule))
+        for effect, (changed, baseline) in EFFECTS.items()
+        for rule in EXTRACTIONS
+    ]
+    found += [
+        Comparison(effect, content, (content, rule), (content, OURS))
+        for effect, rule in EXTRACTION_EFFECTS.items()
+        for content in CONTENTS
+    ]
+    return [c for c in found if {c.changed, c.baseline} <= measured]
+
+
+def _untested(comparison: Comparison, difference: Difference, empty: pd.Series) -> str:
+    """Say why an effect is outside the family of tests, "" if it is inside."""
+    shares = empty[[comparison.changed, comparison.baseline]]
+    if (shares >= FAILED_SHARE).any():
+        return FAILED_PROMPT
+    if shares.isna().any():
+        return UNKNOWN_ANSWERS
+    if not difference.helped + difference.hurt:
+        return NO_DISCORDANT_PAIR
+    return ""
+
+
+def _test(comparison: Comparison, changed: pd.Series, baseline: pd.Series) -> str:
+    """Identify the test behind a row: rows of one kind with equal verdicts are one test."""
+    is_extraction = comparison.effect in EXTRACTION_EFFECTS
+    kind = f"extraction, {comparison.at}" if is_extraction else comparison.effect
+    return f"{kind} {changed.tolist()} {baseline.tolist()}"
 
 
 def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     """Add Holm's correction over the tests of one model and benchmark."""
-    tests = table.drop_duplicates([*PROMPT, "test"])
-    corrected = []
+    tested = table[table["untested"] == ""]
+    tests = tested.drop_duplicates([*PROMPT, "test"])
+    corrected = [tests[[*PROMPT, "test"]].iloc[:0].assign(p_holm=pd.Series(dtype=float))]
     for _, family in tests.groupby(["model", "benchmark"], sort=False):
         p = holm(family["p"].tolist())
         corrected.append(family[[*PROMPT, "test"]].assign(p_holm=p))
-    if not corrected:
-        return table.assign(p_holm=pd.Series(dtype=float))
-    return table.merge(pd.concat(corrected), on=[*PROMPT, "test"], how="left")
+    p_holm = corrected[0] if len(corrected) == 1 else pd.concat(corrected[1:])
+    merged = table.merge(p_holm, on=[*PROMPT, "test"], how="left")
+    # A row with the verdicts of a tested row may itself be outside the family.
+    merged["p_holm"] = merged["p_holm"].where(merged["untested"] == "", np.nan)
+    return merged
 
 
 def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
     """Measure how much of the difference between Block-PKG and NoRAG needs no retrieved block.
 
+    The authors' extraction is the one of their code for open models, which joins all blocks.
+
     - `WORDING_SOURCE`: the effect of the context wording by this project's extraction.
-    - `BOTH_SOURCE`: the same by the authors' extraction, which also depends on how answers are
-      marked.
-    - `EXTRACTION_SOURCE`: the difference between Block-PKG and NoRAG by the authors' extraction,
-      less the same difference by this project's.
+    - `BOTH_SOURCE`: the effect of the context wording by the authors' extraction, which also
+      depends on how answers are marked.
+    - `EXTRACTION_SOURCE`: a difference between two gains. Each gain is pass@1 of Block-PKG minus
+      pass@1 of NoRAG. The gain by this project's extraction is subtracted from the gain by the
+      authors' extraction.
 
     Args:
         answered: The frame of `answers`.
 
     Returns:
         One row per prompt and source: the columns of PROMPT, ``source``, ``n``, ``difference``,
-        ``low`` and ``high`` (fractions), on the tasks that all contents of the prompt have.
+        ``low``, ``high`` (fractions), on the tasks that all contents of the prompt have, and
+        ``failed`` (whether at least half of the answers to a prompt behind it are empty).
     """
     rows: list[dict[str, object]] = []
     for key, group in answered.groupby(PROMPT, sort=False):
         verdicts = _verdicts(group).dropna()
-        for source, difference in _sources(verdicts).items():
+        empty = _empty_shares(group)
+        for source, conditions_behind in SOURCES.items():
+            if not set(conditions_behind) <= set(verdicts.columns):
+                continue
+            difference = _source(source, verdicts)
+            if difference is None:
+                continue
             row: dict[str, object] = dict(zip(PROMPT, key, strict=True))
             row |= {"source": source, "n": difference.n, "difference": difference.value}
-            rows.append(row | {"low": difference.low, "high": difference.high})
-    return pd.DataFrame(rows, columns=[*PROMPT, "source", "n", "difference", "low", "high"])
+            row |= {"low": difference.low, "high": difference.high}
+            row["failed"] = bool((empty[list(conditions_behind)] >= FAILED_SHARE).any())
+            rows.append(row)
+    columns = [*PROMPT, "source", "n", "difference", "low", "high", "failed"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def _sources(verdicts: pd.DataFrame) -> dict[str, Difference]:
-    """The sources of a gain by name, as far as they were measured."""
-    found = {}
-    for source, extraction in ((WORDING_SOURCE, OURS), (BOTH_SOURCE, AUTHORS)):
-        sides = (CONTEXT_WORDING, extraction), (NO_CONTEXT, extraction)
-        if set(sides) <= set(verdicts.columns):
-            found[source] = paired_score(verdicts[sides[0]], verdicts[sides[1]])
-    contents = {RETRIEVED, NO_CONTEXT}
-    if contents <= set(verdicts.columns.get_level_values("content")):
-        passed = verdicts.astype(int)
-        gains = {e: passed[RETRIEVED, e] - passed[NO_CONTEXT, e] for e in EXTRACTIONS}
-        found[EXTRACTION_SOURCE] = _mean_step(gains[AUTHORS] - gains[OURS])
-    return {source: difference for source, difference in found.items() if difference is not None}
+def _source(source: str, verdicts: pd.DataFrame) -> Difference | None:
+    """One source of a gain, measured on tasks with verdicts in all conditions."""
+    if source != EXTRACTION_SOURCE:
+        changed, baseline = SOURCES[source]
+        return paired_score(verdicts[changed], verdicts[baseline])
+    passed = verdicts.astype(int)
+    gains = {}
+    for rule in (OURS, ALL_BLOCKS):
+        gains[rule] = passed[RETRIEVED, rule] - passed[NO_CONTEXT, rule]
+    return _mean_step(gains[ALL_BLOCKS] - gains[OURS])
 
 
 def _mean_step(steps: pd.Series) -> Difference | None:

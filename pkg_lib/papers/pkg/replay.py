@@ -31,6 +31,7 @@ from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
 
 SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
+READ_COLUMNS = ("task_id", "completion", "published", "sample")  # columns of `read_samples`
 DONE: Kinds = {"key": str, "protocol": str}
 STORED = OUTCOME | {"benchmark": str, "method": str}
 STORED_TOO = OPTIONAL | {"sample": int, "published": (bool, type(None))}
@@ -150,7 +151,7 @@ def replay(
             continue
         target = results / path.parent.name / path.name
         report = partial(progress, f"{path.parent.name}/{path.stem}")
-        frames.append(_evaluated(target, samples, tasks[path.parent.name], protocol, report))
+        frames.append(judge_samples(target, samples, tasks[path.parent.name], protocol, report))
         problems += wrong
         if path.stem not in SELECTING:
             try:
@@ -168,34 +169,43 @@ def replay(
     return Replay(table, outcomes, disagreements, problems, damaged)
 
 
-def _evaluated(
+def judge_samples(
     target: Path,
     samples: pd.DataFrame,
     tasks: list[Task],
     protocol: str,
     report: Callable[[int], None],
 ) -> pd.DataFrame:
-    """One row a sample, the stored rows where their marker says that they are of these samples."""
-    done, limits, asked = (
-        target.with_suffix(".done.json"),
-        Limits(),
-        samples.dropna(subset="completion"),
-    )
-    parts = asked.sort_values(["task_id", "sample"])[["task_id", "completion", "published"]]
+    """Execute the samples of one file, unless the verdicts on these very samples are stored.
+
+    Args:
+        target: The file of verdicts. Its folder has the benchmark's name.
+        samples: The columns of `read_samples`. Further columns are stored beside the verdicts.
+        tasks: The tasks of the benchmark.
+        protocol: How solutions are judged, one of PROTOCOLS.
+        report: Is called with the number of executed samples.
+
+    Returns:
+        One row per sample: the columns of `samples` except ``completion``, and the outcome.
+    """
+    done, limits = target.with_suffix(".done.json"), Limits()
+    judged = samples.dropna(subset="completion")
+    further = [name for name in samples if name not in READ_COLUMNS]
+    columns = ["task_id", "completion", "published", *further]
+    parts = judged.sort_values(["task_id", "sample"])[columns]
     key = digest(tasks_digest(tasks), protocol, repr(limits), *map(str, parts.to_numpy().ravel()))
     stored = _stored(target, key)
     if stored is None:
         by_id = {t.id: t for t in tasks}
-        pairs = zip(asked["task_id"], asked["completion"], strict=True)
+        pairs = zip(judged["task_id"], judged["completion"], strict=True)
         jobs = [BENCHMARKS[by_id[t].benchmark].job(by_id[t], text, protocol) for t, text in pairs]
-        outcomes = dict(zip(asked.index, run_jobs(jobs, limits, progress=report), strict=True))
-        about = {"benchmark": target.parent.name, "method": target.stem}
-        rows = [
-            about
-            | {"sample": s.sample, "task_id": s.task_id, "published": s.published}
-            | asdict(outcomes.get(s.Index, ABSENT))
-            for s in samples.itertuples()
-        ]
+        outcomes = dict(zip(judged.index, run_jobs(jobs, limits, progress=report), strict=True))
+        fields = ["sample", "task_id", "published", *further]
+        rows = []
+        for index, sample in samples.iterrows():
+            row = {"benchmark": target.parent.name, "method": target.stem}
+            row |= {name: sample[name] for name in fields}
+            rows.append(row | asdict(outcomes.get(index, ABSENT)))
         # The marker last: a run cut off in between is seen as incomplete.
         done.unlink(missing_ok=True)
         write_jsonl(target, rows)

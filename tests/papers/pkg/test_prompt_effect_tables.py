@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS
 from pkg_lib.papers.pkg.prompt_effect_tables import (
+    UPPER_SHARE,
     conditions_table,
     effects_figure,
     effects_table,
@@ -15,10 +17,10 @@ from pkg_lib.papers.pkg.prompt_effect_tables import (
     shares_table,
 )
 from pkg_lib.papers.pkg.prompt_effects import (
-    AUTHORS,
     BOTH_SOURCE,
     CONDITION,
     CONTENTS,
+    FAILED_PROMPT,
     PROMPT,
     WORDING_EFFECT,
 )
@@ -30,19 +32,31 @@ def effect(
     difference: float, style: str = "codellama", sent_as: str = "raw text", p: float = 0.08
 ) -> pd.DataFrame:
     about = dict(zip(PROMPT, ("small", "humaneval", style, sent_as), strict=True))
-    about |= {"effect": WORDING_EFFECT, "at": AUTHORS, "n": 100, "difference": difference}
+    about |= {"effect": WORDING_EFFECT, "at": ALL_BLOCKS, "n": 100, "difference": difference}
     about |= {"low": difference - 0.01, "high": difference + 0.014, "helped": 5, "hurt": 2}
-    return pd.DataFrame([about | {"p": p / 2, "p_holm": p}])
+    return pd.DataFrame([about | {"p": p / 2, "p_holm": p, "untested": ""}])
+
+
+def failed_effect(difference: float, sent_as: str = "raw text") -> pd.DataFrame:
+    return effect(difference, sent_as=sent_as, p=float("nan")).assign(
+        p=0.001, untested=FAILED_PROMPT
+    )
 
 
 def source(difference: float, style: str = "codellama", sent_as: str = "raw text") -> pd.DataFrame:
     about = dict(zip(PROMPT, ("small", "humaneval", style, sent_as), strict=True))
-    about |= {"source": BOTH_SOURCE, "n": 100, "difference": difference}
+    about |= {"source": BOTH_SOURCE, "n": 100, "difference": difference, "failed": False}
     return pd.DataFrame([about | {"low": difference - 0.01, "high": difference + 0.014}])
 
 
-def condition(content: str, empty: int = 0, sent_as: str = "raw text", name_errors: int = 3):
-    row = ("small", "humaneval", "codellama", sent_as, content, AUTHORS)
+def condition(
+    content: str,
+    empty: int = 0,
+    sent_as: str = "raw text",
+    name_errors: int = 3,
+    benchmark: str = "humaneval",
+) -> dict[str, object]:
+    row = ("small", benchmark, "codellama", sent_as, content, ALL_BLOCKS)
     about = dict(zip(CONDITION, row, strict=True))
     return about | {"n": 10, "passed": 5, "name_errors": name_errors, "empty": empty}
 
@@ -51,20 +65,33 @@ def test_the_share_is_the_measured_effect_over_the_published_difference():
     """Table 1: CodeLlama-7B from 33 without context to 40 with Block-PKG; 13B from 42 to 47."""
     table = shares(source(0.035)).set_index("published")
     assert table["share"].to_dict() == pytest.approx({"CodeLlama-7B": 0.5, "CodeLlama-13B": 0.7})
-    assert table["bound"].to_dict() == pytest.approx({"CodeLlama-7B": 0.7, "CodeLlama-13B": 0.98})
+    assert table["upper_share"].to_dict() == pytest.approx(
+        {"CodeLlama-7B": 0.7, "CodeLlama-13B": 0.98}
+    )
     shown = shares_table(table.reset_index()).frame
-    assert shown.loc["CodeLlama-7B", ["share", "at most"]].tolist() == ["50 %", "70 %"]
+    assert shown.loc["CodeLlama-7B", ["share", UPPER_SHARE]].tolist() == ["50 %", "70 %"]
 
 
 def test_a_loss_explains_no_share_of_a_gain():
     table = shares(source(-0.035))
-    assert (table["share"] < 0).all() and (table["bound"] == 0).all()
+    assert (table["share"] < 0).all() and (table["upper_share"] == 0).all()
 
 
-def test_the_bound_of_a_published_loss_is_the_lower_end():
+def test_a_failed_prompt_has_no_share():
+    table = shares(source(0.035).assign(failed=True))
+    assert table[["share", "upper_share"]].isna().all(axis=None)
+    shown = shares_table(table).frame
+    assert shown.loc["CodeLlama-7B", ["effect", "share", UPPER_SHARE]].tolist() == [
+        "+3.5",
+        "–",
+        "–",
+    ]
+
+
+def test_the_upper_share_of_a_published_loss_is_the_lower_end():
     """Table 1: DeepSeek-Coder-7B from 70 without context to 68 with Block-PKG."""
     (row,) = shares(source(-0.01, "deepseek")).to_dict("records")
-    assert (row["share"], row["bound"]) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert (row["share"], row["upper_share"]) == (pytest.approx(0.5), pytest.approx(1.0))
 
 
 def test_the_fields_of_a_condition_are_columns_of_their_own():
@@ -77,9 +104,12 @@ def test_the_fields_of_a_condition_are_columns_of_their_own():
         WORDING_EFFECT,
     ]
     assert table.loc[0, ["difference", "p (Holm)"]].tolist() == ["+3.5", "0.080"]
+    failed = effects_table(failed_effect(-0.4)).frame.reset_index()
+    names = ["difference", "McNemar p", "p (Holm)", "not tested"]
+    assert failed.loc[0, names].tolist() == ["−40.0", "0.001", "–", FAILED_PROMPT]
     shown = conditions_table(pd.DataFrame([condition(RETRIEVED, 4)])).frame.reset_index()
     names = ["content", "extraction", "tasks", "pass@1", "NameErrors", "empty answers"]
-    assert shown.loc[0, names].tolist() == [RETRIEVED, AUTHORS, "10", "50.0", "3", "4"]
+    assert shown.loc[0, names].tolist() == [RETRIEVED, ALL_BLOCKS, "10", "50.0", "3", "4"]
 
 
 def test_name_errors_are_beside_those_of_the_published_table():
@@ -100,13 +130,33 @@ def test_each_style_is_drawn_once_per_measured_effect():
     assert sorted(values) == [-10.0, 2.0]
 
 
+def test_failed_prompts_are_not_drawn():
+    effects = pd.concat([effect(0.02), failed_effect(-0.4, "chat template")])
+    drawn = effects_figure(effects, "small", "humaneval").axes[0]
+    markers = [line for line in drawn.lines if line.get_marker() not in ("None", None, "")]
+    assert [round(float(line.get_xdata()[0]), 6) for line in markers] == [2.0]
+    assert effects_figure(failed_effect(-0.4), "small", "humaneval").axes
+
+
+def test_name_errors_are_compared_only_on_the_published_benchmark():
+    for benchmark, compared in (("mbpp", True), ("humaneval", False)):
+        measured = [
+            condition(NO_CONTEXT, benchmark=benchmark),
+            condition(RETRIEVED, name_errors=4, benchmark=benchmark),
+        ]
+        nothing = effect(0.1).iloc[:0], shares(source(0.1).iloc[:0])
+        texts = findings(pd.DataFrame(measured), *nothing)
+        assert any("27.6 % and 13.0 %" in text for text in texts) == compared
+        assert any("lower in 0 and higher in 1 of 1" in text for text in texts) == compared
+
+
 def test_findings_count_the_effects_that_are_shown_after_correction():
     conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
     effects = pd.concat([effect(0.035), effect(0.2, sent_as="chat template", p=0.001)])
-    errors, shown, shares_of = findings(conditions, effects, shares(source(0.035)))
-    assert "27.6 % and 13.0 %" in errors and "fall in 0 and rise in 1 of 1" in errors
+    shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
     assert f"{WORDING_EFFECT} (lower in 0, higher in 1 of 2)" in shown
-    assert "50 % to 70 %" in shares_of and "70 % to 98 %" in shares_of
+    assert "CodeLlama-7B" in smaller and "50 % (upper end 70 %)" in smaller
+    assert "CodeLlama-13B" in larger and "70 % (upper end 98 %)" in larger
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():

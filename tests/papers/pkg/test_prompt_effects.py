@@ -7,14 +7,18 @@ import pytest
 
 from pkg_lib.core.types import Outcome
 from pkg_lib.evaluation.results import Results
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
 from pkg_lib.papers.pkg.prompt_effects import (
-    AUTHORS,
     BOTH_SOURCE,
     CONDITION,
     CONTENTS,
-    EXTRACTION_EFFECT,
+    EXTRACTION_EFFECTS,
     EXTRACTION_SOURCE,
+    EXTRACTIONS,
+    FAILED_PROMPT,
+    NO_DISCORDANT_PAIR,
     OURS,
+    UNKNOWN_ANSWERS,
     WORDING_EFFECT,
     WORDING_SOURCE,
     answers,
@@ -31,6 +35,7 @@ NAMES = {
     "block": RETRIEVED,
     "other": ANOTHER,
 }
+OF_ALL_BLOCKS, OF_FIRST_BLOCK = EXTRACTION_EFFECTS
 MODEL = "qwen2.5-coder-0.5b-instruct"
 
 
@@ -42,7 +47,7 @@ def answered(sent_as: str = "raw text", model: str = "small", **marks: object) -
     rows = []
     for name, by_extraction in marks.items():
         if isinstance(by_extraction, str):
-            by_extraction = {OURS: by_extraction, AUTHORS: by_extraction}
+            by_extraction = dict.fromkeys(EXTRACTIONS, by_extraction)
         for extraction, text in by_extraction.items():
             for task, mark in enumerate(text):
                 condition = [model, "humaneval", "codellama", sent_as, NAMES[name], extraction]
@@ -64,18 +69,20 @@ def test_each_effect_changes_one_thing():
         none="0000",
         clean="0010",
         wording="1100",
-        block={OURS: "1110", AUTHORS: "1111"},
+        block={OURS: "1110", ALL_BLOCKS: "1111", FIRST_BLOCK: "1000"},
         other="1000",
     )
     difference = by_name(effects(frame))["difference"]
     assert difference[WORDING_EFFECT, OURS] == 0.5
-    assert difference["no stray quote", AUTHORS] == 0.25
-    assert difference["retrieved block", OURS] == 0.25
-    assert difference["another task's block", OURS] == -0.25
-    assert difference["retrieved instead of another task's block", OURS] == 0.5
-    assert difference["context wording and retrieved block, as published", AUTHORS] == 1.0
-    assert difference[EXTRACTION_EFFECT, RETRIEVED] == 0.25
-    assert difference[EXTRACTION_EFFECT, NO_CONTEXT] == 0.0
+    assert difference["no stray quote (no context)", ALL_BLOCKS] == 0.25
+    assert difference["retrieved block (wording fixed)", OURS] == 0.25
+    assert difference["retrieved block (wording fixed)", FIRST_BLOCK] == -0.25
+    assert difference["another task's block (wording fixed)", OURS] == -0.25
+    assert difference["retrieved block against another task's block", OURS] == 0.5
+    assert difference["wording and block", ALL_BLOCKS] == 1.0
+    assert difference[OF_ALL_BLOCKS, RETRIEVED] == 0.25
+    assert difference[OF_FIRST_BLOCK, RETRIEVED] == -0.5
+    assert difference[OF_ALL_BLOCKS, NO_CONTEXT] == 0.0
 
 
 def test_only_tasks_that_every_content_measured_are_compared():
@@ -95,42 +102,94 @@ def test_p_is_corrected_over_all_effects_of_a_model_and_benchmark():
     chat = answered("chat template", none="0" * 8, wording="1" * 8)
     other = answered(model="large", none="0" * 8, wording="1" * 8)
     p = 2 / 2**8
-    # One prompt: one effect of wording, since both extractions agree, and two of extraction.
-    alone = by_name(effects(raw))["p_holm"]
-    assert alone[WORDING_EFFECT, OURS] == alone[WORDING_EFFECT, AUTHORS] == pytest.approx(3 * p)
+    # All extractions agree: wording is one test, and extraction has no discordant pair.
+    alone = by_name(effects(raw)).loc[WORDING_EFFECT, "p_holm"]
+    assert alone.tolist() == pytest.approx([p] * 3)
     table = effects(pd.concat([raw, chat, other]))
     wording = table[table["effect"] == WORDING_EFFECT].set_index(["model", "sent as"])["p_holm"]
-    # Two prompts of one model: six tests. The other model's are corrected apart.
-    assert wording["small", "raw text"].tolist() == pytest.approx([6 * p] * 2)
-    assert wording["large", "raw text"].tolist() == pytest.approx([3 * p] * 2)
+    # Two prompts of one model are two tests. The other model is another family.
+    assert wording["small", "raw text"].tolist() == pytest.approx([2 * p] * 3)
+    assert wording["large", "raw text"].tolist() == pytest.approx([p] * 3)
 
 
 def test_extractions_with_another_verdict_are_two_tests():
-    block = {OURS: "1" * 8, AUTHORS: "1" * 7 + "0"}
+    block = {OURS: "1" * 8, ALL_BLOCKS: "1" * 7 + "0", FIRST_BLOCK: "1" * 8}
     corrected = by_name(effects(answered(none="0" * 8, wording=block)))["p_holm"]
-    assert corrected[WORDING_EFFECT, OURS] == pytest.approx(4 * 2 / 2**8)
+    # Two tests of wording and one of extraction.
+    assert corrected[WORDING_EFFECT, OURS] == pytest.approx(3 * 2 / 2**8)
+    assert corrected[WORDING_EFFECT, FIRST_BLOCK] == corrected[WORDING_EFFECT, OURS]
+    assert corrected[OF_ALL_BLOCKS, CONTEXT_WORDING] == 1
+
+
+def test_effects_without_a_discordant_pair_are_shown_and_not_tested():
+    table = by_name(effects(answered(none="0" * 8, wording="1" * 8, block="1" * 8)))
+    same = table.loc[("retrieved block (wording fixed)", OURS)]
+    assert same["difference"] == 0 and same["p"] == 1
+    assert same["untested"] == NO_DISCORDANT_PAIR and pd.isna(same["p_holm"])
+    assert table.loc[(WORDING_EFFECT, OURS), "untested"] == ""
+
+
+@pytest.mark.parametrize(("empty", "tested"), [(3, True), (4, False)])
+def test_effects_of_a_failed_prompt_are_shown_and_not_tested(empty, tested):
+    """A prompt failed if at least half of its answers are empty."""
+    failing = answered(none="1" * 8, wording="e" * empty + "0" * (8 - empty), block="0" * 8)
+    other = answered("chat template", none="1" * 8, wording="0" * 8)
+    table = effects(pd.concat([failing, other]))
+    rows = table[table["effect"] == WORDING_EFFECT].set_index("sent as")
+    assert (rows["difference"] == -1).all()
+    assert rows.loc["raw text", "untested"].tolist() == ["" if tested else FAILED_PROMPT] * 3
+    assert (rows.loc["raw text", "p_holm"].notna() == tested).all()
+    # Tests left: both prompts' wording (if tested), and the block against no context.
+    p = 2 / 2**8
+    assert rows.loc["chat template", "p_holm"].tolist() == pytest.approx([(2 + tested) * p] * 3)
+
+
+def test_a_failure_by_one_extraction_leaves_the_others_tested():
+    """The same verdicts are tested by one extraction and belong to a failed prompt by another."""
+    wording = {OURS: "0" * 8, ALL_BLOCKS: "e" * 8, FIRST_BLOCK: "0" * 8}
+    table = by_name(effects(answered(none="1" * 8, wording=wording)))
+    assert table.loc[(WORDING_EFFECT, ALL_BLOCKS), "untested"] == FAILED_PROMPT
+    assert pd.isna(table.loc[(WORDING_EFFECT, ALL_BLOCKS), "p_holm"])
+    assert table.loc[(WORDING_EFFECT, OURS), "p_holm"] == pytest.approx(2 / 2**8)
+    assert table.loc[(OF_ALL_BLOCKS, CONTEXT_WORDING), "untested"] == FAILED_PROMPT
+
+
+def test_effects_of_unavailable_answers_are_not_tested():
+    frame = answered(none="0" * 8, wording="1" * 8)
+    frame["empty"] = frame["empty"].mask(frame["extraction"] == ALL_BLOCKS)
+    table = by_name(effects(frame))
+    assert table.loc[(WORDING_EFFECT, ALL_BLOCKS), "untested"] == UNKNOWN_ANSWERS
+    assert table.loc[(WORDING_EFFECT, OURS), "untested"] == ""
 
 
 def test_what_was_not_completed_has_no_row():
     table = effects(answered(none="01", wording="11"))
-    assert set(table["effect"]) == {WORDING_EFFECT, EXTRACTION_EFFECT}
+    assert set(table["effect"]) == {WORDING_EFFECT, *EXTRACTION_EFFECTS}
     assert effects(answered(none="01").iloc[:0]).empty
 
 
+def test_an_extraction_without_verdicts_has_no_effects():
+    """Verdicts by the third rule may not be stored yet."""
+    frame = answered(none="01", wording="11")
+    table = effects(frame[frame["extraction"] != FIRST_BLOCK])
+    assert OF_FIRST_BLOCK not in set(table["effect"]) and FIRST_BLOCK not in set(table["at"])
+    assert OF_ALL_BLOCKS in set(table["effect"])
+
+
 def test_name_errors_and_empty_answers_are_counted_in_each_condition():
-    frame = answered(none="1n0", block={OURS: "nn0", AUTHORS: "nee"})
+    frame = answered(none="1n0", block={OURS: "nn0", ALL_BLOCKS: "nee"})
     table = conditions(frame).set_index(["content", "extraction"])
     counted = table[["n", "passed", "name_errors", "empty"]].apply(list, axis=1)
-    assert counted[NO_CONTEXT, OURS] == counted[NO_CONTEXT, AUTHORS] == [3, 1, 1, 0]
+    assert counted[NO_CONTEXT, OURS] == counted[NO_CONTEXT, FIRST_BLOCK] == [3, 1, 1, 0]
     assert counted[RETRIEVED, OURS] == [3, 0, 2, 0]
-    assert counted[RETRIEVED, AUTHORS] == [3, 0, 1, 2]
+    assert counted[RETRIEVED, ALL_BLOCKS] == [3, 0, 1, 2]
 
 
 def test_a_gain_is_taken_apart_into_wording_and_extraction():
     frame = answered(
-        none={OURS: "1100", AUTHORS: "1000"},
-        wording={OURS: "1110", AUTHORS: "1110"},
-        block={OURS: "1110", AUTHORS: "1110"},
+        none={OURS: "1100", ALL_BLOCKS: "1000"},
+        wording={OURS: "1110", ALL_BLOCKS: "1110"},
+        block={OURS: "1110", ALL_BLOCKS: "1110"},
     )
     sources = gain_sources(frame).set_index("source")
     assert sources.loc[WORDING_SOURCE, "difference"] == 0.25
@@ -139,6 +198,21 @@ def test_a_gain_is_taken_apart_into_wording_and_extraction():
     assert sources.loc[EXTRACTION_SOURCE, "difference"] == 0.25
     assert (sources["low"] < sources["difference"]).all()
     assert (sources["difference"] < sources["high"]).all()
+    assert not sources["failed"].any()
+
+
+def test_sources_behind_failed_prompts_are_marked():
+    frame = answered(
+        none={OURS: "1100", ALL_BLOCKS: "1100"},
+        wording={OURS: "1110", ALL_BLOCKS: "1eee"},
+        block={OURS: "1110", ALL_BLOCKS: "1110"},
+    )
+    failed = gain_sources(frame).set_index("source")["failed"]
+    assert failed.to_dict() == {
+        WORDING_SOURCE: False,
+        BOTH_SOURCE: True,
+        EXTRACTION_SOURCE: False,
+    }
 
 
 @pytest.fixture
@@ -152,28 +226,32 @@ def results(monkeypatch):
         }
         ids = [task.id for task in run.tasks]
 
-        def outcomes(method: str, authors_extraction: bool = False) -> dict[str, Outcome]:
+        def outcomes(method: str, rule: str | None = None) -> dict[str, Outcome]:
             known = ids[: methods[method]]
-            outcome = Outcome("failed", "NameError") if authors_extraction else Outcome("passed")
+            outcome = Outcome("failed", "NameError") if rule == ALL_BLOCKS else Outcome("passed")
             return {i: outcome if i in known else Outcome("not_measured") for i in ids}
+
+        def by_authors(method: str, rule: str) -> dict[str, str]:
+            return dict.fromkeys(ids, "" if rule == ALL_BLOCKS else "x = 1")
 
         monkeypatch.setattr(run, "completions", lambda method: {} if method not in methods else ids)
         monkeypatch.setattr(run, "outcomes", outcomes)
         monkeypatch.setattr(run, "solutions", lambda method: dict.fromkeys(ids, "x = 1"))
-        monkeypatch.setattr(run, "authors_solutions", lambda method: dict.fromkeys(ids, ""))
+        monkeypatch.setattr(run, "authors_solutions", by_authors)
         return run
 
     return store
 
 
-def test_answers_are_those_of_the_stored_methods_by_both_extractions(results):
+def test_answers_are_those_of_the_stored_methods_by_every_extraction(results):
     table = conditions(answers([results(none=4, clean=3)]))
     assert list(table["content"].unique()) == [NO_CONTEXT, NO_STRAY_QUOTE]
     assert set(table["model"]) == {MODEL} and set(table["sent as"]) == {"raw text"}
     rows = table.set_index(["content", "extraction"])
     assert rows.loc[(NO_CONTEXT, OURS), ["n", "passed", "empty"]].tolist() == [4, 4, 0]
-    authors = rows.loc[(NO_STRAY_QUOTE, AUTHORS), ["n", "passed", "name_errors", "empty"]]
-    assert authors.tolist() == [3, 0, 3, 3]
+    counts = ["n", "passed", "name_errors", "empty"]
+    assert rows.loc[(NO_STRAY_QUOTE, ALL_BLOCKS), counts].tolist() == [3, 0, 3, 3]
+    assert rows.loc[(NO_STRAY_QUOTE, FIRST_BLOCK), counts].tolist() == [3, 3, 0, 0]
 
 
 def test_a_method_that_is_barely_begun_does_not_shrink_the_comparison(results):

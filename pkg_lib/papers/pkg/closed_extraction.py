@@ -1,0 +1,167 @@
+"""What the rule of extraction changes in the closed models' published answers.
+
+The authors published raw answers only to VoyageEmb's prompts of MBPP. Every rule of extraction is
+applied to them, and every solution is judged like the published samples.
+
+    results/replay/MODEL/extractions/mbpp/RULE.jsonl    the verdicts by one rule
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from pkg_lib.analysis import tables
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.stats import paired_score
+from pkg_lib.analysis.tables import DASH, percent, points
+from pkg_lib.core.store import read_rows, slug
+from pkg_lib.core.types import Outcome, Task
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.published import RAW_ANSWERS, RAW_BENCHMARK, RAW_METHOD, raw_answers
+from pkg_lib.evaluation.results import passes
+from pkg_lib.generation.authors_extraction import AUTHORS_RULES, FIRST_BLOCK
+from pkg_lib.papers.pkg.prompt_effects import EXTRACTIONS
+from pkg_lib.papers.pkg.replay import STORED, STORED_TOO, Progress, judge_samples, read_samples
+
+FOLDER = "extractions"
+FIELDS = STORED | {"empty": bool, "as_published": bool}
+
+
+def has_raw_answers(model: str) -> bool:
+    """Tell whether the authors published answers of a model before extraction.
+
+    Args:
+        model: Name of a folder of samples, such as "gpt-4o".
+    """
+    return model in RAW_ANSWERS
+
+
+def judge_extractions(
+    samples: Path,
+    results: Path,
+    protocol: str = "pkg-paper",
+    progress: Progress = lambda name, done: None,
+) -> None:
+    """Apply every rule of extraction to the raw answers of a closed model, and judge the solutions.
+
+    Args:
+        samples: The model's folder of published samples, such as samples/gpt-4o.
+        results: The folder of its replayed samples.
+        protocol: How solutions are judged, one of PROTOCOLS.
+        progress: Is called with the rule and the number of executed solutions.
+
+    Raises:
+        Unavailable: The raw answers or the benchmark are not on this machine.
+        Damaged: A file cannot be read.
+    """
+    answers = raw_answers(samples.name)
+    tasks = load_benchmark(RAW_BENCHMARK)
+    published, _ = read_samples(samples / RAW_BENCHMARK / f"{RAW_METHOD}.jsonl", tasks)
+    published = published[published["sample"] == 0].set_index("task_id")
+    answered = [task for task in tasks if task.id in answers]
+    for rule in EXTRACTIONS:
+        rows = []
+        for task in answered:
+            solution = _extract(rule, task, answers[task.id])
+            row = {"task_id": task.id, "sample": 0, "completion": solution}
+            row["published"] = published.at[task.id, "published"]
+            row["empty"] = not solution.strip()
+            # White space around a solution changes nothing, and the rules differ in it.
+            as_published = published.at[task.id, "completion"] or ""
+            row["as_published"] = solution.strip() == as_published.strip()
+            rows.append(row)
+        target = results / FOLDER / RAW_BENCHMARK / f"{slug(rule)}.jsonl"
+        report: Callable[[int], None] = partial(progress, rule)
+        judge_samples(target, pd.DataFrame(rows, dtype=object), tasks, protocol, report)
+
+
+def _extract(rule: str, task: Task, answer: str) -> str:
+    """The solution in an answer by one of EXTRACTIONS."""
+    if rule in AUTHORS_RULES:
+        return AUTHORS_RULES[rule](answer)
+    return BENCHMARKS[RAW_BENCHMARK].solution(task, answer)
+
+
+def closed_extractions(results: Path) -> pd.DataFrame:
+    """Read the stored verdicts on the closed models' raw answers by every rule.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        One row per answer and rule: ``model``, ``extraction``, ``task``, ``passed`` and
+        ``published`` (boolean; <NA> if not measured), ``empty`` and ``as_published`` (whether the
+        solution equals the published one, apart from white space around it). No rows if nothing
+        is stored.
+    """
+    rows = []
+    for model in RAW_ANSWERS:
+        for rule in EXTRACTIONS:
+            folder = results / "replay" / slug(model) / FOLDER / RAW_BENCHMARK
+            path = folder / f"{slug(rule)}.jsonl"
+            if not path.exists():
+                continue
+            for stored in read_rows(path, FIELDS, STORED_TOO):
+                row = {"model": model, "extraction": rule, "task": stored["task_id"]}
+                row |= {name: stored[name] for name in ("published", "empty", "as_published")}
+                rows.append(row | {"passed": passes(Outcome.of(stored))})
+    columns = ["model", "extraction", "task", "passed", "published", "empty", "as_published"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[3:], "boolean"))
+
+
+def stored_table(results: Path) -> ResultTable:
+    """Compare the rules of extraction on the stored verdicts of a results directory.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        The table of `closed_extraction_table`.
+    """
+    return closed_extraction_table(closed_extractions(results))
+
+
+def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
+    """Compare the rules of extraction on the closed models' raw answers.
+
+    Args:
+        extractions: The frame of `closed_extractions`.
+
+    Returns:
+        One row per model and rule. Differences are from the rule that made the published results.
+    """
+    rows = []
+    for (model, rule), group in extractions.groupby(["model", "extraction"], sort=False):
+        passed = group.set_index("task")["passed"]
+        same_model = extractions[extractions["model"] == model]
+        as_used = same_model[same_model["extraction"] == FIRST_BLOCK].set_index("task")["passed"]
+        differing = (group["passed"] != group["published"]).sum()
+        counts = [group["empty"].sum(), (~group["as_published"]).sum(), differing]
+        cells = [str(model), str(rule), str(passed.count()), *map(str, counts)]
+        cells.append(percent(passed.mean()))
+        rows.append(cells + _difference_cells(passed, as_used.reindex(passed.index), rule))
+    columns = ["model", "extraction", "tasks", "empty answers", "solutions that differ"]
+    columns += ["verdicts that differ", "pass@1", "difference", "95 % interval"]
+    columns += ["helped", "hurt", "McNemar p"]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("model")
+    note = (
+        "Published raw answers to VoyageEmb's prompts of MBPP; the authors published no others. "
+        "Solutions and verdicts that differ are compared with the published ones; white space "
+        "around a solution does not count. The difference "
+        f"is in percentage points of pass@1, paired by task, from '{FIRST_BLOCK}', the rule behind "
+        "the published results. Intervals are Tango's score intervals. Intervals and p are per "
+        "row, not corrected."
+    )
+    return ResultTable("Extraction in the closed models' published answers", frame, (note,))
+
+
+def _difference_cells(passed: pd.Series, as_used: pd.Series, rule: object) -> list[str]:
+    """The paired difference from the rule that made the published results, as text."""
+    difference = None if rule == FIRST_BLOCK else paired_score(passed, as_used)
+    if difference is None:
+        return [DASH] * 5
+    change = [points(difference.value), tables.interval(difference.low, difference.high)]
+    counts = [str(difference.helped), str(difference.hurt)]
+    return [*change, *counts, tables.probability(difference.p)]
