@@ -253,14 +253,21 @@ class Results:
             return False
         if variant.make_retriever and corpora.kind_of(self.corpus) not in variant.corpus_kinds:
             return False
+        return not self._prompt_obstacle(variant) and self.offers(variant.variant_of)
+
+    def _prompt_obstacle(self, variant: Method) -> str:
+        """Say why the model or the benchmark has no prompt for a variant; "" if there is one."""
         # A benchmark with a corpus of its own has prompts of its own, too.
         if (variant.prompt_variant or variant.style) and self.rules.corpus:
-            return False
+            return f"benchmark {self.benchmark} has its own prompts, without variants"
+        style = self.generator.spec.style
         if self._prompt_style(variant) not in TEMPLATES:
-            return False
-        if variant.in_chat and self.generator.spec.style != "chat":
-            return False
-        return self.offers(variant.variant_of)
+            name = f"prompt style {variant.style or style}"
+            owner = "" if variant.style else f" of model {self.model}"
+            return f"the {name}{owner} has no variant '{variant.prompt_variant}'"
+        if variant.in_chat and style != "chat":
+            return f"model {self.model} has prompt style {style}, which is no chat template"
+        return ""
 
     def _prompt_style(self, method: Method) -> str:
         """Return the name of the prompt style and variant that a method sends to the model."""
@@ -332,9 +339,12 @@ class Results:
             Contexts in the order of the tasks; none for a task without one.
 
         Raises:
-            UserError: The corpus does not offer the method.
+            UserError: The corpus does not offer the method, or the model has no prompt for it.
         """
         if not self.offers(method):
+            obstacle = self._prompt_obstacle(parse_method(method)) if is_method(method) else ""
+            if obstacle:
+                raise UserError(f"method '{method}' is not available: {obstacle}")
             raise unknown("method", method, self.retrievers, f"for corpus {self.corpus}")
         name = context_method(method)
         if name not in self._contexts:
