@@ -261,7 +261,7 @@ class Results:
         if (variant.prompt_variant or variant.style) and self.rules.corpus:
             return f"benchmark {self.benchmark} has its own prompts, without variants"
         style = self.generator.spec.style
-        if self._prompt_style(variant) not in TEMPLATES:
+        if self.prompt_style(variant) not in TEMPLATES:
             name = f"prompt style {variant.style or style}"
             owner = "" if variant.style else f" of model {self.model}"
             return f"the {name}{owner} has no variant '{variant.prompt_variant}'"
@@ -269,8 +269,12 @@ class Results:
             return f"model {self.model} has prompt style {style}, which is no chat template"
         return ""
 
-    def _prompt_style(self, method: Method) -> str:
-        """Return the name of the prompt style and variant that a method sends to the model."""
+    def prompt_style(self, method: Method) -> str:
+        """Return the name of the prompt style and variant that a method sends to the model.
+
+        Args:
+            method: A method.
+        """
         style = method.style or self.generator.spec.style
         return f"{style}, {method.prompt_variant}" if method.prompt_variant else style
 
@@ -467,7 +471,7 @@ class Results:
             The prompt, and how it is sent.
         """
         about = parse_method(method)
-        style = self._prompt_style(about)
+        style = self.prompt_style(about)
         text = self.rules.prompt(task, context.text or "", style, self.generator.measure)
         return Request(
             task.id,

@@ -168,7 +168,10 @@ class Stored:
 
 
 def test_the_scripts_candidates_are_four_of_those_that_the_paper_names():
-    table = reranking_rules(Stored()).frame
+    rules = reranking_rules(Stored())
+    named = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
+    assert all(method in " ".join(rules.notes) for method in named)
+    table = rules.frame
     row = table.loc["Reranked, the script's four candidates"]
     assert (row["pass@1"], row["other choices"]) == ("100.0", "2")
     assert (row["helped"], row["hurt"]) == ("1", "0")

@@ -10,17 +10,17 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.methods import AS_PRINTED, RERANKED
+from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
 
 # The candidates of the authors' script, in its order, which breaks ties.
-SCRIPT_CANDIDATES = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
+SCRIPT_CANDIDATES = (NO_RAG, "Block-PKG", "Func-PKG", "Func-BM25")
 OF_SCRIPT = "Reranked, the script's four candidates"
 NOTE = (
     "Authors' code: the first function of each candidate, without docstring and comments, is compared with "
     'the query, and a candidate that does not run counts as the words "Wrong code!". As printed: candidates '
     "that do not parse or run are left out, and the others are compared whole. The difference is paired by "
-    "task. The authors' script chooses among None, Block-PKG, Func-PKG and Func-BM25 alone; the paper's text "
-    "names all retrieval methods."
+    f"task. The authors' script chooses among {', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names "
+    "all retrieval methods."
 )
 COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(
     ", "
