@@ -10,6 +10,7 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import Results
+from pkg_lib.papers.pkg.encoder_limit import reranking_note
 from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
 
 # The candidates of the authors' script, in its order, which breaks ties.
@@ -56,7 +57,8 @@ def reranking_rules(run: Results) -> ResultTable:
         choices = _choices_of_script(selections)
         series = _verdicts_of(choices, run.verdicts(run.candidates))
         rows[OF_SCRIPT] = _row(series.where(reranked.notna()), reranked, choices, chosen)
-    return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
+    notes = [note for note in (NOTE, reranking_note(run.label, run.results)) if note]
+    return ResultTable.of(title, rows, COLUMNS, "rule", *notes)
 
 
 def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, str]:
