@@ -78,7 +78,8 @@ def enhance(
     if benchmark:
         load_benchmark(benchmark)  # a misspelled name is reported before hours of work
     maximum = None if every else count
-    say(log_lines(enhancer.enhance(corpus, model, maximum, results, slots=slots)))
+    log = enhancer.enhance(corpus, model, maximum, results, slots=slots, announce=typer.echo)
+    say(log_lines(log))
     if benchmark:
         say(log_lines(enhancer.measure_change(corpus, model, benchmark, results)))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pkg_lib import cli
+from pkg_lib.core.markdown import fences
 from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import CORPORA, CorpusSource, check_name, load_corpus
@@ -24,7 +25,7 @@ from pkg_lib.data.structuring import (
 )
 from pkg_lib.data.text_corpora import DEBIAN_DOCS
 from pkg_lib.graph.text.documents import Structured
-from pkg_lib.graph.text.structure import structured
+from pkg_lib.graph.text.structure import events, structured
 from pkg_lib.retrieval import methods
 from pkg_lib.retrieval.trace import trace
 from tests.fakes import FakeBackend
@@ -142,14 +143,39 @@ def test_a_long_tutorial_is_split_into_sections(tutorials, tmp_path):
     }
     expected |= {"sections": 1 + len(parts), "long_documents": "split"}
     assert {name: log[name] for name in expected} == expected
-    assert list(log["rejected_sections"]) == [parts[1].id]
+    assert list(log["rejected_sections"]) == [parts[1].id] and log["incomplete_documents"] == 1
     (path,) = (tmp_path / "cache" / "structured" / "toy").glob("*.jsonl")
     first, second = load_structured(path, tutorials)
     assert (first.value, first.attempts) == ({"Lists": {"explanation": "of t/0"}}, 1)
     assert second.attempts == len(parts) + 2 and len(second.value) == len(parts) - 1
     assert list(second.value)[:2] == ["Lists", "Lists (2)"]
+    assert parts[1].id in second.reason and parts[0].id not in second.reason and not first.reason
     skipped = structure("toy", "llm", tmp_path / "r", MODEL, None, backend, long_documents="skip")
     assert (skipped["qualifying"], skipped["sections"]) == (1, 1)
+
+
+def test_a_tutorial_is_split_at_its_headings_and_not_at_comments():
+    code = "".join(f"# step {i}\nrun({i})\n" for i in range(40))
+    text = "".join(f"## Part {i}\n\n{'word ' * 220}\n\n{code}\n" for i in range(6))
+    parts = sections(Document("t", f"Lists\n\n{text}", "text"))
+    bodies = [part.text.removeprefix("Lists (continued)\n\n") for part in parts]
+    assert len(parts) > 2 and all(body.startswith("## Part") for body in bodies[1:])
+
+
+@pytest.mark.parametrize("mark", ["```", "~~~~"])
+def test_code_that_is_split_keeps_its_fence(mark):
+    lines = [f"# step {i}\nrun({i})" for i in range(400)]
+    text = f"Lists\n\n{mark}python\n" + "\n".join(lines) + f"\n{mark}\nThe end.\n"
+    parts = sections(Document("t", text, "text"))
+    assert len(parts) > 1 and all(len(part.text) <= MAX_CHARS for part in parts)
+    blocks = [fences(part.text) for part in parts]
+    assert all(len(found) == 1 and found[0].closed for found in blocks)
+    assert all(found[0].language == "python" for found in blocks)
+    code = "\n".join(found[0].code.strip("\n") for found in blocks)
+    assert [line for line in code.split("\n") if line] == "\n".join(lines).split("\n")
+    found = [event for part in parts for event in events(replace(part, kind="markdown"))]
+    assert not [event for event in found if event.kind == "heading"]
+    assert parts[-1].text.endswith("The end.\n")
 
 
 def test_a_document_without_json_for_any_section_is_rejected(tutorials, tmp_path):

@@ -27,7 +27,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.markdown import fences
+from pkg_lib.core.markdown import fences, with_plain_line_ends
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
@@ -54,6 +54,8 @@ MIN_WORDS = 40  # a shorter document is a heading with nothing below it
 MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS, with 3.2 characters a token
 MAX_TITLE = 200  # characters of a document's title before the text of a later section
 LONG = SPLIT, SKIP = ("split", "skip")  # what to do with longer documents
+FENCED = ("text", "markdown")  # kinds of documents whose code may be between fences
+ROOM_FOR_FENCES = 40  # characters of a section for a fence that is opened or closed at its ends
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 RETRIES = 2
 PROMPT = """\
@@ -194,14 +196,17 @@ def sections(document: Document) -> list[Document]:
     Returns:
         The document itself if it fits; else its sections of at most MAX_CHARS characters. Each
         section but the first begins with the document's title, so that the model knows what it is
-        about.
+        about. A code fence that is split is closed in one section and opened again in the next.
     """
     if len(document.text) <= MAX_CHARS:
         return [document]
     title = title_of(document.text, document.kind)[:MAX_TITLE]
     heading = f"{title} (continued)\n\n" if title else ""
+    has_fences = document.kind in FENCED
+    room = len(heading) + (ROOM_FOR_FENCES if has_fences else 0)
+    pieces = split_long(document.text, document.kind, MAX_CHARS - room)
     found: list[Document] = []
-    for piece in split_long(document.text, document.kind, MAX_CHARS - len(heading)):
+    for piece in _with_whole_fences(pieces) if has_fences else pieces:
         if piece.strip():
             text = heading + piece if found else piece
             name = f"{document.id}, part {len(found) + 1}"
@@ -209,11 +214,34 @@ def sections(document: Document) -> list[Document]:
     return found
 
 
+def _with_whole_fences(pieces: list[str]) -> Iterator[str]:
+    """Close a code fence where a text was split inside it, and open it again in the next piece.
+
+    Without its fence, the code of the next piece would be read as prose, and its comments as
+    headings.
+    """
+    opening = ""
+    for piece in pieces:
+        text = opening + piece
+        opening = ""
+        blocks = fences(f"{text}\n")
+        if blocks and not blocks[-1].closed:
+            last = blocks[-1]
+            line = with_plain_line_ends(text).split("\n")[last.line - 1]
+            again = f"{last.mark}{last.language}\n"
+            # A fence in a list or a quote is left as it is: its closing line would need their marks.
+            is_at_top_level = re.match(rf" {{0,3}}{re.escape(last.mark)}", line)
+            if is_at_top_level and 2 * len(again) <= ROOM_FOR_FENCES:
+                opening = again
+                text = text.removesuffix("\n") + f"\n{last.mark}\n"
+        yield text
+
+
 def _joined(document: Document, parts: list[Structured]) -> Structured:
     """The JSON of a document's sections as one object with the members of all.
 
-    A key that is taken gets a number behind it. A section without JSON is left out. If no section
-    has any, the reason is that of the first.
+    A key that is taken gets a number behind it. A section without JSON is skipped, and the reason
+    names it. If no section has any, the reason is that of the first.
     """
     value: dict[str, Any] = {}
     for part in parts:
@@ -225,7 +253,9 @@ def _joined(document: Document, parts: list[Structured]) -> Structured:
     attempts = sum(part.attempts for part in parts)
     if not value:
         return Structured(document.id, None, parts[0].reason, attempts)
-    return Structured(document.id, value, attempts=attempts)
+    skipped = [f"{part.document} ({part.reason})" for part in parts if part.value is None]
+    reason = f"skipped: {'; '.join(skipped)}" if skipped else ""
+    return Structured(document.id, value, reason, attempts)
 
 
 class Structurer(Generator):
@@ -284,6 +314,8 @@ class Structurer(Generator):
         for document, parts in zip(documents, sections_of, strict=True):
             of_document = list(islice(remaining, len(parts)))
             values.append(_joined(document, of_document))
+        incomplete = [value for value in values if value.value is not None and value.reason]
+        log["incomplete_documents"] = len(incomplete)
         return values, log
 
     def structure(

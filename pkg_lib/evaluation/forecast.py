@@ -20,12 +20,15 @@ from pkg_lib.generation.batch_size import (
     A100_BANDWIDTH,
     BYTES,
     GPU_SIZES,
+    MOST,
     CacheShape,
     decoding_seconds,
     fits,
     slots_for,
 )
 from pkg_lib.generation.cache import read_generations, stored_files
+from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.retrieval.methods import parse_method
 
 CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
 SPEED = Path("benchmarks", "generation.json")  # below the results directory
@@ -144,7 +147,7 @@ def _forecast(
 ) -> MethodForecast:
     results = evaluator.run
     generator = results.generator_of(method)
-    longest_prompt = _mean_prompt_bound(results)
+    longest_prompt = _mean_prompt_bound(results, method)
     missing = todo = 0
     characters = 0.0
     for task, context in evaluator.missing(method):
@@ -170,11 +173,22 @@ def _forecast(
     return MethodForecast(method, cached, missing, todo, prompt_tokens, new_tokens, len(stored))
 
 
-def _mean_prompt_bound(results: Results) -> float:
-    """Bound the mean length of a prompt in characters, from the tasks and the longest context."""
+def _mean_prompt_bound(results: Results, method: str) -> float:
+    """Bound the mean length of a prompt in characters, with the longest context."""
     if not results.tasks:
         return 0
-    return sum(len(t.prompt) for t in results.tasks) / len(results.tasks) + _context_bound(results)
+    mean = sum(len(t.prompt) for t in results.tasks) / len(results.tasks)
+    return mean + _context_bound(results) + _style_characters(results, [method])
+
+
+def _style_characters(results: Results, methods: Sequence[str]) -> int:
+    """Return the most characters that a prompt has beside the problem and the context."""
+    most = 0
+    for method in methods:
+        template = TEMPLATES.get_or_fail(results.prompt_style(parse_method(method)))
+        context = "x"
+        most = max(most, len(template("", "")), len(template("", context)) - len(context))
+    return most
 
 
 def _context_bound(results: Results) -> int:
@@ -272,7 +286,7 @@ def lines(
         table.append(f"  tokens: at most, {most} new ones where no completion is stored")
     _, source = _speed(results, rates)
     table.append(f"  time: {source}")
-    table += _batch_lines(results, price.new_tokens)
+    table += _batch_lines(results, [f.method for f in due], price.new_tokens)
     try:
         embedder_spec(parse_corpus(results.corpus).embedder).require_key()
     except UserError as e:
@@ -298,24 +312,31 @@ def heading(results: Results, more: str = "") -> str:
     return line
 
 
-def _batch_lines(results: Results, new_tokens: float) -> list[str]:
+def _batch_lines(results: Results, methods: Sequence[str], new_tokens: float) -> list[str]:
     """Say how many prompts a GPU decodes together, and for how long; nothing for a small model."""
     spec = model_spec(results.model)
-    if results.slots:
-        return [f"  batch size: {results.slots} prompts, as --slots says"]
+    chosen = f"  batch size: {results.slots:,} prompts, as --slots says" if results.slots else ""
     if not spec.cache:
         unknown = f"  batch size: by the GPU's memory, once {spec.name} is loaded"
-        return [unknown] if spec.needs_gpu else []
+        default = [unknown] if spec.needs_gpu else []
+        return [chosen] if chosen else default
     shape = CacheShape(**spec.cache)
     weights = round(spec.params_b * 1e9 * BYTES)
     longest_prompt = max((len(t.prompt) for t in results.tasks), default=0)
-    row = math.ceil((longest_prompt + _context_bound(results)) / CHARS_PER_TOKEN)
-    row += _max_new_tokens(results)
-    names, counts = [], []
+    longest_prompt += _context_bound(results) + _style_characters(results, methods)
+    row = math.ceil(longest_prompt / CHARS_PER_TOKEN) + _max_new_tokens(results)
+    names, counts, too_small = [], [], []
     for name, memory in _gpus(spec).items():
+        most = slots_for(shape, memory, weights, row, max(MOST, results.slots or 0))
+        enough = fits(memory, weights)
         names.append(name)
-        slots = slots_for(shape, memory, weights, row)
-        counts.append(str(slots) if fits(memory, weights) else "too small")
+        counts.append(str(min(most, MOST)) if enough else "too small")
+        if results.slots and not (enough and results.slots <= most):
+            too_small.append(f"{name} ({most if enough else 0})")
+    if too_small:
+        chosen += f"; too many for a GPU of {', '.join(too_small)}: the number is then halved"
+    if chosen:
+        return [chosen]
     durations = []
     for size, bandwidth in A100_BANDWIDTH.items():
         slots = slots_for(shape, size * 10**9, weights, row)
@@ -323,9 +344,10 @@ def _batch_lines(results: Results, new_tokens: float) -> list[str]:
         durations.append(_duration(seconds))
     a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
     cache = f"cache {shape.bytes_per_token:,} bytes per token"
+    longest = f"at most {row:,} tokens per prompt and answer at {CHARS_PER_TOKEN} characters each"
     return [
         f"  batch size on a GPU of {', '.join(names)}: {', '.join(counts)}",
-        f"    weights {weights / 1e9:.1f} GB, {cache}, at most {row:,} tokens per prompt and answer",
+        f"    weights {weights / 1e9:.1f} GB, {cache}, {longest}",
         f"  time on one A100 of {a100}: {', '.join(durations)} (computed, not measured)",
     ]
 

@@ -590,23 +590,9 @@ class Evaluator:
         """
         run = self.run
         signals = stored_signals(run, run.retrievers)
-        solutions = {method: run.solutions(method) for method in run.retrievers}
-        tasks = {task.id: task for task in run.tasks}
-        keys: list[tuple[str, str]] = []
-        triples = []
-        for task_id in task_ids:
-            task = tasks[task_id]
-            query = run.rules.reranking_query(task)
-            methods = [method for method in solutions if task_id in solutions[method]]
-            if not all(task_id in signals[method] for method in methods):
-                continue
-            for method in methods:
-                solution = solutions[method][task_id]
-                program = run.rules.program(task, solution)
-                runs = signals[method][task_id].runs_as_written
-                reduced = embedded_text(solution, program, task.entry_point, runs)
-                keys.append((task_id, method))
-                triples.append((query, solution, reduced))
+        found = candidate_texts(run, task_ids)
+        keys = [(task_id, method) for task_id, method, _ in found]
+        triples = [texts for _, _, texts in found]
         embedder = Embedder(corpora.parse_corpus(run.corpus).embedder)
         scores: dict[str, dict[str, CandidateScore]] = {}
         for (task_id, method), pair in zip(keys, cosines(embedder.encode, triples), strict=True):
@@ -640,3 +626,35 @@ def _context_row(context: Context) -> dict[str, Any]:
         row[name] = value
     row["score"] = round(context.score, 6)
     return row
+
+
+def candidate_texts(
+    run: Results, task_ids: Iterable[str]
+) -> list[tuple[str, str, tuple[str, str, str]]]:
+    """List what the reranker embeds (Section 3.3).
+
+    Args:
+        run: The results with the solutions.
+        task_ids: Tasks. A task is left out while the sandbox failed on one of its solutions.
+
+    Returns:
+        For each solution the task id, the method, and the texts: the query, the solution as it is, and
+        the solution reduced as in the authors' code.
+    """
+    signals = stored_signals(run, run.retrievers)
+    solutions = {method: run.solutions(method) for method in run.retrievers}
+    tasks = {task.id: task for task in run.tasks}
+    found = []
+    for task_id in task_ids:
+        task = tasks[task_id]
+        query = run.rules.reranking_query(task)
+        methods = [method for method in solutions if task_id in solutions[method]]
+        if not all(task_id in signals[method] for method in methods):
+            continue
+        for method in methods:
+            solution = solutions[method][task_id]
+            program = run.rules.program(task, solution)
+            runs = signals[method][task_id].runs_as_written
+            reduced = embedded_text(solution, program, task.entry_point, runs)
+            found.append((task_id, method, (query, solution, reduced)))
+    return found

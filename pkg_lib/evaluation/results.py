@@ -234,17 +234,28 @@ class Results:
             return False
         if variant.make_retriever and corpora.kind_of(self.corpus) not in variant.corpus_kinds:
             return False
+        return not self._prompt_obstacle(variant) and self.offers(variant.variant_of)
+
+    def _prompt_obstacle(self, variant: Method) -> str:
+        """Say why the model or the benchmark has no prompt for a variant; "" if there is one."""
         # A benchmark with a corpus of its own has prompts of its own, too.
         if (variant.prompt_variant or variant.style) and self.rules.corpus:
-            return False
-        if self._prompt_style(variant) not in TEMPLATES:
-            return False
-        if variant.in_chat and self.generator.spec.style != "chat":
-            return False
-        return self.offers(variant.variant_of)
+            return f"benchmark {self.benchmark} has its own prompts, without variants"
+        style = self.generator.spec.style
+        if self.prompt_style(variant) not in TEMPLATES:
+            name = f"prompt style {variant.style or style}"
+            owner = "" if variant.style else f" of model {self.model}"
+            return f"the {name}{owner} has no variant '{variant.prompt_variant}'"
+        if variant.in_chat and style != "chat":
+            return f"model {self.model} has prompt style {style}, which is no chat template"
+        return ""
 
-    def _prompt_style(self, method: Method) -> str:
-        """Return the name of the prompt style and variant that a method sends to the model."""
+    def prompt_style(self, method: Method) -> str:
+        """Return the name of the prompt style and variant that a method sends to the model.
+
+        Args:
+            method: A method.
+        """
         style = method.style or self.generator.spec.style
         return f"{style}, {method.prompt_variant}" if method.prompt_variant else style
 
@@ -338,9 +349,12 @@ class Results:
             Contexts in the order of the tasks; none for a task without one.
 
         Raises:
-            UserError: The corpus does not offer the method.
+            UserError: The corpus does not offer the method, or the model has no prompt for it.
         """
         if not self.offers(method):
+            obstacle = self._prompt_obstacle(parse_method(method)) if is_method(method) else ""
+            if obstacle:
+                raise UserError(f"method '{method}' is not available: {obstacle}")
             raise unknown("method", method, self.retrievers, f"for corpus {self.corpus}")
         name = context_method(method)
         if name not in self._contexts:
@@ -463,7 +477,7 @@ class Results:
             The prompt, and how it is sent.
         """
         about = parse_method(method)
-        style = self._prompt_style(about)
+        style = self.prompt_style(about)
         text = self.rules.prompt(task, context.text or "", style, self.generator.measure)
         return Request(
             task.id,

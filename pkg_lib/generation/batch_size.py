@@ -60,6 +60,7 @@ def slots_for(
     free_bytes: int,
     weight_bytes: int,
     tokens_per_row: int,
+    most: int = MOST,
 ) -> int:
     """Compute how many rows fit beside the weights.
 
@@ -68,14 +69,15 @@ def slots_for(
         free_bytes: Free memory of the GPU before the weights are loaded.
         weight_bytes: Size of the weights; 0 if they are loaded already.
         tokens_per_row: The longest prompt and the most new tokens.
+        most: The largest result.
 
     Returns:
-        Rows that are decoded together, from 1 to MOST. If not even one fits, the result is 1, and
+        Rows that are decoded together, from 1 to `most`. If not even one fits, the result is 1, and
         loading or decoding reports the lack of memory itself.
     """
     usable = free_bytes * (1 - RESERVE) - weight_bytes
     per_row = COPIES * shape.bytes_per_token * tokens_per_row
-    return max(1, min(MOST, int(usable // per_row)))
+    return max(1, min(most, int(usable // per_row)))
 
 
 def fits(free_bytes: int, weight_bytes: int) -> bool:

@@ -245,6 +245,30 @@ def test_a_sentence_that_models_differ_needs_both_signs(verdicts, expected):
     assert claims.Assessed(claim, tuple(Evidence(verdict=v) for v in verdicts)).verdict == expected
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], NOT_ATTEMPTED),
+        ([REPRODUCED, INCONCLUSIVE], REPRODUCED),
+        ([REPRODUCED, CONTRADICTED], REPRODUCED),
+        ([INCONCLUSIVE, INCONCLUSIVE], INCONCLUSIVE),
+        ([CONTRADICTED, INCONCLUSIVE], INCONCLUSIVE),
+        ([CONTRADICTED, CONTRADICTED], CONTRADICTED),
+    ],
+)
+def test_one_case_is_enough_for_a_claim_about_some_cases(verdicts, expected):
+    claim = Claim("c", "", "", "", "", "replayed", "", {"some": True})
+    assert claims.Assessed(claim, tuple(Evidence(verdict=v) for v in verdicts)).verdict == expected
+
+
+def test_a_small_gain_does_not_show_that_closed_models_lose():
+    block = [c for c in claims.load() if c.id in ("closed-block-he", "closed-loss-he")]
+    small, loss = assess(replayed_as("gpt-4o", frame(2, 1, 160), frame(1, 3, 160)), *block)
+    assert (small.verdict, loss.verdict) == (REPRODUCED, INCONCLUSIVE)
+    small, loss = assess(replayed_as("gpt-4o", frame(2, 1, 160), frame(1, 30, 160)), *block)
+    assert (small.verdict, loss.verdict) == (REPRODUCED, REPRODUCED)
+
+
 PAPER_MODEL = "codellama-7b-instruct"
 VOYAGE = "python-alpaca, embedder voyage-code-2"
 

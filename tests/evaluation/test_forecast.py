@@ -13,9 +13,9 @@ from fakes import unpacked
 from pkg_lib import cli
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import UserError
+from pkg_lib.core.types import Context, UserError
 from pkg_lib.data.benchmark import DECODING
-from pkg_lib.data.corpora import with_options
+from pkg_lib.data.corpora import parse_corpus, with_options
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -158,11 +158,11 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
 
 
 PAPER = {
-    "codellama-7b-instruct": ("4", "13", "34"),
-    "codellama-13b-instruct": ("too small", "3", "17"),
-    "llama-3.1-8b-instruct": ("12", "46", "130"),
-    "starcoder2-7b-instruct": ("33", "101", "256"),
-    "deepseek-coder-7b-instruct": ("4", "13", "36"),
+    "codellama-7b-instruct": ("4", "12", "31"),
+    "codellama-13b-instruct": ("too small", "3", "15"),
+    "llama-3.1-8b-instruct": ("11", "41", "115"),
+    "starcoder2-7b-instruct": ("31", "95", "253"),
+    "deepseek-coder-7b-instruct": ("4", "13", "34"),
 }
 
 
@@ -184,7 +184,7 @@ def dry_run(monkeypatch, capsys, *words):
 
 
 def test_the_batch_size_of_the_papers_models(nothing_else, monkeypatch, capsys):
-    """At 0.9 x memory less weights, over twice the cache of 1,632 tokens; at most 256."""
+    """At 0.9 x memory less weights, over twice the cache of 1,722 to 1,846 tokens; at most 256."""
     lines = dry_run(monkeypatch, capsys, *(word for name in PAPER for word in ("--model", name)))
     sizes = [line.rpartition(": ") for line in lines if "batch size" in line]
     assert [tuple(counts.split(", ")) for _, _, counts in sizes] == [*PAPER.values()]
@@ -198,13 +198,33 @@ def test_the_batch_size_of_this_gpu_and_that_of_the_user(nothing_else, monkeypat
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda gpu: (20 * 10**9, 24 * 10**9))
     model = ("--model", "codellama-7b-instruct")
     (size,) = (line for line in dry_run(monkeypatch, capsys, *model) if "batch size" in line)
-    assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 13, 34, 13")  # 40 GB are free
+    assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 12, 31, 12")  # 40 GB are free
     (size,) = (
         line
         for line in dry_run(monkeypatch, capsys, *model, "--slots", "7")
         if "batch size" in line
     )
-    assert " 7 prompts" in size
+    assert " 7 prompts" in size and "too many" in size and "24 GB (4)" in size
+    assert "40 GB" not in size, "seven prompts fit there"
+    (size,) = (
+        line
+        for line in dry_run(monkeypatch, capsys, *model, "--slots", "1000000")
+        if "batch size" in line
+    )
+    assert "too many" in size and "80 GB (31)" in size and "this GPU (12)" in size
+
+
+@pytest.mark.parametrize("model", PAPER)
+def test_no_prompt_is_longer_than_the_bound_of_the_dry_run(nothing_else, model):
+    results = Results(model, corpus="textbook+stdlib")
+    forecasts = [forecast.MethodForecast(m, 0, 1, 1, 1, 1, 0) for m in ("NoRAG", "Func-PKG")]
+    text = "\n".join(forecast.lines(results, forecasts, forecast.Rates()))
+    bound = int(re.search(r"at most ([\d,]+) tokens per prompt", text)[1].replace(",", ""))
+    longest = max(results.tasks, key=lambda task: len(task.prompt))
+    context = Context(longest.id, "Func-PKG", "x" * parse_corpus(results.corpus).length)
+    prompt = results.request(longest, context, "Func-PKG").text
+    room = (bound - DECODING["max_new_tokens"]) * forecast.CHARS_PER_TOKEN
+    assert room - forecast.CHARS_PER_TOKEN < len(prompt) <= room
 
 
 def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch, capsys):

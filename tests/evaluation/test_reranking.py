@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pkg_lib.core.store import write_json
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.reranking import (
     WRONG_CODE,
@@ -20,6 +22,8 @@ from pkg_lib.evaluation.reranking import (
     first_function,
 )
 from pkg_lib.evaluation.signals import visible_tasks
+from pkg_lib.papers.pkg import encoder_limit
+from pkg_lib.papers.pkg.encoder_limit import ENCODERS, WHOLE, count_cut, count_rows
 from pkg_lib.papers.pkg.reranking_rules import reranking_rules
 
 REDUCED = [
@@ -144,6 +148,8 @@ def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
 class Stored:
     """Results of two tasks whose candidates and scores are known."""
 
+    label = "m | humaneval | textbook"
+    results = Path("none")
     candidates: ClassVar[list[str]] = ["NoRAG", "VoyageEmb", "Func-BM25", "Func-PKG", "Block-PKG"]
 
     def verdicts(self, methods):
@@ -171,8 +177,32 @@ class Stored:
 
 
 def test_the_scripts_candidates_are_four_of_those_that_the_paper_names():
-    table = reranking_rules(Stored()).frame
+    rules = reranking_rules(Stored())
+    named = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
+    assert all(method in " ".join(rules.notes) for method in named)
+    table = rules.frame
     row = table.loc["Reranked, the script's four candidates"]
     assert (row["pass@1"], row["other choices"]) == ("100.0", "2")
     assert (row["helped"], row["hurt"]) == ("1", "0")
     assert table.loc["Reranked, as printed", "other choices"] == "0"
+
+
+def test_a_note_says_how_many_candidates_the_encoder_cuts(tmp_path, monkeypatch):
+    def counted(where, unit, cut):
+        return {"where": where, "unit": unit, "texts": 200, "cut": dict.fromkeys(ENCODERS, cut)}
+
+    counts = [counted(Stored.label, WHOLE, 51), counted(Stored.label, encoder_limit.REDUCED, 3)]
+    counts.append(counted("another run", WHOLE, 199))
+    (tmp_path / "benchmarks").mkdir()
+    write_json(tmp_path / "benchmarks" / "encoder_limit.json", {"counts": counts})
+    assert len(reranking_rules(Stored()).notes) == 1, "nothing was counted"
+    monkeypatch.setattr(Stored, "results", tmp_path)
+    _, note = reranking_rules(Stored()).notes
+    assert "25.5 %" in note and "1.5 %" in note
+    assert count_rows(tmp_path)[f"another run, {WHOLE}"] == ["200", "199 (99.5%)", "199 (99.5%)"]
+
+
+def test_texts_over_the_encoders_limit_are_counted():
+    texts = ["short", "word " * 300, "word " * 600, "word " * 600]
+    assert list(count_cut(texts).values()) == [3, 2]
+    assert list(count_cut([]).values()) == [0, 0]

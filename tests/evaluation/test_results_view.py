@@ -220,6 +220,26 @@ def test_a_variant_is_offered_where_the_style_of_the_model_has_it(committed):
     assert delimited == usual  # so that they share a completion
 
 
+@pytest.mark.parametrize(
+    ("model", "corpus", "method", "reason"),
+    [
+        ("starcoder2-7b", "published", "Block-PKG, no delimiters", "style plain of model starcod"),
+        (
+            "codellama-7b-instruct",
+            "textbook",
+            "Block-PKG, deepseek prompt in chat",
+            "style codella",
+        ),
+        ("starcoder2-7b", "python-docs", "Block-PKG", "unknown method .* for corpus python-docs"),
+    ],
+)
+def test_a_refused_method_names_the_model_or_the_corpus_that_lacks_it(
+    model, corpus, method, reason, committed
+):
+    with pytest.raises(UserError, match=reason):
+        Results(model, corpus=corpus, limit=1).contexts(method)
+
+
 def test_unknown_names(committed):
     with pytest.raises(UserError, match="unknown method 'Nosuch' for corpus textbook; "):
         Results(MODEL, limit=1).contexts("Nosuch")

@@ -186,6 +186,21 @@ def test_a_run_and_its_log(corpus, tmp_path):
     assert reasons == {"mean": "", "size": "", "empty": "empty"}
 
 
+def test_a_run_first_says_how_many_functions_it_prompts_for_and_for_how_long(corpus, tmp_path):
+    said = []
+    with pytest.raises(KeyboardInterrupt):
+        enhancer.enhance(corpus, MODEL, 2, tmp_path, table(stop=0), announce=said.append)
+    assert len(said) == 1 and f"by {MODEL} for 2 of 3 functions" in said[0]
+    assert "2 without an answer, time unknown" in said[0]
+    enhancer.enhance(corpus, MODEL, 2, tmp_path, table(), announce=said.append)
+    (path,) = tmp_path.glob("enhanced/*/*.log.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"asked": 2, "seconds": 240}))
+    enhancer.enhance(corpus, MODEL, None, tmp_path, table(), announce=said.append)
+    assert "for 3 of 3 functions" in said[2] and "1 without an answer, about 2 min" in said[2]
+    enhancer.enhance(corpus, MODEL, None, tmp_path, table(), announce=said.append)
+    assert said[3].endswith("all have an answer already")
+
+
 def test_a_run_resumes_and_what_is_stored_is_judged_again(corpus, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         enhancer.enhance(corpus, MODEL, 9, tmp_path, table(stop=2))

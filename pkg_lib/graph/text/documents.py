@@ -51,7 +51,7 @@ class Structured:
     Attributes:
         document: Name of the document.
         value: Its JSON object, or None.
-        reason: Why there is none.
+        reason: Why there is none; with a JSON object, which sections of the document it lacks.
         attempts: How many times a model was prompted for it.
     """
 

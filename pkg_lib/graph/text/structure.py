@@ -213,6 +213,22 @@ def _headings(text: str, kind: str) -> Iterator[Heading]:
             )
 
 
+def _headings_of_plain_text(text: str) -> Iterator[Heading]:
+    """Yield the Markdown headings of plain text, such as a tutorial of the web.
+
+    Code in such a text is often not fenced, and its comments look like headings of level 1. So a
+    heading needs a blank line above it, and one with a single "#" also needs one below it.
+    """
+    for heading in _headings(text, "markdown"):
+        above = text[: heading.start].removesuffix("\n").rpartition("\n")[2]
+        line, _, rest = text[heading.start :].partition("\n")
+        below = rest.partition("\n")[0]
+        has_room = not heading.start or not above.strip()
+        is_comment = re.match(r" {0,3}#\s", line) and below.strip()
+        if has_room and not is_comment:
+            yield heading
+
+
 def title_of(text: str, kind: str) -> str:
     """Tell what a page is about.
 
@@ -239,14 +255,17 @@ def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
 
     Args:
         text: The page.
-        kind: How the page is written: rst, markdown or html.
+        kind: How the page is written: rst, markdown or html. Of plain text, only Markdown headings
+            start a section.
         limit: Number of characters over which a section is split.
 
     Returns:
         (title, text) of the pieces, which joined are the page. The first has no title.
     """
-    headings = list(_headings(text, kind))
-    if not headings or len(text) <= limit:
+    if len(text) <= limit:
+        return [("", text)]
+    headings = list(_headings_of_plain_text(text) if kind == "text" else _headings(text, kind))
+    if not headings:
         return [("", text)]
     # The text before the first heading (labels, comments) belongs to its section.
     headings[0] = Heading(0, headings[0].level, "")
@@ -278,14 +297,15 @@ def split_long(text: str, kind: str, limit: int) -> list[str]:
 
     Args:
         text: The page.
-        kind: How the page is written, as in `Document`. Plain text has no sections.
+        kind: How the page is written, as in `Document`. The sections of plain text are those of
+            its Markdown headings, if it has some.
         limit: The most characters of a piece.
 
     Returns:
         The pieces, which joined are the page.
     """
     parts = [text]
-    if len(text) > limit and kind in _WITH_SECTIONS:
+    if len(text) > limit and kind in (*_WITH_SECTIONS, "text"):
         with suppress(RecursionError):  # nested deeper than the parser takes
             parts = [part for _, part in cut(text, kind, limit)]
     pieces: list[str] = []

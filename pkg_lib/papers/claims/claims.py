@@ -118,14 +118,19 @@ class Assessed:
     def verdict(self) -> str:
         """The verdict over all measurements.
 
-        A claim about every case ("all") falls with one of them. A claim that cases differ ("differs") needs
-        one measurement of each sign.
+        One opposing measurement decides a claim about every case ("all"), and one supporting measurement
+        decides a claim about some cases ("some"). A claim that cases differ ("differs") needs one
+        measurement of each sign.
         """
         verdicts = {e.verdict for e in self.evidence} - {NOT_ATTEMPTED}
         opposed = verdicts.intersection(OPPOSING)
         supported = verdicts.intersection(SUPPORTING)
         if self.claim.args.get("differs") and supported | opposed:
             return weakest(supported) if supported and opposed else INCONCLUSIVE
+        if self.claim.args.get("some") and verdicts:
+            if supported:
+                return weakest(supported)
+            return weakest(opposed) if verdicts == opposed else INCONCLUSIVE
         return weakest(opposed) if self.claim.args.get("all") and opposed else overall(verdicts)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, HERE
 from pkg_lib.core.reading import NUMBER, Kinds, read_text
-from pkg_lib.core.store import read_json
+from pkg_lib.core.store import read_json, slug
 from pkg_lib.core.types import Generation, UserError
 
 Completions = Mapping[str, Mapping[str, Generation]]  # column -> task id -> completion
@@ -61,11 +61,12 @@ def published() -> pd.Series:
     return figures.str.removesuffix(" count")
 
 
-def stored_enhancement(results: Path) -> dict[str, Any]:
+def stored_enhancement(results: Path, model: str = "") -> dict[str, Any]:
     """Read the log of the enhancer's largest run.
 
     Args:
         results: The results directory.
+        model: Only runs of this model; "" for all models.
 
     Returns:
         The log of the run that asked for the most docstrings; {} where no run asked for any.
@@ -73,7 +74,8 @@ def stored_enhancement(results: Path) -> dict[str, Any]:
     Raises:
         UserError: A log is damaged.
     """
-    paths = sorted(results.glob("enhanced/*/*.log.json"))
+    folder = slug(model) if model else "*"
+    paths = sorted(results.glob(f"enhanced/{folder}/*.log.json"))
     logs = [log for log in (read_json(path, ENHANCEMENT_LOG) for path in paths) if log["asked"] > 0]
     return max(logs, key=lambda log: log["asked"], default={})
 

@@ -6,7 +6,7 @@ results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph import enhance as docstrings
 from pkg_lib.graph.schema import IMPL, Graph, build_code_graph
+from pkg_lib.papers.pkg.cost import duration, enhancement_seconds, stored_enhancement
 from pkg_lib.retrieval.budget import cut_at_line_end
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -79,19 +80,22 @@ def enhance(
     results: Path,
     backend: Backend | None = None,
     slots: int | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Ask for docstrings of the functions of a corpus that have none.
+    """Prompt a model for docstrings of the functions of a corpus that have none.
 
-    A function whose docstring is rejected is asked again in the next of FORMS. Answers are stored as they
-    come, so an interrupted run can be continued. What is stored is judged anew.
+    A function whose docstring is rejected is prompted for again in the next of FORMS. Each answer is stored
+    as it arrives, so an interrupted run can be continued. Stored answers are checked again.
 
     Args:
         corpus: The name of a corpus of code.
-        model: The name of a model that fills in the middle; hf: and path: models are told by their tokens.
+        model: The name of a model that fills in the middle. The family of hf: and path: models is
+            recognised by their tokens.
         count: Only so many functions, a fixed sample; None for all.
         results: The results directory.
         backend: What writes, in place of the model's weights.
         slots: How many prompts are decoded together; None for as many as fit into memory.
+        announce: Receives one line that says what the run will do, before it starts.
 
     Returns:
         The log.
@@ -107,11 +111,17 @@ def enhance(
     documents = load_corpus(corpus).documents
     graph = build_code_graph(documents)
     holes, skipped = docstrings.candidates(graph)
+    chosen = list(holes.items())[:count]
+    if announce:
+        answered = {row["payload_sha256"] for row in file.rows.values()}
+        due = sum(sha not in answered for sha, _ in chosen)
+        functions = f"{len(chosen):,} of {len(holes):,} functions without one in {corpus}"
+        announce(f"docstrings by {model} for {functions}: {_workload(due, model, results)}")
     rows: dict[str, dict[str, Any]] = {}
     by_form = {}
     for form in docstrings.FORMS:
         prompts = []
-        for sha, (node, hole) in list(holes.items())[:count]:
+        for sha, (node, hole) in chosen:
             if sha not in rows or rows[sha]["reason"]:
                 name = graph.payload(int(graph.parent[node]))
                 about = {"form": form, "where": graph.where(node), "name": name}
@@ -130,6 +140,19 @@ def enhance(
     log |= {"decoding": PARAMETERS, "versions": versions()}
     write_json(file.path.with_suffix(".log.json"), log)
     return log
+
+
+def _workload(due: int, model: str, results: Path) -> str:
+    """Say how many functions have no answer yet, and how long a model takes for them."""
+    if not due:
+        return "all have an answer already"
+    earlier = stored_enhancement(results, model)
+    text = f"{due:,} without an answer"
+    if not earlier:
+        return f"{text}, time unknown, since no run of this model is stored"
+    each = enhancement_seconds(earlier, 1)
+    estimate = duration(enhancement_seconds(earlier, due))
+    return f"{text}, about {estimate} at {each:.1f} s per function as in the largest stored run"
 
 
 def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> dict[str, str]:

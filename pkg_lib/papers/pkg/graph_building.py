@@ -3,20 +3,16 @@
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
-from pkg_lib.core.embedders import DEFAULT, LONG
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.structuring import json_of
 from pkg_lib.graph.graph_ledger import Ledger, ledger
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, Graph, build_code_graph
 from pkg_lib.graph.text.documents import build_text_graph, reasons
-from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.papers.pkg.encoder_limit import ENCODERS, count_cut
 
-# What is searched by its vector, and the encoder's settings: the study's, and the one that reads more.
+# What is searched by its vector.
 SEARCHED = {IMPL: "functions", BLOCK: "blocks", PATHVALUE: "path-values"}
-ENCODERS = (DEFAULT, LONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +95,11 @@ def unread(graph: Graph) -> list[Unread]:
     Raises:
         UserError: The encoder is not available.
     """
-    limits = {name: Embedder(name).max_tokens for name in ENCODERS}
-    encoder = Embedder(DEFAULT)
     found = []
     for kind, unit in SEARCHED.items():
         nodes = graph.of_type(kind)
-        if not len(nodes):
-            continue
-        payloads, places = np.unique(graph.text[nodes], return_inverse=True)
-        tokens = encoder.token_counts([graph.texts[int(text)].as_py() for text in payloads])[places]
-        cut = {name: int((tokens > limit).sum()) for name, limit in limits.items()}
-        found.append(Unread(unit, len(nodes), cut))
+        if len(nodes):
+            found.append(Unread(unit, len(nodes), count_cut(graph.payloads(nodes))))
     return found
 
 

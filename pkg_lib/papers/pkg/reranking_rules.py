@@ -10,17 +10,18 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import Results
-from pkg_lib.retrieval.methods import AS_PRINTED, RERANKED
+from pkg_lib.papers.pkg.encoder_limit import reranking_note
+from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
 
 # The candidates of the authors' script, in its order, which breaks ties.
-SCRIPT_CANDIDATES = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
+SCRIPT_CANDIDATES = (NO_RAG, "Block-PKG", "Func-PKG", "Func-BM25")
 OF_SCRIPT = "Reranked, the script's four candidates"
 NOTE = (
     "Authors' code: the first function of each candidate, without docstring and comments, is compared with "
     'the query, and a candidate that does not run counts as the words "Wrong code!". As printed: candidates '
     "that do not parse or run are left out, and the others are compared whole. The difference is paired by "
-    "task. The authors' script chooses among None, Block-PKG, Func-PKG and Func-BM25 alone; the paper's text "
-    "names all retrieval methods."
+    f"task. The authors' script chooses among {', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names "
+    "all retrieval methods."
 )
 COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(
     ", "
@@ -56,7 +57,8 @@ def reranking_rules(run: Results) -> ResultTable:
         choices = _choices_of_script(selections)
         series = _verdicts_of(choices, run.verdicts(run.candidates))
         rows[OF_SCRIPT] = _row(series.where(reranked.notna()), reranked, choices, chosen)
-    return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
+    notes = [note for note in (NOTE, reranking_note(run.label, run.results)) if note]
+    return ResultTable.of(title, rows, COLUMNS, "rule", *notes)
 
 
 def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, str]:
