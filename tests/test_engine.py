@@ -196,7 +196,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         found[engine[:3]] = contents(results)
     assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
     assert found["loc"].keys() == found["ray"].keys()
-    verdicts = found["ray"]["runs/numbers/tiny/none/none/samples.jsonl.gz"]
+    verdicts = found["ray"]["runs/numbers/tiny/none/norag/samples.jsonl.gz"]
     assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
     assert (tmp_path / "ray" / "index.html").exists() and any(
         (tmp_path / "ray" / "graph").iterdir()

@@ -26,7 +26,7 @@ from pkg_lib.execution.sandbox import layers, run_jobs
 FOLDER = ROOT / "results" / "runs" / "humaneval" / "qwen2.5-coder-0.5b-instruct"
 # Column -> (its file; how often ours judges it a round, so that the start does not count more than in an experiment).
 COLUMNS = {
-    "without a timeout": ("none/none/samples.jsonl.gz", 12),
+    "without a timeout": ("none/norag/samples.jsonl.gz", 12),
     "with a timeout": ("pkg-contexts/func-pkg.paper-literal/samples.jsonl.gz", 4),
 }
 SECONDS = 3.0

@@ -15,12 +15,12 @@ MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
 READ = [
     "contexts/humaneval/textbook/bm25/contexts.jsonl",
-    "contexts/humaneval/none/none/contexts.jsonl",
+    "contexts/humaneval/none/norag/contexts.jsonl",
     "cache/m/humaneval/none/norag.jsonl",
     "cache/m/mbpp/none/norag.jsonl",
     "runs/humaneval/m/textbook/bm25/condition.json",
     "replay/gpt/table.csv",
-    "runs/humaneval/m/none/none/samples.jsonl",
+    "runs/humaneval/m/none/norag/samples.jsonl",
     "runs/humaneval/controls/return-None/samples.jsonl",
     "benchmarks/graph.json",
 ]

@@ -141,7 +141,7 @@ def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
 
 def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
     results = shutil.copytree(parts / "shard1", tmp_path / "results")
-    (path,) = (results / "runs").rglob("none/none/samples.jsonl.gz")
+    (path,) = (results / "runs").rglob("none/norag/samples.jsonl.gz")
     first, *rest = read_rows(path)
     write_jsonl(path, (first | {"status": "PASSED"}, *rest))
     lines = merge.merge([parts / "shard1"], results)

@@ -33,7 +33,7 @@ REDUCED = [
         "def f(x):\n    # add one\n    return x + 1  # done",
         "def f(x):\n    return x + 1",
     ),
-    ("only a docstring", 'def f(x):\n    """Nothing."""', "def f(x):\n    pass"),
+    ("only a docstring", 'def f(x):\n    """Nothing."""', "def f(x):"),
     (
         "imports and calls go",
         "import math\ndef f(x):\n    return x\nprint(f(1))",
@@ -132,7 +132,7 @@ def test_cosines_are_of_the_query_with_both_texts():
     assert cosines(encode, []) == []
 
 
-@pytest.mark.parametrize("name", ["mbpp", "mbpp-all-asserts", "mbpp-signature"])
+@pytest.mark.parametrize("name", ["mbpp", "mbpp-signature"])
 def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
     if not os.environ.get("PKG_MBPP_DIR"):
         pytest.skip("MBPP is not available")
@@ -141,8 +141,9 @@ def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
         query = rules.reranking_query(task)
         assert task.prompt.startswith(query + "\n") and "\n" not in query
         assert visible_tasks(rules, [task])[task.id].query == query
-    task = load_benchmark("humaneval", limit=1)[0]
-    assert BENCHMARKS["humaneval"].reranking_query(task) == task.prompt
+    for whole in ("humaneval", "mbpp-all-asserts"):
+        task = load_benchmark(whole, limit=1)[0]
+        assert BENCHMARKS[whole].reranking_query(task) == task.prompt
 
 
 class Stored:

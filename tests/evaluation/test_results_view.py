@@ -352,7 +352,7 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     "stage",
     [
         "contexts/humaneval/pkg-contexts/bm25/contexts.jsonl.gz",
-        f"runs/humaneval/{MODEL}/none/none/samples.jsonl.gz",
+        f"runs/humaneval/{MODEL}/none/norag/samples.jsonl.gz",
     ],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
