@@ -4,7 +4,9 @@
 
 Counted are the functions, blocks and path-values of each corpus, its rows, the queries of each
 benchmark, and what the reranker embeds in each run: candidates as they are, and reduced as in the
-authors' code. `--without-graphs` keeps the stored counts of corpora.
+authors' code. The authors' published contexts were retrieved with another encoder, so only the candidates of
+these runs count. `--without-graphs` keeps the stored counts of all corpora. Those of a corpus that is
+not installed are always kept.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 from pkg_lib.core.store import results_dir, versions, write_json
+from pkg_lib.core.types import Unavailable
 from pkg_lib.data.corpora import PUBLISHED, load_corpus
 from pkg_lib.evaluation.pipeline import candidate_texts
 from pkg_lib.evaluation.results import Results
@@ -29,7 +32,7 @@ from pkg_lib.papers.pkg.encoder_limit import (
     stored_counts,
 )
 from pkg_lib.papers.pkg.graph_building import build_corpus, unread
-from pkg_lib.retrieval.rows import rows
+from pkg_lib.retrieval.methods import make_retriever
 
 BENCHMARKS = ("humaneval", "mbpp")
 
@@ -42,12 +45,20 @@ def of_corpora() -> list[dict]:
     counts = []
     parts = [part for part in STUDY if part.benchmark in BENCHMARKS and part.corpus != PUBLISHED]
     for corpus in dict.fromkeys(part.corpus for part in parts):
-        for unit in unread(build_corpus(corpus).graph):
-            about = {"texts": unit.texts, "cut": unit.cut}
-            counts.append({"where": corpus, "unit": unit.unit} | about)
-        found = [row for document in load_corpus(corpus).documents for row in rows(document, 2000)]
-        counts.append(counted(corpus, "rows", [row.searched for row in found]))
+        try:
+            counts += of_corpus(corpus)
+        except Unavailable as e:
+            kept = [entry for entry in stored_counts(results_dir()) if entry["where"] == corpus]
+            print(f"{e}; {len(kept)} stored counts of {corpus} are kept", file=sys.stderr)
+            counts += kept
     return counts
+
+
+def of_corpus(corpus: str) -> list[dict]:
+    units = unread(build_corpus(corpus).graph)
+    counts = [{"where": corpus, "unit": u.unit, "texts": u.texts, "cut": u.cut} for u in units]
+    searched = make_retriever("VoyageEmb", load_corpus(corpus)).units
+    return [*counts, counted(corpus, "rows", [row.searched for row in searched])]
 
 
 def of_runs() -> list[dict]:
