@@ -252,7 +252,7 @@ def dry_run(
     records = Records(results_path())
     counted: set[str] = set()
     costs = []
-    due = []
+    due: dict[str, str] = {}  # label by stem: several steps may wait for one notebook
     for step in plan.steps:
         incomplete = False
         if step.evaluator:
@@ -267,9 +267,11 @@ def dry_run(
             costs.append(cost)
             incomplete = cost.todo > 0
         all_due = again or incomplete
-        due += [f"  {job.label}" for job in step.jobs if all_due or not records.is_current(job)]
+        for job in step.jobs:
+            if all_due or not records.is_current(job):
+                due[job.stem] = f"  {job.label}"
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
     lines.append(f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged")
-    return lines + due
+    return [*lines, *due.values()]
