@@ -177,7 +177,7 @@ DENSITY = {
     "papers/claims": 10.8,
     "papers/dkb": 11.0,
     "papers/evor": 11.4,
-    "papers/pkg": 10.8,
+    "papers/pkg": 8.3,
 }
 LAYOUT = {
     tokenize.NEWLINE,
