@@ -9,8 +9,22 @@ The names below are the public interface; everything else may change. A study is
     results = evaluate([Condition(model, benchmark, corpus, m) for m in methods])
     print(compare(results))
 
-Its steps can be taken one by one, too: `load_benchmark`, `load_corpus`, `build_graph`, `make_retriever`,
-`build_prompt`, `generate`, `extract_solution`, `run_tests`.
+Its steps can be taken one by one, too, here with a task of one's own. It borrows HumanEval's form: the prompt
+is a function's head, and the tests are a function `check`:
+
+    from pkg_lib import ProgramTests, Task, build_prompt, extract_solution, generate
+    from pkg_lib import load_corpus, make_retriever, run_tests
+
+    head = "def middle(numbers):\\n    'Return the median.'\\n"
+    tests = ProgramTests("def check(f):\\n    assert f([3, 1, 2]) == 2\\n")
+    task = Task("Mine/0", "humaneval", head, "middle", tests)
+    corpus = load_corpus("source:/path/to/my/code")  # a directory of Python files
+    (context,) = make_retriever("Func-BM25", corpus).retrieve([task])
+    prompt = build_prompt(task, context, "chat")
+    (completion,) = generate("qwen2.5-coder-0.5b-instruct", [prompt])
+    solution = extract_solution(completion, task)
+    (outcome,) = run_tests([task], [solution])
+    print(outcome.status)  # passed, failed or not_measured
 """
 
 from importlib import import_module
@@ -20,7 +34,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pkg_lib.analysis.comparison import compare, pass_at_k
-    from pkg_lib.core.types import Context, Document, Outcome, Task
+    from pkg_lib.core.types import Context, Document, Outcome, ProgramTests, Task
     from pkg_lib.data.benchmarks import load_benchmark
     from pkg_lib.data.corpora import load_corpus
     from pkg_lib.evaluation.conditions import Condition, Sample
@@ -37,6 +51,7 @@ __all__ = [
     "Document",
     "Method",
     "Outcome",
+    "ProgramTests",
     "Sample",
     "Task",
     "build_graph",
@@ -60,6 +75,7 @@ _MODULES = {
     "Document": "core.types",
     "Method": "retrieval.methods",
     "Outcome": "core.types",
+    "ProgramTests": "core.types",
     "Sample": "evaluation.conditions",
     "Task": "core.types",
     "build_graph": "retrieval.methods",
@@ -78,10 +94,30 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used, after the files that register names.
+
+    The benchmarks, methods and corpora of the papers' folders and of PKG_PLUGINS are then known, whichever
+    public name is used first.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module 'pkg_lib' has no attribute {name!r}")
+    _load_plugins()
     return getattr(import_module(f"pkg_lib.{_MODULES[name]}"), name)
+
+
+_loading = False  # a user's file may import public names, too
+
+
+def _load_plugins() -> None:
+    """Load the files that register names, unless one of them is being loaded."""
+    global _loading
+    if _loading:
+        return
+    _loading = True
+    try:
+        import_module("pkg_lib.core.registry").load_plugins()
+    finally:
+        _loading = False
 
 
 def __dir__() -> list[str]:

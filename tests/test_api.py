@@ -1,5 +1,6 @@
 """The public interface, used as a researcher would use it."""
 
+import os
 import subprocess
 import sys
 import time
@@ -184,3 +185,26 @@ def test_verdicts_by_the_authors_extractions_are_made_and_a_lost_one_is_made_aga
     again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
     statuses = [outcome.status for outcome in again.outcomes(method, FIRST_BLOCK).values()]
     assert statuses == ["passed", "passed"]
+
+
+def test_names_of_the_papers_and_of_the_users_files_are_known_to_the_first_call(tmp_path):
+    """In a process that has imported nothing else; the user's file takes public names itself."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from pkg_lib import Context, Method\n"
+        "from pkg_lib.retrieval.methods import METHODS\n"
+        "METHODS.register(Method('Mine', lambda knowledge: None, ('code',), 'row'))\n"
+    )
+    code = (
+        "import pkg_lib\n"
+        "print(pkg_lib.Condition('m', 'beatnum', '', 'EVOR@0').method)\n"
+        "print(pkg_lib.Condition('m', method='Mine').method)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"PKG_PLUGINS": str(plugin)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["EVOR@0", "Mine"], done.stderr
