@@ -31,7 +31,7 @@ COMMANDS = [
     (LARGE, 0, 80, ("left out: codellama-7b-instruct | mbpp",)),
     (f"{LARGE} --benchmark mbpp", 2, 0, ("PKG_MBPP_DIR",)),
     (f"{LARGE} --tokens-per-second 400 --prices notebooks/prices.csv", 0, 80, ("US dollars",)),
-    (f"show {MODEL} humaneval HumanEval/20", 0, 2, ("results/shown/",)),
+    (f"show {MODEL} humaneval HumanEval/20", 0, 80, ("[user]", "results/shown/")),
     ("replay {folder}/none", 2, 9, ("no completion in", "could be judged", "HumanEval/999")),
     ("replay {folder}/several", 0, 9, ("pass@1", "pass@2", "100.0")),
     ("replay {folder}/gpt-4o", 0, 9, ("100.0", "mbpp_results/gpt-4o", "PKG_PAPER_DIR")),
