@@ -219,12 +219,12 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
         verdicts = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
         about = {
             "rules": SimpleNamespace(title="HumanEval"),
-            "file": lambda *_: tmp_path / corpus / "x.jsonl",
+            "corpus": corpus,
         }
         return SimpleNamespace(**about, verdicts=lambda: verdicts, generator=object())
 
     monkeypatch.setattr(claim_tests, "Results", run)
-    (tmp_path / "published").mkdir()
+    monkeypatch.setattr(claim_tests, "is_measured", lambda *names: names[-1] == "published")
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"
     assert list(measured.verdicts) == ["NoRAG", "Block-PKG"]

@@ -18,7 +18,7 @@ def notebook(passed, contexts=None):
     """
     stored = {
         column: [
-            SimpleNamespace(task_id=i, column=c, spent=n)
+            SimpleNamespace(task_id=i, method=c, spent=n)
             for i, (c, n) in zip(TASKS, rows, strict=True)
         ]
         for column, rows in (contexts or {}).items()
@@ -27,7 +27,9 @@ def notebook(passed, contexts=None):
     run = SimpleNamespace(
         rules=SimpleNamespace(title="M"),
         tasks=[SimpleNamespace(id=i) for i in TASKS],
-        file=lambda folder, column: SimpleNamespace(exists=lambda: column in passed),
+        files=lambda method: SimpleNamespace(
+            samples=SimpleNamespace(exists=lambda: method in passed)
+        ),
         verdicts=lambda columns: pd.DataFrame(
             {c: pd.Series(passed[c], dtype="boolean") for c in columns}
         ),

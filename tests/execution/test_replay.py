@@ -204,7 +204,8 @@ def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
         {"task_id": "HumanEval/0", "status": "passed", "error": "", "detail": "", "seconds": 0.1}
     ]
     for method in ("no_rag", "voyage_block"):
-        write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", rows)
+        judged = [row | {"benchmark": "humaneval", "method": method} for row in rows]
+        write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", judged)
     assert set(replayed(tmp_path, "m", "humaneval")) == {"NoRAG", "Block-PKG"}
     assert replayed(tmp_path, "m", "mbpp") == {}
     with pytest.raises(UserError, match="replay DIR"):
