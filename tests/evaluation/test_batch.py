@@ -185,6 +185,13 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     assert f"  {LABEL}" in dry()
 
 
+def test_a_dry_run_counts_a_notebook_of_several_parts_once(executed, committed):
+    plan = chosen(*BOTH)
+    plan.steps += plan.steps
+    lines = batch.dry_run(plan, False, Rates())
+    assert lines[-3:] == ["notebooks: 2 to execute, 0 unchanged", f"  {LABEL}", "  closed_models"]
+
+
 def test_the_weights_of_one_model_are_gone_before_the_next_are_loaded(
     executed, monkeypatch, tmp_path
 ):
