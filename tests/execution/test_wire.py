@@ -455,8 +455,12 @@ pages |= {*range(l.sbrk(0) - (64 << 20) & ~4095, l.sbrk(0), 4096)}
 found = set()
 for page in pages:
     if l.write(w, page, 4096) > 0:
-        back = os.read(r, 4096)[::-1]  # so that no mark is made here
-        found |= {n for n in range(8) if b"QQ%dKRAM" % n in back}
+        back = os.read(r, 4096)[::-1]  # a mark in the page is not a mark in this copy
+        at = back.find(b"QQ")  # no mark is built here, forwards or backwards
+        while at >= 0:
+            if back[at + 3 : at + 7] == b"KRAM":
+                found.add(back[at + 2] - 48)
+            at = back.find(b"QQ", at + 1)
 def f(x): return sorted(found)
 """
 LEAVERS = {
@@ -468,6 +472,17 @@ LEAVERS = {
     "its name": "import ctypes\nctypes.CDLL(None).prctl(15, b'MARK' + b'6QQ', 0, 0, 0)\nwhile True: pass",
     "what it prints": "print('MARK' + '7QQ')",
 }
+
+
+@pytest.mark.parametrize("given", ["", None])
+def test_a_mark_in_a_process_is_found_by_the_search(given):
+    """The control of the next test: the search does see a mark that is there."""
+    code = "kept = ''.join(['MARK', '7QQ'])\n" + LOOK
+    test = "assert f(1) == [7], f(1)"
+    [outcome] = run_jobs(
+        [Job("t", code, (test,), "f", 5.0, None, given)], Limits(packages="stdlib"), workers=1
+    )
+    assert outcome.status == "passed", outcome
 
 
 @pytest.mark.parametrize("left", LEAVERS)
