@@ -5,6 +5,7 @@ Series of dtype "boolean" indexed by task id. A verdict that was not measured en
 every result says how many tasks it covers.
 """
 
+import gc
 import math
 from collections.abc import (
     Callable,
@@ -338,7 +339,12 @@ def correct_p_values(
     corrected = np.array(p_values, dtype=float)
     tested = ~np.isnan(corrected)
     if tested.any():
-        _, corrected[tested], _, _ = multipletests(corrected[tested], method=correction)
+        # multipletests collects garbage, which takes a second among all objects of a notebook.
+        gc.freeze()
+        try:
+            _, corrected[tested], _, _ = multipletests(corrected[tested], method=correction)
+        finally:
+            gc.unfreeze()
     return list(corrected.tolist())
 
 

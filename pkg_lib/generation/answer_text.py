@@ -5,13 +5,17 @@ docs/extraction.md states the rules in its section "The answer".
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from pkg_lib.core.markdown import with_plain_line_ends
 
 MAX_CHARACTERS = 200_000  # of an answer that are read
 # Characters of a line before and after a tag in which its quotation marks are searched.
 MAX_LINE = 1000
+# A notebook reduces the same texts many times. This many texts of this length are remembered.
+REMEMBERED = 1 << 15
+MAX_REMEMBERED = 8000  # characters
 MAX_TOKENS_IN_TEXT = 100  # end tokens in comments and strike-through that do not end the answer
 
 # Opening and closing tags of reasoning. An entry of models.toml may list more.
@@ -123,8 +127,12 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
         The answer with "\n" as line end, without byte order marks, and with at most
         ``MAX_CHARACTERS`` characters.
     """
+    pairs = (*REASONING_TAGS, *tags)
+    return _reduce_once(text, pairs) if len(text) <= MAX_REMEMBERED else _reduce(text, pairs)
+
+
+def _reduce(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
     text = _INVISIBLE.sub("", with_plain_line_ends(text))
-    pairs = [*REASONING_TAGS, *tags]
     text = text[_end_of_reasoning(text, pairs) :]
     echo = _ECHO.match(text)
     if echo and text[echo.end() :].strip():
@@ -133,13 +141,17 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
     if leading:
         text = text[leading.end() :].lstrip("\n")
     text = text[: _first_end_token(text)]
-    for match in _unquoted(_tag_pattern(opening for opening, _ in pairs), text):
+    for match in _unquoted(_tag_pattern(tuple(opening for opening, _ in pairs)), text):
         if _begins_a_line(text, match):
             return ""
     return text[:MAX_CHARACTERS]
 
 
-def _tag_pattern(tags: Iterable[str]) -> re.Pattern[str]:
+_reduce_once = lru_cache(REMEMBERED)(_reduce)
+
+
+@lru_cache
+def _tag_pattern(tags: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern for tags in any case.
 
     Before ">", a tag may have blanks or attributes. A channel tag may have options.
@@ -161,10 +173,10 @@ def _end_of_reasoning(text: str, pairs: Sequence[tuple[str, str]]) -> int:
     tag that follows its opening tag. If all closing tags after an opening tag are quoted on their
     lines, the last of them counts.
     """
-    closing = _tag_pattern(closing for _, closing in pairs)
+    closing = _tag_pattern(tuple(closing for _, closing in pairs))
     if not closing.search(text):
         return 0
-    opening = _tag_pattern(opening for opening, _ in pairs)
+    opening = _tag_pattern(tuple(opening for opening, _ in pairs))
     marks = [(match, True) for match in closing.finditer(text)]
     marks += [(match, False) for match in opening.finditer(text)]
     marks.sort(key=lambda mark: mark[0].start())

@@ -17,14 +17,14 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 from pkg_lib.core import limits
 from pkg_lib.core.markdown import MARKS, Fence, fences
 from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.types import Task
-from pkg_lib.generation.answer_text import TRIPLES, answer
+from pkg_lib.generation.answer_text import MAX_REMEMBERED, REMEMBERED, TRIPLES, answer
 from pkg_lib.generation.code_search import (
     dedented,
     first_line_of,
@@ -235,6 +235,11 @@ def extract(
         The solution. Its indentation is kept, because a bare function body is a valid completion.
         Text without any code is returned unchanged.
     """
+    find = _find_once if len(text) <= MAX_REMEMBERED else _find
+    return find(text, entry_point, starts_program)
+
+
+def _find(text: str, entry_point: str, starts_program: bool) -> str:
     text = _with_code_on_its_own_line(answer(text), entry_point)
     regions = _regions(text)
     candidates = _candidates(text, regions, entry_point)
@@ -245,6 +250,9 @@ def extract(
     earlier += [region.code for region in regions[: solution.regions_before]]
     code = with_missing_imports(solution.code, earlier)
     return without_future_imports(code, starts_program)
+
+
+_find_once = lru_cache(REMEMBERED)(_find)
 
 
 @dataclass(frozen=True, slots=True)
