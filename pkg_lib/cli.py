@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from pkg_lib import paper_commands
 from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import DEFAULT as DEFAULT_EMBEDDER
-from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
+from pkg_lib.core.embedders import EMBEDDERS, INT8, embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
@@ -31,7 +31,6 @@ from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
     CONTEXT_CHARS,
     CORPORA,
-    MINILM,
     TOKENIZER_NAMES,
     check_tokenizer,
     is_text,
@@ -129,7 +128,7 @@ def run(
         Many,
         opt("A parameter of notebooks; repeatable.", "--parameter", "-p", metavar="NAME=VALUE"),
     ] = None,
-    embedder: Embedding = DEFAULT_EMBEDDER,
+    embedder: Embedding = "",
     tokenizer: Annotated[
         str,
         opt(
@@ -179,8 +178,9 @@ def run(
     """
     if tokenizer:
         check_tokenizer(tokenizer)
-    options = (embedder_spec(embedder).pinned, top_k, context_chars, tokenizer)
-    if not corpus and options != (MINILM, 1, CONTEXT_CHARS, ""):
+    pinned = embedder_spec(embedder).pinned if embedder else ""
+    options = (pinned, top_k, context_chars, tokenizer)
+    if not corpus and options != ("", 1, CONTEXT_CHARS, ""):
         corpus = [study.STUDY[0].corpus]
     if not model and style:
         model = [study.MODEL]
@@ -420,22 +420,67 @@ def graph(
 
 @app.command(rich_help_panel=DATA)
 def search(
-    place: Annotated[str, arg("Where `graph` has saved a graph: a directory or bolt://...")],
+    place: Annotated[
+        str, arg("source:DIR or another corpus of code, or where `graph` has saved a graph.")
+    ],
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[
-        str, opt("What to find: function, block, or leaf (in a graph of text).")
+        str, opt("What to find: function, block, or leaf (in a saved graph of text).")
     ] = "function",
-    index: Annotated[str, opt("flat (exact), or hnsw (faster on large graphs).")] = "flat",
+    index: Annotated[
+        str, opt("For a saved graph: flat (exact), or hnsw (faster on large graphs).")
+    ] = "flat",
     top: Annotated[int, opt("Number of nodes to print.", "--top", "--top-k", least=1)] = 10,
     embedder: Embedding = "",
 ) -> None:
-    """Find the nodes of a saved graph nearest to a query."""
-    from pkg_lib.retrieval import explain
-    from pkg_lib.retrieval.embed import Embedder
+    """Find the code of a corpus, or of a saved graph, that is nearest to a query.
 
-    if not embedder:  # the vectors in a database are of the default embedder
-        embedder = DEFAULT_EMBEDDER if "://" in place else quickest()
-    say(explain.search(place, [query], Embedder(embedder), unit, index, top))
+    A corpus is searched by words (BM25) at once, and then by meaning. The first search by meaning
+    encodes the code; later ones encode only what has changed.
+    """
+    from pkg_lib.retrieval import code_base, explain
+    from pkg_lib.retrieval.embed import Embedder
+    from pkg_lib.retrieval.index import INDEXES
+
+    INDEXES.get_or_fail(index)
+    corpus = code_base.corpus_at(place)
+    if not corpus:
+        if not embedder:  # the vectors in a database are of the default embedder
+            embedder = DEFAULT_EMBEDDER if "://" in place else INT8
+        say(explain.search(place, [query], Embedder(embedder), unit, index, top))
+        return
+    if index != "flat":
+        raise UserError(
+            f"--index {index} is for a saved graph: save it by `graph {corpus} --output DIR`, "
+            "and search DIR"
+        )
+    knowledge = explain.knowledge_of_code(absolute_corpus(corpus))
+    if embedder:
+        knowledge.embedder = Embedder(embedder)
+    say(code_base.search(knowledge, query, unit, top))
+
+
+@app.command(rich_help_panel=RUN)
+def ask(
+    corpus: CorpusArgument,
+    question: Annotated[str, arg("What the model should write: words, or a function's head.")],
+    model: Model = study.MODEL,
+    method: Annotated[str, opt("A method that retrieves, from `list`.")] = "Func-PKG",
+    top: Annotated[int, opt("Number of units in the context.", "--top", "--top-k", least=1)] = 3,
+    test: Annotated[
+        Path | None, opt("A Python file that runs after each answer, such as assertions.")
+    ] = None,
+) -> None:
+    """Let a model write code with the help of a code base, and without.
+
+    The command prints where the context is from, the prompt, and both answers. With --test, each
+    answer runs in the sandbox, followed by the test.
+    """
+    from pkg_lib.evaluation import asking
+
+    program = asking.read_test(test) if test else ""
+    place = absolute_corpus(asking.code_base.corpus_at(corpus) or corpus)
+    say(asking.lines(*asking.ask(place, question, model, method, top, program)))
 
 
 @app.command(rich_help_panel=RESULTS)

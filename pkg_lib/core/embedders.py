@@ -19,6 +19,7 @@ from pkg_lib.core.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
 BF16 = f"{DEFAULT}-bf16"
+INT8 = f"{DEFAULT}-int8"  # the same weights in 8-bit integers (retrieval/quantized.py)
 LONG = (
     f"{DEFAULT}-512"  # the same weights with all their 512 positions; the default reads 256 tokens
 )
@@ -122,6 +123,7 @@ EMBEDDERS: Registry[EmbedderSpec] = Registry(
     "embedder",
     (
         EmbedderSpec(DEFAULT),
+        EmbedderSpec(INT8),
         EmbedderSpec(BF16, options={"model_kwargs": {"dtype": "bfloat16"}}),
         EmbedderSpec(LONG, max_tokens=512),
         EmbedderSpec("BGE-base", "BAAI/bge-base-en"),
@@ -133,17 +135,7 @@ EMBEDDERS: Registry[EmbedderSpec] = Registry(
         EmbedderSpec(VOYAGE.name, endpoint=VOYAGE.name),
     ),
 )
-_WITHOUT_REVISION = (DEFAULT, BF16, LONG)
-
-
-def quickest() -> str:
-    """Choose the precision of MiniLM that this processor computes fastest.
-
-    Returns:
-        The name of an embedder.
-    """
-    flags = Path("/proc/cpuinfo")
-    return BF16 if flags.exists() and "avx512_bf16" in flags.read_text("utf8") else DEFAULT
+_WITHOUT_REVISION = (DEFAULT, INT8, BF16, LONG)
 
 
 def embedder_spec(name: str) -> EmbedderSpec:

@@ -54,6 +54,12 @@ def engine_name(name: str) -> str:
     raise unknown("engine", name, ENGINES)
 
 
+def core_count() -> int:
+    """Return how many processor cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def use(engine: str) -> None:
     """Choose the engine from now on.
 

@@ -305,7 +305,7 @@ def with_options(
     Args:
         corpus: The corpus or its name.
         embedder: As in `CorpusSpec`, and likewise the other options. A default leaves the option
-            unchanged.
+            unchanged; "" is the default embedder of the corpus.
         top_k: Number of units in a context.
         length: Characters of each unit.
         tokenizer: Name of BM25's tokenizer.
@@ -322,7 +322,11 @@ def with_options(
         check_tokenizer(tokenizer)
         omitted = tokenizer == tokenizer_of(usual)
         spec = replace(spec, tokenizer="" if omitted else tokenizer)
-    options: dict[str, Any] = {"embedder": embedder, "top_k": top_k, "length": length}
+    options: dict[str, Any] = {
+        "embedder": embedder or usual.embedder,
+        "top_k": top_k,
+        "length": length,
+    }
     changed = {name: value for name, value in options.items() if value != getattr(usual, name)}
     return replace(spec, **changed)
 

@@ -23,6 +23,9 @@ from pkg_lib.core.types import UserError
 # Tokenizers of BM25 (retrieval/words.py): the committed study's, and the one for everything else.
 TOKENIZER_NAMES = ASCII, UNICODE = "ascii", "unicode"
 MINILM = embedders.DEFAULT
+# Corpora that are the user's own code or text. Their embedder is the quick one by default; that of
+# the committed study's corpora stays, so that its results can be repeated.
+_OWN_SOURCES = ("source", "docstrings")
 CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 _GRAPH_DATABASE = re.compile(r"(bolt|neo4j)(\+s|\+ssc)?://")
 _NAME = re.compile(
@@ -60,7 +63,8 @@ class CorpusSpec:
 
     Attributes:
         parts: The corpora that are read together, in order.
-        embedder: Name of the embedder, with its commit unless it is the study's.
+        embedder: Name of the embedder, with its commit unless it is a default one; "" is replaced
+            by the corpus's default (`default_embedder`).
         top_k: Number of retrieved units that form a context.
         length: Maximum length of each unit in characters.
         tokenizer: Name of BM25's tokenizer; "" for the corpus's default (`corpora.tokenizer_of`).
@@ -70,12 +74,14 @@ class CorpusSpec:
     """
 
     parts: tuple[CorpusPart, ...]
-    embedder: str = MINILM
+    embedder: str = ""
     top_k: int = 1
     length: int = CONTEXT_CHARS
     tokenizer: str = ""
 
     def __post_init__(self) -> None:
+        if not self.embedder:
+            object.__setattr__(self, "embedder", default_embedder(self.parts))
         if self.is_stored_graph and len(self.parts) > 1:
             raise UserError(
                 "a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone"
@@ -96,7 +102,7 @@ class CorpusSpec:
     def name(self) -> str:
         """The canonical name, which `parse_corpus` reads. Default options are omitted."""
         texts = [self.documents]
-        if self.embedder != MINILM:
+        if self.embedder != default_embedder(self.parts):
             texts.append(f"embedder {self.embedder}")
         if self.top_k != 1:
             texts.append(f"top {self.top_k}")
@@ -111,7 +117,7 @@ class CorpusSpec:
 
     @property
     def has_default_options(self) -> bool:
-        """Whether contexts are retrieved as in the committed study."""
+        """Whether contexts are retrieved with the defaults of these corpora."""
         return self == CorpusSpec(self.parts)
 
     @property
@@ -131,6 +137,19 @@ class CorpusSpec:
                 part = CorpusPart("source", str(absolute(part.value)))
             parts.append(part)
         return replace(self, parts=tuple(parts))
+
+
+def default_embedder(parts: tuple[CorpusPart, ...]) -> str:
+    """Return the embedder of a corpus whose name chooses none.
+
+    Args:
+        parts: The corpora that are read together.
+
+    Returns:
+        The study's embedder; the quantized one where a part is a directory or package of the user.
+    """
+    is_own = any(part.source in _OWN_SOURCES and part.value is not None for part in parts)
+    return embedders.INT8 if is_own else MINILM
 
 
 def parse_corpus(name: str | CorpusSpec) -> CorpusSpec:
@@ -163,7 +182,7 @@ def _fields_of(name: str) -> dict[str, Any]:
         parts.append(CorpusPart(source, value if colon else None))
     return {
         "parts": tuple(parts),
-        "embedder": match["embedder"] or MINILM,
+        "embedder": match["embedder"] or default_embedder(tuple(parts)),
         "top_k": int(match["top_k"] or 1),
         "length": int(match["length"] or CONTEXT_CHARS),
         "tokenizer": match["tokenizer"] or "",

@@ -27,6 +27,7 @@ from papermill.execute import remove_error_markers
 
 from pkg_lib.core.store import ROOT, write_text
 from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.workers import core_count
 from pkg_lib.evaluation.study import NotebookJob
 
 ENGINE = "pkg_lib"  # name under which papermill knows `KernelEngine`
@@ -125,10 +126,8 @@ class Execution:
 
 def default_parallelism() -> int:
     """Return how many notebooks run at once: one per core, as far as the memory allows."""
-    affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     kernels = int(psutil.virtual_memory().available / KERNEL_MEMORY)
-    return max(1, min(cores, kernels))
+    return max(1, min(core_count(), kernels))
 
 
 def run_jobs(

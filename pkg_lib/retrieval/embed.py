@@ -14,13 +14,14 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from pkg_lib.core import limits
-from pkg_lib.core.embedders import BF16, DEFAULT, embedder_spec
+from pkg_lib.core.embedders import BF16, DEFAULT, INT8, embedder_spec
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.core.workers import ordered
 from pkg_lib.generation.remote import RemoteBackend, Reply
 from pkg_lib.generation.responses import Fault, read_embeddings
+from pkg_lib.retrieval import quantized
 from pkg_lib.retrieval.ranking import Positions, Vectors
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ class Embedder:
         Raises:
             UserError: The model is unavailable.
         """
+        if self.name == INT8:
+            return self._quantized.encode(texts)
         on_cpu = self._model.device.type == "cpu"
         vectors: Vectors = self._model.encode(
             texts,
@@ -150,6 +153,8 @@ class Embedder:
         """How many tokens of a text the model reads, with its begin and end marks; 0 if unknown."""
         if self.spec.endpoint:
             return 0  # the server decides
+        if self.name == INT8:
+            return quantized.MAX_TOKENS
         return self.spec.max_tokens or int(self._model.max_seq_length or 0)
 
     def token_counts(self, texts: list[str]) -> Positions:
@@ -172,6 +177,9 @@ class Embedder:
         counts: list[int] = []
         for start in range(0, len(texts), TEXTS_PER_WRITE):
             batch = [_readable(text) for text in texts[start : start + TEXTS_PER_WRITE]]
+            if self.name == INT8:
+                counts += self._quantized.token_counts(batch)
+                continue
             tokens = self._model.tokenizer(
                 batch,
                 truncation=False,
@@ -180,6 +188,10 @@ class Embedder:
             )
             counts += map(len, tokens["input_ids"])
         return np.array(counts, np.int64)
+
+    @cached_property
+    def _quantized(self) -> quantized.QuantizedModel:
+        return quantized.quantized_model(self.name, _load_to_quantize)
 
     @cached_property
     def _model(self) -> "SentenceTransformer":
@@ -209,6 +221,16 @@ def _readable(text: str) -> str:
     """Return the beginning of a text, as much as a model may read, in characters that UTF-8 has."""
     beginning = text[: limits.MAX_EMBEDDED_CHARS]
     return beginning.encode("utf8", "replace").decode("utf8")
+
+
+def _load_to_quantize() -> "SentenceTransformer":
+    """Load the default embedder once more, since its conversion changes it."""
+    try:
+        return _load.__wrapped__(DEFAULT, "")
+    except (OSError, ValueError) as e:
+        raise UserError(
+            f"embedder {INT8} is unavailable ({type(e).__name__}): pip install -r requirements.txt"
+        ) from e
 
 
 @cache

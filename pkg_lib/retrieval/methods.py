@@ -468,6 +468,10 @@ def _knowledge(corpus: corpora.Corpus, embedder: str, top_k: int) -> Any:
     if spec.is_stored_graph:
         return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(spec.name):
+        if corpora.own(spec):
+            from pkg_lib.retrieval.code_base import OwnCode
+
+            return OwnCode(*shared)
         return Knowledge(*shared)
     # docutils and similar packages are only needed for a corpus of text.
     from pkg_lib.data.structuring import json_of

@@ -1,4 +1,4 @@
-"""MiniLM in float32 and in bfloat16: speed beside sentence-transformers' defaults, and what retrieval loses.
+"""MiniLM in float32, bfloat16 and 8-bit integers: speed beside sentence-transformers' defaults, and what retrieval loses.
 
     python tests/benchmarks/bench_encoding.py [--blocks 100] [--repeat 3] [--distractors 20000] [--tasks 500]
     [--output FILE]
@@ -32,7 +32,7 @@ from benchmarks.bench_code_search import (
     relevance,
 )
 from benchmarks.clock import rounded, timed
-from pkg_lib.core.embedders import BF16, DEFAULT
+from pkg_lib.core.embedders import BF16, DEFAULT, INT8
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -40,7 +40,7 @@ from pkg_lib.data.corpora import load_corpus
 from pkg_lib.graph.schema import BLOCK, build_code_graph
 from pkg_lib.retrieval.embed import Embedder
 
-NAMES = (DEFAULT, BF16)
+NAMES = (DEFAULT, BF16, INT8)
 PLAIN = "sentence-transformers"
 
 
@@ -56,7 +56,8 @@ def seconds(models: dict, texts: list[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
         for name, model in models.items():
             embedder = Embedder(name, Path(cache))
-            embedder.__dict__["_model"] = model
+            if name != INT8:
+                embedder.__dict__["_model"] = model
             taken[name] = timed(lambda e=embedder: e.encode(texts))[1]
     taken[PLAIN] = timed(lambda: models[DEFAULT].encode(texts, show_progress_bar=False))[1]
     return taken
@@ -67,7 +68,7 @@ def speed(texts: list[str], repeat: int) -> dict:
     import torch
 
     torch.set_num_threads(1)
-    models = {name: Embedder(name)._model for name in NAMES}
+    models = {name: None if name == INT8 else Embedder(name)._model for name in NAMES}
     seconds(models, texts[:2])  # warm up
     rounds = [seconds(models, texts) for _ in range(repeat)]
     by_name = {name: len(texts) / median(r[name] for r in rounds) for name in (PLAIN, *NAMES)}

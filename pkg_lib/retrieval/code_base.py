@@ -1,0 +1,186 @@
+"""A user's own code: its graph is kept between commands, and a query searches it in two ways.
+
+The graph is stored once for each corpus in the cache directory. It is built again when a file of
+the corpus, or the program that builds it, has changed. The vectors of functions are stored by their
+text (`embed.py`), so that after an edit only the changed functions are encoded.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pkg_lib.core.models import cache_dir
+from pkg_lib.core.store import ROOT, sha256_of
+from pkg_lib.core.types import Document, UserError, corpus_digest, digest
+from pkg_lib.data.corpora import CORPORA, parse_corpus
+from pkg_lib.graph import disk
+from pkg_lib.graph.schema import Graph, build_code_graph
+from pkg_lib.retrieval.bm25 import BM25
+from pkg_lib.retrieval.explain import UNITS, first_line
+from pkg_lib.retrieval.knowledge import Knowledge
+from pkg_lib.retrieval.ranking import Positions, Scores
+
+# The modules that decide what a graph and its BM25 index contain.
+BUILDERS = (
+    "graph/*.py",
+    "core/python_syntax.py",
+    "core/markdown.py",
+    "retrieval/bm25.py",
+    "retrieval/words.py",
+)
+
+
+def kept_graph(corpus: str, documents: list[Document]) -> Graph:
+    """Load the stored graph of a corpus of code, or build and store it.
+
+    Args:
+        corpus: The corpus's name, with absolute paths.
+        documents: Its documents as they are now.
+
+    Returns:
+        A graph of NAME, IMPL and BLOCK nodes. It is not stored if the cache cannot be written.
+    """
+    folder = graph_folder(corpus)
+    meta = {
+        "corpus": corpus,
+        "corpus_digest": corpus_digest(documents),
+        "builder": _builder_digest(),
+    }
+    if (folder / disk.GRAPH).exists():
+        try:
+            stored = disk.load(folder)
+        except UserError:  # damaged; it is built again
+            stored = None
+        if stored is not None and stored.meta == meta:
+            return stored
+    graph = build_code_graph(documents, meta)
+    for index in folder.glob("bm25-*"):  # of the graph before
+        shutil.rmtree(index, ignore_errors=True)
+    disk.save(graph, folder)
+    return graph
+
+
+def graph_folder(corpus: str) -> Path:
+    """Return the directory in which the graph of a corpus is kept.
+
+    Args:
+        corpus: The corpus's name, with absolute paths.
+    """
+    return cache_dir() / "graphs" / digest(corpus)[:16]
+
+
+def kept_bm25(knowledge: Knowledge, unit: str, nodes: Positions) -> BM25:
+    """Load the stored BM25 index of a kept graph, or make and store it.
+
+    Args:
+        knowledge: A corpus of code. Only that of a user's own code is stored.
+        unit: What the nodes are: a name in ``UNITS``.
+        nodes: The nodes that are searched.
+
+    Returns:
+        An index over the texts of the nodes, in their order.
+    """
+    tokenizer = knowledge.tokenizer
+    folder = graph_folder(knowledge.corpus) / f"bm25-{unit}-{tokenizer}"
+    is_kept = isinstance(knowledge, OwnCode)
+    if is_kept and folder.exists():
+        with suppress(OSError, ValueError, LookupError):  # damaged; it is made again
+            return BM25.load(folder, len(nodes), tokenizer)
+    index = BM25(knowledge.graph.payloads(nodes), tokenizer)
+    if is_kept:
+        with suppress(OSError):  # only the next search is slower
+            index.save(folder)
+    return index
+
+
+def _builder_digest() -> str:
+    """Return a digest of the program that builds graphs."""
+    paths = [path for pattern in BUILDERS for path in sorted((ROOT / "pkg_lib").glob(pattern))]
+    return digest(*[sha256_of(path) for path in paths])
+
+
+@dataclass
+class OwnCode(Knowledge):
+    """The knowledge base of a user's own code, whose graph is kept between commands."""
+
+    def build(self) -> Graph:
+        """Load the stored graph, or build it.
+
+        Returns:
+            A graph of NAME, IMPL and BLOCK nodes (Equations 1 and 2).
+
+        Raises:
+            UserError: The graph cannot be stored.
+        """
+        return kept_graph(self.corpus, self.documents)
+
+
+def search(
+    knowledge: Knowledge,
+    query: str,
+    unit: str = "function",
+    top: int = 10,
+) -> Iterator[str]:
+    """Search code by words and by meaning.
+
+    The lines of BM25 come first, since they need no vectors. The first search by meaning encodes
+    the whole code base.
+
+    Args:
+        knowledge: A corpus of code.
+        query: What the code should do.
+        unit: What to find: a name in ``UNITS``.
+        top: How many nodes to find in each way.
+
+    Yields:
+        For each way a heading, then a line per node, best first: its score, its place and its first
+        line.
+
+    Raises:
+        UserError: The unit is unknown, the query is empty, or the corpus has no such nodes.
+    """
+    retriever = UNITS.get_or_fail(unit)(knowledge)
+    if not query.strip():
+        raise UserError("the query is empty; write what the code should do")
+    graph = knowledge.graph
+    nodes = retriever.candidates()
+    if not len(nodes):
+        raise UserError(f"{knowledge.corpus} has no {unit}s; choose another --unit or corpus")
+    yield "by words (BM25):"
+    positions, scores = kept_bm25(knowledge, unit, nodes).search([query], top)
+    matching = scores[0] > 0
+    if not matching.any():
+        yield "  no word of the query is in the code"
+    yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching])
+    yield f"by meaning ({knowledge.embedder.name}):"
+    vector = knowledge.embedder.encode([query])
+    found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
+    yield from _lines(graph, found[0], cosines[0])
+
+
+def _lines(graph: Graph, nodes: Positions, scores: Scores) -> Iterator[str]:
+    for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
+        yield f"  {score:6.3f}  {graph.where(node)}  {first_line(graph, node)}"
+
+
+def corpus_at(place: str) -> str:
+    """Tell whether a place is a corpus, rather than a saved graph.
+
+    Args:
+        place: A corpus by name, a directory, or the address of a graph database.
+
+    Returns:
+        The name of the corpus, such as source:DIR for a directory of code; "" for a graph database
+        or a directory with a saved graph.
+    """
+    if "://" in place or Path(place, disk.GRAPH).exists():
+        return ""
+    if Path(place).is_dir():
+        return f"source:{place}"
+    parts = parse_corpus(place).parts
+    is_name = any(part.value is not None or part.source in CORPORA for part in parts)
+    return place if is_name else ""
