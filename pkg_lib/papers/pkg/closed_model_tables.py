@@ -337,7 +337,7 @@ def agreement_findings(
             "ones."
         )
         different = [
-            f"{cell.model} {cell.column} {cell.here} here, {cell.published} published"
+            f"{cell.model} {cell.method} {cell.here} here, {cell.published} published"
             for cell in cells[~cells["equal"].astype(bool)].itertuples()
         ]
         sentences += finding(f"{title}, cells that differ", different)
