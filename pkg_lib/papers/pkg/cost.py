@@ -112,7 +112,8 @@ def enhancement_seconds(enhancement: Mapping[str, Any], functions: int) -> float
     """
     if not enhancement:
         return math.nan
-    return functions * enhancement["seconds"] / enhancement["asked"]
+    seconds = float(enhancement["seconds"])
+    return functions * seconds / int(enhancement["asked"])
 
 
 def duration(seconds: float | None) -> str:
@@ -261,7 +262,7 @@ def read_prices(path: Path) -> pd.DataFrame:
     try:
         text = io.StringIO(read_text(path, ""))
         table = pd.read_csv(text, dtype=str, index_col="model")
-        prices = table[columns].apply(pd.to_numeric)
+        prices: pd.DataFrame = table[columns].apply(pd.to_numeric)
         is_wrong = (prices < 0) | (prices == math.inf)
         if is_wrong.any(axis=None) or prices.index.has_duplicates:
             raise ValueError("a price is no number of 0 or more, or a model occurs twice")

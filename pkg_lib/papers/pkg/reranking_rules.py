@@ -79,10 +79,12 @@ def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, st
     """Method chosen by the authors' rule among their script's candidates, by task id."""
     choices = {}
     for task_id, row in selections.items():
-        scores = row["candidates"]
-        candidates = [method for method in SCRIPT_CANDIDATES if method in scores]
-        if candidates:
-            choices[task_id] = max(candidates, key=lambda m, of=scores: of[m]["cosine"])
+        similarities = {}
+        for method in SCRIPT_CANDIDATES:
+            if method in row["candidates"]:
+                similarities[method] = row["candidates"][method]["cosine"]
+        if similarities:
+            choices[task_id] = max(similarities, key=similarities.__getitem__)
     return choices
 
 

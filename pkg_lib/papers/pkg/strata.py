@@ -9,7 +9,7 @@ unrelated  there is none: no function, or none with as many arguments as the ref
 none       nothing was retrieved
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import pandas as pd
 
@@ -121,11 +121,10 @@ def strata_table(run: Results, method: str, of: str = "", baseline: str = BASELI
         parts[kind] = verdicts[kinds.eq(kind).fillna(False)]
     rows = {}
     for kind, part in parts.items():
-        row = {}
-        for name in part:
-            row[name] = pass_at_1(part[name]).passed
-        for name in part:
-            row[f"{name} interval"] = wilson(row[name], len(part))
+        rates = {name: pass_at_1(part[name]) for name in part.columns}
+        row: dict[Hashable, object] = {name: rate.passed for name, rate in rates.items()}
+        for name, rate in rates.items():
+            row[f"{name} interval"] = wilson(rate.passed, len(part))
         differences = paired_differences(part, baseline).loc[method]
         rows[kind] = row | differences.to_dict()
     table = pd.DataFrame.from_dict(rows, orient="index")

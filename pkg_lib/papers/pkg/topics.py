@@ -19,11 +19,12 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text
+from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.core.reading import Damaged, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.retrieval.embed import DEFAULT, Embedder
+from pkg_lib.retrieval.embed import Embedder
 
 REFERENCE = HERE / "reference"
 HINT = re.compile(r"\n(Test|Function|\nYour code should pass these tests):\s.*\Z", re.DOTALL)
