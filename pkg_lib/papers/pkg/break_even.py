@@ -5,8 +5,9 @@ may take less time. The number of queries is the extra time of building over the
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -278,7 +279,7 @@ def _logarithmic_axis(
     end = 10.0 ** (high + 0.3 * (high - low))
     axes.set(xscale="log", xlim=(0.8 * 10.0**low, end))
     axes.set_xticks([*ticks, never], [*names, "never"])
-    return never
+    return float(never)
 
 
 @figures.styled
@@ -359,9 +360,12 @@ def break_even_findings(
     as_new, free = BOUNDS
     for saving in savings:
         row = bounds.loc[saving.name]
+        queries: dict[Hashable, Any] = row.to_dict()
+        if_as_new = count_of_queries(queries[as_new])
+        if_free = count_of_queries(queries[free])
         sentences.append(
             f"{saving.name}: building takes {duration(saving.build_s)} longer. Queries until that "
             "has paid off (estimate): if prompt tokens take as long as new ones "
-            f"{count_of_queries(row[as_new])}, if they take no time {count_of_queries(row[free])}."
+            f"{if_as_new}, if they take no time {if_free}."
         )
     return sentences

@@ -31,8 +31,8 @@ from pkg_lib.core.types import (
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.cases import (
     Case,
-    ColumnCases,
-    column_of,
+    MethodCases,
+    compared_method,
     fragment,
     measure,
     score,
@@ -74,7 +74,7 @@ class CaseStudy:
     """
 
     results: Results
-    cases: ColumnCases
+    cases: MethodCases
     groups: dict[str, list[str]]
     own_assertions: frozenset[str]
     shown: dict[str, list[Case]]
@@ -82,7 +82,7 @@ class CaseStudy:
     @property
     def method(self) -> str:
         """The method that is compared with no retrieval."""
-        return self.cases.column
+        return self.cases.method
 
 
 def select_cases(
@@ -105,8 +105,8 @@ def select_cases(
     """
     if count < 1:
         raise UserError(f"count is {count}; show at least 1 case of each kind")
-    method = column_of(results, method)
-    cases = ColumnCases(results, method, public=True)
+    method = compared_method(results, method)
+    cases = MethodCases(results, method, public=True)
     groups = tasks_by_change(*cases.outcomes)
     own = results.own_assertions(BASELINE) | results.own_assertions(method)
     shown = {}

@@ -1,4 +1,7 @@
-"""Single tasks without retrieval and with a column (Appendix B.5); `public` pages hold only free texts."""
+"""Show single tasks without retrieval and with a method (Appendix B.5).
+
+A public page contains only texts that may be copied.
+"""
 
 import difflib
 import re
@@ -24,17 +27,26 @@ from pkg_lib.papers.pkg.graph_figures import inline, subgraph
 from pkg_lib.retrieval.methods import EVERY_METHOD, METHODS
 from pkg_lib.retrieval.trace import Traced, trace
 
+SUGGESTED_TASKS = 3  # how many task ids an error suggests
+
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Why something is not shown."""
+    """The reason why something is not shown."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One setting of a case; `completion` and its `solution` are None where none was generated."""
+    """A task under one method.
+
+    Attributes:
+        name: The method.
+        completion: The model's answer; None if none was generated.
+        solution: The extracted solution; None if there is none.
+        outcome: The verdict.
+    """
 
     name: str
     completion: Generation | None
@@ -44,16 +56,34 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of a column that needs the one before: what was asked, found and written, and how it ran."""
+    """One round of a method that builds on earlier rounds.
+
+    Attributes:
+        side: The solution of the round and its verdict.
+        context: The query of the round and what it retrieved.
+        feedback: What executing the round's draft reported.
+    """
 
     side: Side
     context: Context
-    said: str
+    feedback: str
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One task without retrieval and with a column; `traced`: where its context stands in the corpus."""
+    """One task without retrieval and with a method.
+
+    Attributes:
+        task_id: The task.
+        experiment: The model and the benchmark, as a heading.
+        entry_point: Name of the function that is asked for; "" on a page that withholds the task.
+        prompt: The task's prompt.
+        context: The method's context; None if none is stored.
+        text: The text of the context.
+        traced: Where the context is in the corpus.
+        sides: The task without retrieval, and with the method.
+        rounds: The rounds up to the method's; empty for a method without earlier rounds.
+    """
 
     task_id: str
     experiment: str
@@ -66,191 +96,300 @@ class Case:
     rounds: tuple[Round, ...] = ()
 
     @property
-    def column(self) -> str:
+    def method(self) -> str:
+        """The method that is compared with no retrieval."""
         return self.sides[1].name
 
     @property
     def diff(self) -> list[tuple[str, str]]:
-        """(mark, line) from the solution without retrieval to the one with it; empty for the same."""
-        texts = [(s.solution or "").rstrip("\n").split("\n") for s in self.sides]
-        lines = list(difflib.unified_diff(*texts, lineterm="", n=len(texts[0])))
-        return [(line[:1], line[1:]) for line in lines[3:]]
+        """The (mark, line) pairs from the solution without retrieval to the other; empty if equal."""
+        before, after = [_solution_lines(side) for side in self.sides]
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=len(before)))
+        without_header = lines[3:]
+        return [(line[:1], line[1:]) for line in without_header]
+
+
+def _solution_lines(side: Side) -> list[str]:
+    solution = side.solution or ""
+    return solution.rstrip("\n").split("\n")
 
 
 @dataclass
-class ColumnCases:
-    """The cases of one run and column."""
+class MethodCases:
+    """The cases of one experiment and method.
 
-    run: Results
-    column: str
+    Attributes:
+        results: The experiment.
+        method: The method that is compared with no retrieval.
+        public: Whether only texts are shown that may be copied into results/.
+    """
+
+    results: Results
+    method: str
     public: bool
 
     @cached_property
     def contexts(self) -> dict[str, Context]:
-        """task id -> the column's stored context."""
-        return {c.task_id: c for c in self.run.contexts(self.column)}
+        """The method's stored contexts by task id."""
+        return {context.task_id: context for context in self.results.contexts(self.method)}
 
     @cached_property
     def outcomes(self) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
-        """task id -> stored verdict, without retrieval and with the column."""
-        return self.run.outcomes(BASELINE), self.run.outcomes(self.column)
+        """The stored verdicts by task id, without retrieval and with the method."""
+        return self.results.outcomes(BASELINE), self.results.outcomes(self.method)
 
     @cached_property
-    def _generated(self) -> list[tuple[dict[str, Generation], dict[str, str]]]:
-        """(task id -> completion, task id -> solution) without retrieval and with the column."""
-        return [(self.run.completions(c), self.run.solutions(c)) for c in (BASELINE, self.column)]
+    def _completions(self) -> tuple[dict[str, Generation], dict[str, Generation]]:
+        """The completions by task id, without retrieval and with the method."""
+        return self.results.completions(BASELINE), self.results.completions(self.method)
+
+    @cached_property
+    def _solutions(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The solutions by task id, without retrieval and with the method."""
+        return self.results.solutions(BASELINE), self.results.solutions(self.method)
 
     @property
     def _withheld(self) -> bool:
-        """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
-        return self.public and not self.run.rules.copyable
+        """Whether the tasks' texts are left out, even where they are available."""
+        return self.public and not self.results.rules.copyable
 
     def case(self, task_id: str) -> Case:
-        """One task with what stands behind its verdicts without and with the column."""
-        task = next(t for t in self.run.tasks if t.id == task_id)
-        context, entry_point = (
-            self.contexts.get(task_id),
-            "" if self._withheld else task.entry_point,
-        )
+        """Collect what is stored of one task without retrieval and with the method.
+
+        Args:
+            task_id: A task of the benchmark.
+
+        Returns:
+            The case. Each text that is not shown is replaced by the reason.
+        """
+        task = next(task for task in self.results.tasks if task.id == task_id)
+        context = self.contexts.get(task_id)
         traced = self._traced(context)
         text = traced if isinstance(traced, Hidden) else traced.text
         if context is not None and context.text is not None:
             text = context.text
-        sides = self._side(0, BASELINE, task_id), self._side(1, self.column, task_id)
-        prompt = self._prompt(task, sides[0].completion)
-        rounds = tuple(self._rounds(task_id))
+        without_retrieval = self._side(0, task_id)
+        with_method = self._side(1, task_id)
         return Case(
-            task_id, self.run.heading, entry_point, prompt, context, text, traced, sides, rounds
+            task_id=task_id,
+            experiment=self.results.heading,
+            entry_point="" if self._withheld else task.entry_point,
+            prompt=self._prompt(task, without_retrieval.completion),
+            context=context,
+            text=text,
+            traced=traced,
+            sides=(without_retrieval, with_method),
+            rounds=tuple(self._rounds(task_id)),
         )
 
     def _rounds(self, task_id: str) -> Iterator[Round]:
-        """The rounds up to the column's, where it has any before."""
-        names = [self.column]
-        while (about := METHODS.get(names[0])) and about.needs not in ((), EVERY_METHOD):
-            names = [*about.needs, *names]
-        for name in names if len(names) > 1 else ():
-            context = {c.task_id: c for c in self.run.contexts(name)}.get(task_id)
-            if context is not None:
-                side = Side(
-                    name,
-                    None,
-                    self.run.solutions(name).get(task_id),
-                    self.run.outcomes(name)[task_id],
-                )
-                feedback = self.run.knowledge.feedback_rows(name).get(task_id)
-                yield Round(
-                    side, context, feedback["error"] or "no error" if feedback else "not executed"
-                )
+        """Yield the rounds up to the method's, if it builds on earlier ones."""
+        methods = _methods_up_to(self.method)
+        if len(methods) == 1:
+            return
+        for method in methods:
+            contexts = {context.task_id: context for context in self.results.contexts(method)}
+            if task_id not in contexts:
+                continue
+            solution = self.results.solutions(method).get(task_id)
+            outcome = self.results.outcomes(method)[task_id]
+            side = Side(method, None, solution, outcome)
+            row = self.results.knowledge.feedback_rows(method).get(task_id)
+            feedback = "not executed"
+            if row:
+                feedback = row["error"] or "no error"
+            yield Round(side, contexts[task_id], feedback)
 
     def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
+        """The task's prompt, or why it is not shown."""
         if self._withheld:
-            sha = completion.meta.get("prompt_sha256", "") if completion else ""
-            known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
-            why = f"tasks of {self.run.rules.title} are not copied into results/"
-            return Hidden(f"not shown, since {why}{known}")
-        return (
-            Hidden(f"not available ({self.run.tasks_absent})")
-            if self.run.tasks_absent
-            else task.prompt
-        )
+            why = f"tasks of {self.results.rules.title} are not copied into results/"
+            sha256 = completion.meta.get("prompt_sha256") if completion else None
+            if sha256:
+                why += f"; the whole prompt without retrieval has SHA-256 {sha256}"
+            return Hidden(f"not shown, since {why}")
+        if self.results.tasks_absent:
+            return Hidden(f"not available ({self.results.tasks_absent})")
+        return task.prompt
 
-    def _side(self, number: int, column: str, task_id: str) -> Side:
+    def _side(self, number: int, task_id: str) -> Side:
+        """The task without retrieval (number 0) or with the method (1)."""
         outcome = self.outcomes[number][task_id]
-        if self._withheld:  # the detail's second half is a test of the benchmark
-            outcome = replace(outcome, detail=split_detail(outcome.detail)[0])
-        completions, solutions = self._generated[number]
-        return Side(column, completions.get(task_id), solutions.get(task_id), outcome)
+        if self._withheld:  # the second half of the detail is a test of the benchmark
+            detail, _ = split_detail(outcome.detail)
+            outcome = replace(outcome, detail=detail)
+        name = (BASELINE, self.method)[number]
+        completion = self._completions[number].get(task_id)
+        solution = self._solutions[number].get(task_id)
+        return Side(name, completion, solution, outcome)
 
     def _traced(self, context: Context | None) -> Traced | Hidden:
+        """Where the context is in the corpus, or why this is not shown."""
         if context is None:
             return Hidden("not stored")
         if context.sha256 == NOTHING:
             return Traced("")
-        if self.public and not redistributable(self.run.corpus):
-            texts = f"texts of {self.run.corpus} are not copied into results/"
+        corpus = self.results.corpus
+        if self.public and not redistributable(corpus):
+            texts = f"texts of {corpus} are not copied into results/"
             return Hidden(f"not shown, since {texts}; source and digest are given above")
         try:
-            knowledge = self.run.knowledge
-            if (
-                not hasattr(knowledge, "documents")
-                or not parse_corpus(self.run.corpus).has_default_options
-            ):
+            knowledge = self.results.knowledge
+            has_documents = hasattr(knowledge, "documents")
+            if not has_documents or not parse_corpus(corpus).has_default_options:
                 return Hidden("not stored; source and digest are given above")
-            documents = {d.id: d for d in knowledge.documents}
-            return trace(context, documents, getattr(knowledge, "structure", structured))
-        except UserError as e:
-            return Hidden(f"not available ({e})")
+            documents = {document.id: document for document in knowledge.documents}
+            structure = getattr(knowledge, "structure", structured)
+            return trace(context, documents, structure)
+        except UserError as error:
+            return Hidden(f"not available ({error})")
 
 
-def column_of(run: Results, column: str) -> str:
-    """The column set against NoRAG, "" for the last of the benchmark's or corpus' own that is stored.
+def _methods_up_to(method: str) -> list[str]:
+    """The methods of the earlier rounds that a method builds on, then the method itself."""
+    methods = [method]
+    while True:
+        about = METHODS.get(methods[0])
+        if about is None or about.needs in ((), EVERY_METHOD):
+            return methods
+        methods = [*about.needs, *methods]
 
-    UserError for a column without contexts.
+
+def compared_method(results: Results, method: str) -> str:
+    """Choose the method that is compared with no retrieval.
+
+    Args:
+        results: An experiment.
+        method: A method with contexts; "" for the last stored one of the methods that are the benchmark's
+            or corpus' default.
+
+    Returns:
+        The method.
+
+    Raises:
+        UserError: The corpus does not offer the method, or the method has no contexts.
     """
-    offered = [c for c in run.retrievers if c != BASELINE]
-    if column and column not in offered:
-        raise unknown("method", column, offered, f"for corpus {run.corpus}")
-    usual = [c for c in run.rules.methods if c in offered] or offered
-    return column or [usual[-1], *(c for c in usual if run.files(c).samples.exists())][-1]
+    offered = [name for name in results.retrievers if name != BASELINE]
+    if method:
+        if method not in offered:
+            raise unknown("method", method, offered, f"for corpus {results.corpus}")
+        return method
+    usual = [name for name in results.rules.methods if name in offered] or offered
+    stored = [name for name in usual if results.files(name).samples.exists()]
+    return stored[-1] if stored else usual[-1]
 
 
 def score(context: Context | None) -> float | None:
-    """The retriever's score of a context; None where there is none, as of one made of several documents."""
-    if context is None or context.sha256 == NOTHING or context.source.startswith("published/"):
+    """Return the retriever's score of a context.
+
+    Args:
+        context: A context, or None.
+
+    Returns:
+        The score; None if there is no context or no score, as for a context of several documents.
+    """
+    if context is None or context.sha256 == NOTHING:
+        return None
+    if context.source.startswith("published/"):
         return None
     return context.score or None
 
 
-def measure(column: str) -> str:
-    """What a column's score is."""
-    return "BM25 score" if column.endswith("BM25") else "cosine"
+def measure(method: str) -> str:
+    """Name what the score of a method is.
+
+    Args:
+        method: A method with contexts.
+    """
+    return "BM25 score" if method.endswith("BM25") else "cosine"
 
 
 def sentence(case: Case) -> str:
-    """What changed and beside which context, in words."""
+    """Say what changed in a case, and with which context.
+
+    Args:
+        case: The case.
+
+    Returns:
+        One paragraph.
+    """
     before, after = case.sides
-    verdicts = f"{_verdict(before)} without retrieval and {_verdict(after)} with {case.column}"
-    words = [f"{case.task_id}: {verdicts}.", _about_context(case)]
+    verdicts = f"{_verdict(before)} without retrieval and {_verdict(after)} with {case.method}"
+    sentences = [f"{case.task_id}: {verdicts}.", _about_context(case)]
     if before.solution is not None and after.solution is not None:
-        marks = [mark for mark, _ in case.diff]
-        change = f"The solution lost {marks.count('-')} lines and gained {marks.count('+')}."
-        words.append(change if marks else "Both solutions are the same.")
+        sentences.append(_about_change(case))
     undefined = re.search(r"name '(\w+)' is not defined", after.outcome.detail)
     if undefined and isinstance(case.text, str):
-        is_there = "is" if re.search(rf"\b{undefined[1]}\b", case.text) else "is not"
-        words.append(f"The undefined name {undefined[1]} {is_there} in the context.")
-    return " ".join(words)
+        name = undefined[1]
+        occurs = re.search(rf"\b{name}\b", case.text)
+        verb = "is" if occurs else "is not"
+        sentences.append(f"The undefined name {name} {verb} in the context.")
+    return " ".join(sentences)
+
+
+def _about_change(case: Case) -> str:
+    marks = [mark for mark, _ in case.diff]
+    if not marks:
+        return "Both solutions are the same."
+    lost, gained = marks.count("-"), marks.count("+")
+    return f"The solution lost {lost} lines and gained {gained}."
 
 
 def _verdict(side: Side) -> str:
-    cut_off = (
-        ", cut off" if side.completion is not None and side.completion.finish == "length" else ""
-    )
-    known = {"passed": "passes", "not_measured": "is not measured"}
-    return known.get(side.outcome.status, f"fails ({side.outcome.error}{cut_off})")
+    outcome = side.outcome
+    if outcome.status == "passed":
+        return "passes"
+    if outcome.status == "not_measured":
+        return "is not measured"
+    if side.completion is not None and side.completion.finish == "length":
+        return f"fails ({outcome.error}, cut off)"
+    return f"fails ({outcome.error})"
 
 
 def _about_context(case: Case) -> str:
-    if case.context is None or case.context.sha256 == NOTHING:
-        return "No context is stored." if case.context is None else "No context was found."
-    value, defines = score(case.context), case.context.defines_task
-    scored = f" ({measure(case.column)} {value:.3f})" if value is not None else ""
-    verb = {True: "defines", False: "does not define", None: "may or may not define"}[defines]
-    return f"The context{scored} {verb} {case.entry_point or 'the function asked for'}."
+    context = case.context
+    if context is None:
+        return "No context is stored."
+    if context.sha256 == NOTHING:
+        return "No context was found."
+    value = score(context)
+    scored = "" if value is None else f" ({measure(case.method)} {value:.3f})"
+    verbs = {True: "defines", False: "does not define", None: "may or may not define"}
+    verb = verbs[context.defines_task]
+    function = case.entry_point or "the function asked for"
+    return f"The context{scored} {verb} {function}."
 
 
 def fragment(case: Case, level: int) -> str:
-    """One case as HTML with headings of `level`; the text of models and corpora is escaped."""
-    has_graph = isinstance(case.traced, Traced) and case.traced.graph is not None
-    about = {"score": score(case.context), "measure": measure(case.column), "level": level}
-    about["drawing"] = inline(subgraph(case.traced)) if has_graph else ""
-    about["details"] = [split_detail(side.outcome.detail) for side in case.sides]
-    return render("case.html.j2", case=case, **about)
+    """Write a case as a fragment of HTML, in which the texts of models and corpora are escaped.
+
+    Args:
+        case: The case.
+        level: Level of the headings.
+    """
+    drawing = ""
+    if isinstance(case.traced, Traced) and case.traced.graph is not None:
+        drawing = inline(subgraph(case.traced))
+    details = [split_detail(side.outcome.detail) for side in case.sides]
+    return render(
+        "case.html.j2",
+        case=case,
+        score=score(case.context),
+        measure=measure(case.method),
+        level=level,
+        drawing=drawing,
+        details=details,
+    )
 
 
 def page(case: Case) -> str:
-    """One case as a page of its own: no script, no network."""
-    return render("case_page.html.j2", case=case, sentence=sentence(case), body=fragment(case, 2))
+    """Write a case as an HTML page that runs no script and loads nothing.
+
+    Args:
+        case: The case.
+    """
+    body = fragment(case, 2)
+    return render("case_page.html.j2", case=case, sentence=sentence(case), body=body)
 
 
 def prompt_lines(sample: Sample) -> Iterator[str]:
@@ -262,15 +401,20 @@ def prompt_lines(sample: Sample) -> Iterator[str]:
     Yields:
         A heading, then the messages with their roles. Where the text is not stored, how to rebuild it.
     """
-    tokens = f", {sample.prompt_tokens} tokens" if sample.prompt_tokens is not None else ""
-    digest = f"sha256 {sample.prompt_sha256[:16]}" if sample.prompt_sha256 else "not made yet"
-    yield f"prompt of {sample.task_id} under {sample.condition.method} ({digest}{tokens}):"
+    about = sample.condition
+    digest = "not made yet"
+    if sample.prompt_sha256:
+        digest = f"sha256 {sample.prompt_sha256[:16]}"
+    if sample.prompt_tokens is not None:
+        digest += f", {sample.prompt_tokens} tokens"
+    yield f"prompt of {sample.task_id} under {about.method} ({digest}):"
     if sample.prompt is None:
-        about = sample.condition
         yield "Its text is not stored: the corpus may not be copied, or a tokenizer cuts the prompt."
         yield "Rebuild it in Python with pkg_lib:"
-        yield f"    tasks = [t for t in load_benchmark({about.benchmark!r}) if t.id == {sample.task_id!r}]"
-        yield f"    retriever = make_retriever({str(about.method)!r}, load_corpus({about.corpus!r}))"
+        tasks = f"load_benchmark({about.benchmark!r})"
+        yield f"    tasks = [t for t in {tasks} if t.id == {sample.task_id!r}]"
+        corpus = f"load_corpus({about.corpus!r})"
+        yield f"    retriever = make_retriever({str(about.method)!r}, {corpus})"
         yield "    build_prompt(tasks[0], retriever.retrieve(tasks)[0], STYLE)"
         return
     for message in sample.prompt:
@@ -303,29 +447,55 @@ def show(
     Raises:
         UserError: A name is unknown, or nothing is stored of the task.
     """
-    other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
-    corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
-    run = Results(model, benchmark, corpus)
+    results = Results(model, benchmark, corpus or _default_corpus(benchmark))
     if method != BASELINE:
-        method = column_of(run, method)
-    tasks = [t.id for t in run.tasks]
-    if task_id not in tasks:
-        near = ", ".join(difflib.get_close_matches(task_id, tasks, 3, 0))
-        choose = f"choose from its {len(tasks)}, such as {near}"
-        raise UserError(f"unknown task '{task_id}' of {benchmark}; {choose}")
+        method = compared_method(results, method)
+    _check_task(results, task_id)
     if method == BASELINE:
-        yield from prompt_lines(run.sample(method, task_id))
+        yield from prompt_lines(results.sample(method, task_id))
         return
-    case = ColumnCases(run, method, public=False).case(task_id)
-    if not any(side.solution is not None for side in case.sides):
-        conditions = stored_conditions(run.results, model, benchmark)
-        names = {f"{c.corpus} {c.method}".strip() for c in conditions}
-        stored = ", ".join(sorted(names)) or "nothing"
-        command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
-        nothing = f"no completion is stored for {task_id} without or with {method}"
-        raise UserError(f"{nothing}; {command} makes them (stored: {stored})")
-    name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(method)}.html"
-    path = output or results_dir() / "shown" / name
+    case = MethodCases(results, method, public=False).case(task_id)
+    if all(side.solution is None for side in case.sides):
+        raise _nothing_stored(results, method, task_id)
+    path = output or _page_path(results, method, task_id)
     write_text(path, page(case))
-    yield from prompt_lines(run.sample(method, task_id))
+    yield from prompt_lines(results.sample(method, task_id))
     yield str(path)
+
+
+def _default_corpus(benchmark: str) -> str:
+    """The study's first corpus of a benchmark; "" for a benchmark with a corpus of its own."""
+    for part in STUDY:
+        if part.benchmark == benchmark:
+            return part.corpus
+    has_own_corpus = BENCHMARKS.get_or_fail(benchmark).corpus
+    return "" if has_own_corpus else STUDY[0].corpus
+
+
+def _check_task(results: Results, task_id: str) -> None:
+    """Raise UserError with similar task ids if the benchmark does not have the task."""
+    tasks = [task.id for task in results.tasks]
+    if task_id in tasks:
+        return
+    near = ", ".join(difflib.get_close_matches(task_id, tasks, SUGGESTED_TASKS, 0))
+    advice = f"choose from its {len(tasks)}, such as {near}"
+    raise UserError(f"unknown task '{task_id}' of {results.benchmark}; {advice}")
+
+
+def _nothing_stored(results: Results, method: str, task_id: str) -> UserError:
+    """The error for a task of which no completion is stored."""
+    model, benchmark = results.model, results.benchmark
+    names = set()
+    for condition in stored_conditions(results.results, model, benchmark):
+        names.add(f"{condition.corpus} {condition.method}".strip())
+    stored = ", ".join(sorted(names)) or "nothing"
+    command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {results.corpus}"
+    problem = f"no completion is stored for {task_id} without or with {method}"
+    return UserError(f"{problem}; {command} makes them (stored: {stored})")
+
+
+def _page_path(results: Results, method: str, task_id: str) -> Path:
+    """The file of a task's page in results/shown."""
+    experiment = stem(results.model, results.benchmark, results.corpus)
+    task = slug(task_id.replace("/", "-"))
+    return results_dir() / "shown" / f"{experiment}.{task}.{slug(method)}.html"

@@ -65,12 +65,16 @@ def judge_extractions(
         rows = []
         for task in answered:
             solution = _extract(rule, task, answers[task.id])
-            row = {"task_id": task.id, "sample": 0, "completion": solution}
-            row["published"] = published.at[task.id, "published"]
-            row["empty"] = not solution.strip()
-            # White space around a solution changes nothing, and the rules differ in it.
-            as_published = published.at[task.id, "completion"] or ""
-            row["as_published"] = solution.strip() == as_published.strip()
+            as_published = str(published.at[task.id, "completion"] or "")
+            row = {
+                "task_id": task.id,
+                "sample": 0,
+                "completion": solution,
+                "published": published.at[task.id, "published"],
+                "empty": not solution.strip(),
+                # White space around a solution changes nothing, and the rules differ in it.
+                "as_published": solution.strip() == as_published.strip(),
+            }
             rows.append(row)
         target = results / FOLDER / RAW_BENCHMARK / f"{slug(rule)}.jsonl"
         report: Callable[[int], None] = partial(progress, rule)
@@ -96,19 +100,27 @@ def closed_extractions(results: Path) -> pd.DataFrame:
         solution equals the published one, apart from white space around it). No rows if nothing
         is stored.
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for model in RAW_ANSWERS:
+        folder = results / "replay" / slug(model) / FOLDER / RAW_BENCHMARK
         for rule in EXTRACTIONS:
-            folder = results / "replay" / slug(model) / FOLDER / RAW_BENCHMARK
             path = folder / f"{slug(rule)}.jsonl"
             if not path.exists():
                 continue
             for stored in read_rows(path, FIELDS, STORED_TOO):
-                row = {"model": model, "extraction": rule, "task": stored["task_id"]}
-                row |= {name: stored[name] for name in ("published", "empty", "as_published")}
-                rows.append(row | {"passed": passes(Outcome.of(stored))})
+                row = {
+                    "model": model,
+                    "extraction": rule,
+                    "task": stored["task_id"],
+                    "passed": passes(Outcome.of(stored)),
+                    "published": stored["published"],
+                    "empty": stored["empty"],
+                    "as_published": stored["as_published"],
+                }
+                rows.append(row)
     columns = ["model", "extraction", "task", "passed", "published", "empty", "as_published"]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[3:], "boolean"))
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype(dict.fromkeys(columns[3:], "boolean"))
 
 
 def stored_table(results: Path) -> ResultTable:
@@ -135,12 +147,17 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
     rows = []
     for (model, rule), group in extractions.groupby(["model", "extraction"], sort=False):
         passed = group.set_index("task")["passed"]
-        same_model = extractions[extractions["model"] == model]
-        as_used = same_model[same_model["extraction"] == FIRST_BLOCK].set_index("task")["passed"]
-        differing = (group["passed"] != group["published"]).sum()
-        counts = [group["empty"].sum(), (~group["as_published"]).sum(), differing]
-        cells = [str(model), str(rule), str(passed.count()), *map(str, counts)]
-        cells.append(percent(passed.mean()))
+        is_as_used = (extractions["model"] == model) & (extractions["extraction"] == FIRST_BLOCK)
+        as_used = extractions[is_as_used].set_index("task")["passed"]
+        cells = [
+            str(model),
+            str(rule),
+            str(passed.count()),
+            str(group["empty"].sum()),
+            str((~group["as_published"]).sum()),
+            str((group["passed"] != group["published"]).sum()),
+            percent(passed.mean()),
+        ]
         rows.append(cells + _difference_cells(passed, as_used.reindex(passed.index), rule))
     columns = ["model", "extraction", "tasks", "empty answers", "solutions that differ"]
     columns += ["verdicts that differ", "pass@1", "difference", "95 % interval"]
@@ -162,6 +179,10 @@ def _difference_cells(passed: pd.Series, as_used: pd.Series, rule: object) -> li
     difference = None if rule == FIRST_BLOCK else paired_score(passed, as_used)
     if difference is None:
         return [DASH] * 5
-    change = [points(difference.value), tables.interval(difference.low, difference.high)]
-    counts = [str(difference.helped), str(difference.hurt)]
-    return [*change, *counts, tables.probability(difference.p)]
+    return [
+        points(difference.value),
+        tables.interval(difference.low, difference.high),
+        str(difference.helped),
+        str(difference.hurt),
+        tables.probability(difference.p),
+    ]

@@ -138,9 +138,9 @@ def closed_pass_table(
         rows[REPLAYED_GROUP, model] = measured_cells(frame)
     texts = published(benchmark, CLOSED, "closed")
     source = f"Published (Table {PUBLISHED[benchmark, 'closed']} of the PKG paper)"
-    for model, printed in texts.iterrows():
+    for name, printed in texts.iterrows():
         rates = printed.astype(float).tolist()
-        rows[source, str(model)] = published_cells(printed, rates)
+        rows[source, str(name)] = published_cells(printed, rates)
     tasks = max(map(len, verdicts.values()), default=0)
     title = f"pass@1 in percent on {replayed_title(benchmark)} ({tasks} tasks), closed models"
     return PassTable.of(title, rows, CLOSED, ["Source", "Model"], f"{DASH} not measured.")
@@ -337,7 +337,7 @@ def agreement_findings(
             "ones."
         )
         different = [
-            f"{cell.model} {cell.column} {cell.here} here, {cell.published} published"
+            f"{cell.model} {cell.method} {cell.here} here, {cell.published} published"
             for cell in cells[~cells["equal"].astype(bool)].itertuples()
         ]
         sentences += finding(f"{title}, cells that differ", different)

@@ -14,7 +14,7 @@ from pkg_lib.core.reading import NUMBER, Kinds, read_text
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.core.types import Generation, UserError
 
-Completions = Mapping[str, Mapping[str, Generation]]  # column -> task id -> completion
+Completions = Mapping[str, Mapping[str, Generation]]  # method -> task id -> completion
 PRICES = HERE / "reference" / "prices.csv"
 # The paper's first version alone has a graph with the enhancer's docstrings.
 ENHANCER = "PKG+Enhancer"
@@ -49,14 +49,30 @@ STEPS = (
 
 
 def stored(results: Path, name: str) -> dict[str, Any]:
-    """What tests/benchmarks/bench_NAME.py measured; {} where it did not run. UserError for a damaged file."""
+    """Read what a benchmark of the implementation measured.
+
+    Args:
+        results: The results directory.
+        name: The NAME of tests/benchmarks/bench_NAME.py.
+
+    Returns:
+        The measurements; {} if the benchmark was not run.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     path = results / "benchmarks" / f"{name}.json"
     return read_json(path) if path.is_file() else {}
 
 
 def published() -> pd.Series:
-    """The figures of the paper's Table 8 with their units, counts without one; index (step, method)."""
-    rows = pd.read_csv(HERE / "reference" / "pkg_table8_cost.csv").set_index(["step", "method"])
+    """Read the paper's Table 8.
+
+    Returns:
+        The figures with their units, counts without one; index (step, method).
+    """
+    rows = pd.read_csv(HERE / "reference" / "pkg_table8_cost.csv")
+    rows = rows.set_index(["step", "method"])
     figures = rows["value"].map("{:,.0f}".format) + " " + rows["unit"]
     return figures.str.removesuffix(" count")
 
@@ -76,8 +92,12 @@ def stored_enhancement(results: Path, model: str = "") -> dict[str, Any]:
     """
     folder = slug(model) if model else "*"
     paths = sorted(results.glob(f"enhanced/{folder}/*.log.json"))
-    logs = [log for log in (read_json(path, ENHANCEMENT_LOG) for path in paths) if log["asked"] > 0]
-    return max(logs, key=lambda log: log["asked"], default={})
+    largest: dict[str, Any] = {}
+    for path in paths:
+        log = read_json(path, ENHANCEMENT_LOG)
+        if log["asked"] > largest.get("asked", 0):
+            largest = log
+    return largest
 
 
 def enhancement_seconds(enhancement: Mapping[str, Any], functions: int) -> float:
@@ -92,7 +112,8 @@ def enhancement_seconds(enhancement: Mapping[str, Any], functions: int) -> float
     """
     if not enhancement:
         return math.nan
-    return functions * enhancement["seconds"] / enhancement["asked"]
+    seconds = float(enhancement["seconds"])
+    return functions * seconds / int(enhancement["asked"])
 
 
 def duration(seconds: float | None) -> str:
@@ -108,7 +129,9 @@ def duration(seconds: float | None) -> str:
         return DASH
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.1f} h"
 
 
 def table8_rows(
@@ -124,7 +147,8 @@ def table8_rows(
         A row for each step: its name, the paper's figure or "", and the one measured here or a dash. The
         enhancement is measured on a sample and estimated for all functions of the graph.
     """
-    paper, values = published(), dict(measured)
+    paper = published()
+    values = dict(measured)
     if measured:
         values |= measured["build"] | {"hnsw": measured["search"]["hnsw"]["128"]}
     if enhancement:
@@ -143,7 +167,8 @@ def table8_rows(
     rows = []
     for step, steps, form in STEPS:
         method = ENHANCER if ENHANCEMENT in steps else "PKG"
-        rows.append((step, " + ".join(paper[s, method] for s in steps), here(form)))
+        printed = " + ".join(paper[name, method] for name in steps)
+        rows.append((step, printed, here(form)))
     return rows
 
 
@@ -181,37 +206,68 @@ def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
     """
     if "encoding" not in graph:
         return {}
-    one, per_second = graph["build"]["one"], graph["encoding"]["texts_per_cpu_s"]
-    encoding, rows = graph["payloads"] / per_second, graph["documents"] / per_second
+    build = graph["build"]["one"]
+    texts_per_second = graph["encoding"]["texts_per_cpu_s"]
+    encoding = graph["payloads"] / texts_per_second
     return {
         "PKG: encoding": encoding,
-        "PKG": one["wall_s"] + one["save_s"] + encoding,
-        "VoyageEmb": rows,
+        "PKG": build["wall_s"] + build["save_s"] + encoding,
+        "VoyageEmb": graph["documents"] / texts_per_second,
     }
 
 
 def token_counts(completions: Completions, count: Callable[[Generation], int]) -> pd.DataFrame:
-    """`count` of each completion [task, column]; NaN where there is none."""
-    columns = {c: {i: count(g) for i, g in tasks.items()} for c, tasks in completions.items()}
-    return pd.DataFrame({c: pd.Series(counts, dtype=float) for c, counts in columns.items()})
+    """Count tokens of each completion.
+
+    Args:
+        completions: Completions by method and task id.
+        count: Counts the tokens of one.
+
+    Returns:
+        The counts [task, method]; NaN where there is no completion.
+    """
+    counts = {}
+    for method, of_method in completions.items():
+        by_task = {task_id: count(generation) for task_id, generation in of_method.items()}
+        counts[method] = pd.Series(by_task, dtype=float)
+    return pd.DataFrame(counts)
 
 
 def added_tokens(completions: Completions) -> pd.DataFrame:
-    """Tokens of the prompt minus those of NoRAG's [task, column], the words around the context included."""
-    tokens = token_counts(completions, lambda g: g.prompt_tokens)
+    """Count the tokens that a context adds to a prompt, with the words around the context.
+
+    Args:
+        completions: Completions by method and task id, with those of NoRAG.
+
+    Returns:
+        Tokens of the prompt minus those of NoRAG's [task, method].
+    """
+    tokens = token_counts(completions, lambda generation: generation.prompt_tokens)
     return tokens.drop(columns=BASELINE).sub(tokens[BASELINE], axis=0)
 
 
 def read_prices(path: Path) -> pd.DataFrame:
-    """Dollars for a million tokens, index model; NaN for an empty cell. UserError for a damaged file."""
+    """Read the prices of tokens.
+
+    Args:
+        path: A CSV file with the columns model, input_usd_per_million and output_usd_per_million.
+
+    Returns:
+        Dollars for a million tokens, index model; NaN for an empty cell.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     columns = ["input_usd_per_million", "output_usd_per_million"]
     try:
         text = io.StringIO(read_text(path, ""))
-        prices = pd.read_csv(text, dtype=str, index_col="model")[columns].apply(pd.to_numeric)
-        if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
-            raise ValueError("a price is no number of 0 or more, or a model stands there twice")
-    except (UserError, ValueError, KeyError, TypeError) as e:
+        table = pd.read_csv(text, dtype=str, index_col="model")
+        prices: pd.DataFrame = table[columns].apply(pd.to_numeric)
+        is_wrong = (prices < 0) | (prices == math.inf)
+        if is_wrong.any(axis=None) or prices.index.has_duplicates:
+            raise ValueError("a price is no number of 0 or more, or a model occurs twice")
+    except (UserError, ValueError, KeyError, TypeError) as error:
+        why = " ".join(str(error)[:200].split())
         needs = f"it needs the columns model, {', '.join(columns)}"
-        why = " ".join(str(e)[:200].split())
-        raise UserError(f"cannot read prices from {path} ({why}); {needs}") from e
+        raise UserError(f"cannot read prices from {path} ({why}); {needs}") from error
     return prices

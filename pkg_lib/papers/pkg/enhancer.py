@@ -1,6 +1,6 @@
-"""The docstring enhancer as a run: a corpus and a model in, docstrings and what they change in retrieval out.
+"""Let a model write docstrings for a corpus, and measure what they change in retrieval.
 
-results/enhanced/MODEL/CORPUS.jsonl                   one line a function: docstring, or why it is rejected
+results/enhanced/MODEL/CORPUS.jsonl                   one line per function: docstring, or why it is rejected
 results/enhanced/MODEL/CORPUS.log.json                asked, accepted, rejected by reason; tokens; seconds
 results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change in Func-PKG's retrieval
 """
@@ -37,36 +37,68 @@ FIELDS: Kinds = {
     "seconds": NUMBER,
 }
 SUMS = ("tokens", "prompt_tokens", "seconds")
+Row = dict[str, Any]
 
 
 class DocstringFile(GenerationCache):
-    """A model's answers for a corpus, one line a function and form, without torn or damaged lines."""
+    """A model's answers for a corpus: one line per function and form.
 
-    rows: dict[str, Any]
+    Attributes:
+        rows: The undamaged lines of the file by generation key.
+    """
+
+    rows: dict[str, Row]  # type: ignore[assignment]  # JSON objects, not completions
 
     def __init__(self, model: str, corpus: str, results: Path) -> None:
+        """Read the file of a model and a corpus.
+
+        Args:
+            model: Name of the model.
+            corpus: Name of the corpus.
+            results: The results directory.
+        """
         self.path = results / "enhanced" / slug(model) / f"{slug(corpus)}.jsonl"
-        self.root, self.unreadable = self.path.parent, {}
+        self.root = self.path.parent
+        self.unreadable = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Read the file again, which another process may have written since."""
-        found = list(read_answers(self.path, FIELDS)) if is_there(self.path) else []
-        self.rows = {row.value["key"]: row.value for row in found if row.value is not None}
-        self._damaged = [row for row in found if row.value is None and row.line.ended]
+        self.rows = {}
+        self._damaged = []
+        if not is_there(self.path):
+            return
+        for line in read_answers(self.path, FIELDS):
+            if line.value is not None:
+                self.rows[line.value["key"]] = line.value
+            elif line.line.ended:
+                self._damaged.append(line)
 
     def append(self, name: str, generation: Generation) -> None:
-        counts = {"tokens": len(generation.tokens), "prompt_tokens": generation.prompt_tokens}
-        answer = {
+        """Store an answer at the end of the file.
+
+        Args:
+            name: Not used: the cache has one file.
+            generation: The answer, whose task id is the digest of the function.
+        """
+        row = {
+            "key": generation.key,
             "raw": generation.raw,
             "finish": generation.finish,
             "payload_sha256": generation.task_id,
+            "tokens": len(generation.tokens),
+            "prompt_tokens": generation.prompt_tokens,
         }
-        row = {"key": generation.key} | answer | counts | generation.meta
+        row |= generation.meta
         append_line(self.path, row)
         self.rows[generation.key] = row
 
-    def update(self, rows: dict[str, dict[str, Any]]) -> None:
+    def update(self, rows: dict[str, Row]) -> None:
+        """Replace rows and write the file; damaged lines are moved to another file.
+
+        Args:
+            rows: Rows by generation key.
+        """
         self.rows |= rows
         keep_aside(self.path, self._damaged)
         self._damaged = []
@@ -107,37 +139,56 @@ def enhance(
     decoding = Decoding(PARAMETERS, slots=slots, chat=False)
     generator = Generator(model, decoding, file, results, backend)
     fim = docstrings.fim_of(generator.spec.name, generator.known_tokens)
-    generator.decoding = replace(generator.decoding, stop=partial(docstrings.closed, fim=fim))
+    is_closed = partial(docstrings.closed, fim=fim)
+    generator.decoding = replace(generator.decoding, stop=is_closed)
     documents = load_corpus(corpus).documents
     graph = build_code_graph(documents)
     holes, skipped = docstrings.candidates(graph)
-    chosen = list(holes.items())[:count]
+    chosen = list(holes)[:count]
     if announce:
         answered = {row["payload_sha256"] for row in file.rows.values()}
-        due = sum(sha not in answered for sha, _ in chosen)
+        due = sum(sha256 not in answered for sha256 in chosen)
         functions = f"{len(chosen):,} of {len(holes):,} functions without one in {corpus}"
-        announce(f"docstrings by {model} for {functions}: {_workload(due, model, results)}")
-    rows: dict[str, dict[str, Any]] = {}
-    by_form = {}
+        workload = _workload(due, model, results)
+        announce(f"docstrings by {model} for {functions}: {workload}")
+    rows: dict[str, Row] = {}
+    by_form: dict[str, Row] = {}
     for form in docstrings.FORMS:
         prompts = []
-        for sha, (node, hole) in chosen:
-            if sha not in rows or rows[sha]["reason"]:
-                name = graph.payload(int(graph.parent[node]))
-                about = {"form": form, "where": graph.where(node), "name": name}
-                prompts.append(StoredRequest(Request(sha, hole.prompt(fim, form), ""), "", about))
+        for sha256 in chosen:
+            if sha256 in rows and not rows[sha256]["reason"]:
+                continue
+            node, hole = holes[sha256]
+            name = graph.payload(int(graph.parent[node]))
+            about = {"form": form, "where": graph.where(node), "name": name}
+            request = Request(sha256, hole.prompt(fim, form), "")
+            prompts.append(StoredRequest(request, "", about))
         generator.complete(prompts, f"docstrings ({form})")
-        stored = {p.request.task_id: file.rows[generator.key(p.request.text)] for p in prompts}
-        judged = {sha: row | verdict(holes[sha][1], row, fim) for sha, row in stored.items()}
+        judged = {}
+        for prompt in prompts:
+            sha256 = prompt.request.task_id
+            _, hole = holes[sha256]
+            row = file.rows[generator.key(prompt.request.text)]
+            judged[sha256] = row | verdict(hole, row, fim)
         file.update({row["key"]: row for row in judged.values()})
         by_form[form] = _counts(judged.values())
         rows |= judged
-    log = _counts(rows.values()) | {"by_form": by_form}
-    log |= {total: round(sum(counts[total] for counts in by_form.values()), 1) for total in SUMS}
-    log |= {"model": model, "revision": generator.revision, "corpus": corpus}
-    log |= {"corpus_digest": corpus_digest(documents), "functions": len(graph.of_type(IMPL))}
-    log |= {"without_docstring": len(holes), "not_asked": skipped}
-    log |= {"decoding": PARAMETERS, "versions": versions()}
+    log = _counts(rows.values())
+    log["by_form"] = by_form
+    for name in SUMS:
+        total = sum(counts[name] for counts in by_form.values())
+        log[name] = round(total, 1)
+    log |= {
+        "model": model,
+        "revision": generator.revision,
+        "corpus": corpus,
+        "corpus_digest": corpus_digest(documents),
+        "functions": len(graph.of_type(IMPL)),
+        "without_docstring": len(holes),
+        "not_asked": skipped,
+        "decoding": PARAMETERS,
+        "versions": versions(),
+    }
     write_json(file.path.with_suffix(".log.json"), log)
     return log
 
@@ -156,50 +207,74 @@ def _workload(due: int, model: str, results: Path) -> str:
 
 
 def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> dict[str, str]:
-    """{"docstring", "reason"}: the docstring as it goes in, or why it is rejected."""
+    """Judge an answer.
+
+    Args:
+        hole: Where the docstring goes.
+        row: The stored answer.
+        fim: The tokens by which the model fills in the middle.
+
+    Returns:
+        ``docstring`` as it is inserted, or "", and ``reason``: why the answer is rejected, or "".
+    """
     try:
-        return {
-            "docstring": docstrings.extract_docstring(hole, row["raw"], fim, row["finish"]),
-            "reason": "",
-        }
-    except docstrings.Unfit as e:
-        return {"docstring": "", "reason": str(e)}
+        text = docstrings.extract_docstring(hole, row["raw"], fim, row["finish"])
+    except docstrings.Unfit as error:
+        return {"docstring": "", "reason": str(error)}
+    return {"docstring": text, "reason": ""}
 
 
-def _counts(rows: Collection[dict[str, Any]]) -> dict[str, Any]:
-    rejected = Counter(r["reason"] for r in rows if r["reason"])
-    counts = {
+def _counts(rows: Collection[Row]) -> Row:
+    """Count the accepted and the rejected answers, and sum what they cost."""
+    rejected = Counter(row["reason"] for row in rows if row["reason"])
+    counts: Row = {
         "asked": len(rows),
         "accepted": len(rows) - rejected.total(),
         "rejected": dict(rejected),
     }
-    return counts | {total: round(sum(r[total] for r in rows), 1) for total in SUMS}
+    for name in SUMS:
+        total = sum(row[name] for row in rows)
+        counts[name] = round(total, 1)
+    return counts
 
 
 def retrieval_change(
-    graph: Graph, rows: Collection[dict[str, Any]], tasks: list[Task], embedder: Any
+    graph: Graph, rows: Collection[Row], tasks: list[Task], embedder: Any
 ) -> pd.DataFrame:
-    """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task.
+    """Measure what the docstrings change in Func-PKG's retrieval (Equation 5).
 
-    `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the
-    pruned context without its new docstring defines the task's function, `enhanced` that `after` has one.
+    Args:
+        graph: The graph of a corpus of code.
+        rows: The rows of a `DocstringFile` of the corpus.
+        tasks: The tasks, whose prompts are the queries.
+        embedder: The encoder.
+
+    Returns:
+        One row per task. ``before`` and ``after`` are the IMPL nodes that are found first, ``score_before``
+        and ``score_after`` their cosines. ``defines_before`` and ``defines_after`` say whether the pruned
+        context, without its new docstring, defines the task's function. ``enhanced`` says whether the node
+        in ``after`` has a new docstring.
     """
-    nodes, enhanced = graph.of_type(IMPL), docstrings.enhanced_payloads(graph, rows)
-    old = graph.payloads(nodes)
-    new = [enhanced.get(v, text) for v, text in zip(nodes.tolist(), old, strict=True)]
-    queries = embedder.encode([t.prompt for t in tasks])
-    frame = pd.DataFrame({"task_id": [t.id for t in tasks]})
-    for when, texts in (("before", old), ("after", new)):
-        positions, scores = FlatIndex(embedder.encode(texts)).search(queries)
-        frame[when], frame[f"score_{when}"] = nodes[positions[:, 0]], scores[:, 0]
-        pruned = (
-            prune(graph, int(v), q, embedder).text
-            for v, q in zip(frame[when], queries, strict=True)
-        )
-        contexts = (cut_at_line_end(text)[0] for text in pruned)
-        frame[f"defines_{when}"] = [
-            defines(c, t.entry_point) for c, t in zip(contexts, tasks, strict=True)
-        ]
+    nodes = graph.of_type(IMPL)
+    enhanced = docstrings.enhanced_payloads(graph, rows)
+    old_texts = graph.payloads(nodes)
+    new_texts = []
+    for node, text in zip(nodes.tolist(), old_texts, strict=True):
+        new_texts.append(enhanced.get(node, text))
+    queries = embedder.encode([task.prompt for task in tasks])
+    frame = pd.DataFrame({"task_id": [task.id for task in tasks]})
+    for when, texts in (("before", old_texts), ("after", new_texts)):
+        index = FlatIndex(embedder.encode(texts))
+        positions, scores = index.search(queries)
+        found = nodes[positions[:, 0]]
+        frame[when] = found
+        frame[f"score_{when}"] = scores[:, 0]
+        defining = []
+        for task, query, node in zip(tasks, queries, found, strict=True):
+            pruned = prune(graph, int(node), query, embedder)
+            context, _ = cut_at_line_end(pruned.text)
+            defining.append(defines(context, task.entry_point))
+        frame[f"defines_{when}"] = defining
     frame["enhanced"] = frame["after"].isin(enhanced)
     return frame
 
@@ -207,27 +282,46 @@ def retrieval_change(
 def measure_change(
     corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None
 ) -> dict[str, Any]:
-    """`retrieval_change` over a benchmark: counts and the mean rise of the best cosine, also written."""
-    file, tasks = DocstringFile(model, corpus, results), load_benchmark(benchmark)
+    """Measure and store what the docstrings change in retrieval over a benchmark.
+
+    Args:
+        corpus: Name of the corpus.
+        model: Name of the model that wrote the docstrings.
+        benchmark: Name of the benchmark.
+        results: The results directory.
+        embedder: The encoder; None for the study's.
+
+    Returns:
+        The log: counts of `retrieval_change`, and the mean rise of the best cosine.
+
+    Raises:
+        UserError: There are no docstrings of the model for the corpus.
+    """
+    file = DocstringFile(model, corpus, results)
+    tasks = load_benchmark(benchmark)
     if not file.rows:
-        raise UserError(
-            f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first"
-        )
-    documents, embedder = load_corpus(corpus).documents, embedder or Embedder()
-    frame = retrieval_change(build_code_graph(documents), file.rows.values(), tasks, embedder)
-    names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}
-    counted = frame.assign(changed=frame["before"] != frame["after"])
-    log = (
-        counted[[*names, "defines_before", "defines_after"]]
-        .sum()
-        .rename(names)
-        .astype(int)
-        .to_dict()
-    )
-    log["mean_cosine_rise"] = round(float((frame["score_after"] - frame["score_before"]).mean()), 6)
-    log |= {"model": model, "corpus": corpus, "benchmark": benchmark, "tasks": len(tasks)}
-    accepted = {r["payload_sha256"] for r in file.rows.values() if r.get("docstring")}
-    log |= {"docstrings": len(accepted), "corpus_digest": corpus_digest(documents)}
-    log |= {"embedder": embedder.name, "versions": versions()}
+        missing = f"no docstrings of {model} for {corpus} in {file.path.parent}"
+        raise UserError(f"{missing}; run `enhance` first")
+    documents = load_corpus(corpus).documents
+    embedder = embedder or Embedder()
+    rows = file.rows.values()
+    frame = retrieval_change(build_code_graph(documents), rows, tasks, embedder)
+    rise = frame["score_after"] - frame["score_before"]
+    accepted = {row["payload_sha256"] for row in rows if row.get("docstring")}
+    log = {
+        "top1_changed": int((frame["before"] != frame["after"]).sum()),
+        "top1_enhanced": int(frame["enhanced"].sum()),
+        "defines_before": int(frame["defines_before"].sum()),
+        "defines_after": int(frame["defines_after"].sum()),
+        "mean_cosine_rise": round(float(rise.mean()), 6),
+        "model": model,
+        "corpus": corpus,
+        "benchmark": benchmark,
+        "tasks": len(tasks),
+        "docstrings": len(accepted),
+        "corpus_digest": corpus_digest(documents),
+        "embedder": embedder.name,
+        "versions": versions(),
+    }
     write_json(file.path.with_name(f"{file.path.stem}.{slug(benchmark)}.change.json"), log)
     return log

@@ -1,4 +1,4 @@
-"""Builds the graph of a corpus by name, code or text: what `graph` prints and build_graphs shows."""
+"""Build the graph of a corpus of code or text, and describe it."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,15 @@ SEARCHED = {IMPL: "functions", BLOCK: "blocks", PATHVALUE: "path-values"}
 
 @dataclass(frozen=True, slots=True)
 class CorpusGraph:
-    """A corpus' graph. `ledger` is that of a code graph, None for text; `seconds` are those of building."""
+    """The graph of a corpus.
+
+    Attributes:
+        corpus: Name of the corpus.
+        documents: Its documents.
+        graph: The graph.
+        ledger: What became of every source of a corpus of code; None for text.
+        seconds: How long it took to build the graph.
+    """
 
     corpus: str
     documents: list[Document]
@@ -27,24 +35,35 @@ class CorpusGraph:
 
     @property
     def nodes(self) -> dict[str, int]:
-        """Node type -> how many, of the types that occur."""
+        """The number of nodes by type, of the types that occur."""
         return self.graph.node_counts()
 
     @property
     def edges(self) -> dict[str, int]:
-        """Edge type -> how many, of the types that occur."""
+        """The number of edges by type, of the types that occur."""
         return self.graph.edge_counts()
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Reason -> how many documents, or sources in them, gave no nodes."""
-        return (
-            dict(self.ledger.skipped.most_common()) if self.ledger else reasons(self.graph.skipped)
-        )
+        """The number of documents, or sources in them, that gave no nodes, by reason."""
+        if self.ledger:
+            return dict(self.ledger.skipped.most_common())
+        return reasons(self.graph.skipped)
 
 
 def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
-    """The graph of a corpus; UserError for an unknown or mixed one, or a wrong number of `processes`."""
+    """Build the graph of a corpus.
+
+    Args:
+        corpus: Name of a corpus.
+        processes: How many processes parse code; 1 for text.
+
+    Returns:
+        The graph with its documents.
+
+    Raises:
+        UserError: The corpus is unknown or mixes code and text, or the number of processes is wrong.
+    """
     corpora.check_name(corpus)
     text = corpora.is_text(corpus)
     if processes < 1 or (text and processes > 1):
@@ -57,9 +76,8 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     else:
         graph = build_code_graph(documents, meta, processes)
     seconds = time.perf_counter() - start
-    return CorpusGraph(
-        corpus, documents, graph, None if text else ledger(documents, graph), seconds
-    )
+    found = None if text else ledger(documents, graph)
+    return CorpusGraph(corpus, documents, graph, found, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +97,11 @@ class Unread:
     @property
     def row(self) -> list[str]:
         """The number of texts, then for each setting the number and share of those that are cut."""
-        shares = [f"{count:,} ({count / self.texts:.1%})" for count in self.cut.values()]
-        return [f"{self.texts:,}", *shares]
+        cells = [f"{self.texts:,}"]
+        for count in self.cut.values():
+            share = count / self.texts
+            cells.append(f"{count:,} ({share:.1%})")
+        return cells
 
 
 def unread(graph: Graph) -> list[Unread]:
@@ -122,10 +143,18 @@ def unread_lines(graph: Graph) -> list[str]:
 
 
 def lines(built: CorpusGraph) -> list[str]:
-    """What was built, one figure a line; the ledger where the corpus is code."""
+    """Describe a graph, one figure per line.
+
+    Args:
+        built: The graph.
+
+    Returns:
+        The lines. The graph of a corpus of code also has a line for what became of every source.
+    """
     text = [f"{built.corpus}: {len(built.documents):,} documents"]
     for word, counts in (("nodes", built.nodes), ("edges", built.edges)):
-        text.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
+        total = sum(counts.values())
+        text.append(f"{total:,} {word}: {_listed(counts)}")
     text.append(f"{len(built.graph.texts):,} distinct payloads")
     if built.ledger:
         text += str(built.ledger).split("\n")

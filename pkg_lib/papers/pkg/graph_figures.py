@@ -1,8 +1,9 @@
-"""One tree of a graph, drawn with its nodes' texts: a function, a document, what was retrieved and pruned."""
+"""Draw a tree of a graph with the texts of its nodes: a function, a document, or what was retrieved."""
 
 import base64
 import io
 from collections.abc import Collection
+from typing import Any
 
 import matplotlib.style
 import networkx as nx
@@ -30,86 +31,166 @@ EDGES = {
     "PARENT": ("-", INK),
     "JSON_CHILD": ("-", INK),
 }
-MONO = {"family": "DejaVu Sans Mono", "fontsize": 7, "va": "center_baseline", "parse_math": False}
-LETTER = 7 * 0.602  # points: the width of a letter of it
-STEP, WIDTH, ROW = (
-    13.0,
-    3.35 * 72 - 6,
-    0.165,
-)  # points: one level to the right, the drawing; inches: one row
+MONO: dict[str, Any] = {
+    "family": "DejaVu Sans Mono",
+    "fontsize": 7,
+    "va": "center_baseline",
+    "parse_math": False,
+}
+LETTER = 7 * 0.602  # width of a letter, in points
+STEP = 13.0  # indentation of one level, in points
+WIDTH = 3.35 * 72 - 6  # width of the drawing, in points
+ROW = 0.165  # height of a row, in inches
+MARGIN = 0.62  # height of the title and the legend, in inches
 MOST = 40  # nodes that are drawn
 
 
 def label(graph: Graph, node: int) -> str:
-    """What stands beside a node: the statement's first line, or the last step of the path and the value."""
-    if graph.type[node] in (IMPL, BLOCK):
+    """Return the text beside a node.
+
+    Args:
+        graph: The graph.
+        node: One of its nodes.
+
+    Returns:
+        The first line of a statement, a name, or the last step of a path with its value.
+    """
+    kind = graph.type[node]
+    if kind in (IMPL, BLOCK):
         return first_line(graph, node)
     text = graph.payload(node)
-    if graph.type[node] == NAME:
+    if kind == NAME:
         return text
-    path, value = deserialize(text) if graph.type[node] == PATHVALUE else (text, None)
+    path, value = text, None
+    if kind == PATHVALUE:
+        path, value = deserialize(text)
     way = steps(path) or ["(document)"]
-    step = f"[{way[-1]}]" if isinstance(way[-1], int) else str(way[-1])
-    return step if value is None else f"{step} = {' '.join(str(value).split())}"
+    last = way[-1]
+    step = f"[{last}]" if isinstance(last, int) else str(last)
+    if value is None:
+        return step
+    words = " ".join(str(value).split())
+    return f"{step} = {words}"
 
 
 @styled
 def tree(graph: Graph, view: nx.DiGraph, title: str, pruned: Collection[int] = ()) -> Figure:
-    """A small tree, one node a row, below its nearest parent one level to the right; `pruned` are crossed."""
-    nearest = {node: max(view.predecessors(node), default=None) for node in sorted(view)}
-    places: dict[int | None, tuple[int, int]] = {None: (-1, 0)}
-    for row, node in enumerate(nearest):  # in the order of the source: parents come first
-        places[node] = (places[nearest[node]][0] + 1, row)
-    tall = ROW * len(view) + 0.62
-    figure = Figure(figsize=(3.35, tall))
-    axes = figure.add_axes((0.02, 0.4 / tall, 0.96, 1 - 0.62 / tall))
+    """Draw a small tree with one node per row.
+
+    A node is below its nearest parent and one level to the right.
+
+    Args:
+        graph: The graph.
+        view: The part of it that is drawn.
+        title: The title.
+        pruned: The nodes that are crossed.
+
+    Returns:
+        A figure of one text column.
+    """
+    nearest: dict[int, int | None] = {}
+    for node in sorted(view):
+        nearest[node] = max(view.predecessors(node), default=None)
+    levels: dict[int | None, int] = {None: -1}
+    rows: dict[int, int] = {}
+    for row, (node, parent) in enumerate(nearest.items()):  # parents precede their children
+        levels[node] = levels[parent] + 1
+        rows[node] = row
+    height = ROW * len(view) + MARGIN
+    figure = Figure(figsize=(3.35, height))
+    axes = figure.add_axes((0.02, 0.4 / height, 0.96, 1 - MARGIN / height))
     axes.set(xlim=(-5, WIDTH - 5), ylim=(len(view) - 0.5, -0.5))
     axes.set_axis_off()
     for node, kind in nx.get_node_attributes(view, "type").items():
-        (level, row), gone = places[node], node in pruned
-        marker, colour = NODES[kind := "pruned" if gone else kind]
-        axes.plot(STEP * level, row, marker, color=colour, markersize=4.5, zorder=3, label=kind)
-        text = _short(_printable(label(graph, node)), int((WIDTH - 12 - STEP * level) / LETTER))
-        axes.text(STEP * level + 6, row, text, color=QUIET if gone else "black", **MONO)
+        x = STEP * levels[node]
+        is_pruned = node in pruned
+        look = "pruned" if is_pruned else kind
+        marker, colour = NODES[look]
+        axes.plot(x, rows[node], marker, color=colour, markersize=4.5, zorder=3, label=look)
+        letters = int((WIDTH - 12 - x) / LETTER)
+        text = _short(_printable(label(graph, node)), letters)
+        text_colour = QUIET if is_pruned else "black"
+        axes.text(x + 6, rows[node], text, color=text_colour, **MONO)
     for (above, below), kind in nx.get_edge_attributes(view, "type").items():
-        aside = above != nearest[below]  # an edge from further up runs beside the nearest parent's
-        x, y = STEP * places[above][0], places[below][1] - 0.2 * aside
-        end, (style, colour) = STEP * places[below][0] - 3 * aside, EDGES[kind]
+        # An edge from further up runs beside the edge of the nearest parent.
+        aside = above != nearest[below]
+        x, y = STEP * levels[above], rows[below] - 0.2 * aside
+        end = STEP * levels[below] - 3 * aside
+        style, colour = EDGES[kind]
         axes.plot(
-            [x, x, end], [places[above][1], y, y], style, color=colour, lw=0.8, zorder=1, label=kind
+            [x, x, end],
+            [rows[above], y, y],
+            style,
+            color=colour,
+            lw=0.8,
+            zorder=1,
+            label=kind,
         )
-    figure.text(0.02, 1 - 0.14 / tall, _short(_printable(title), 52), va="center", fontsize=8)
+    shown_title = _short(_printable(title), 52)
+    figure.text(0.02, 1 - 0.14 / height, shown_title, va="center", fontsize=8)
     legend_below(axes, ncols=3, handlelength=1.8)
     return figure
 
 
 def _short(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+    """Cut a text to a number of letters."""
+    if len(text) <= room:
+        return text
+    return text[: room - 1].rstrip() + "…"
 
 
 def _printable(text: str) -> str:
-    """Without control characters, which an SVG may not hold."""
+    """Replace control characters, which an SVG may not contain."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 @styled
 def subgraph(traced: Traced) -> Figure:
-    """The retrieved node and all below it, the pruned crossed; a leaf with its path. ValueError for a row."""
+    """Draw the retrieved node with all nodes below it; the pruned ones are crossed.
+
+    A PATHVALUE node is drawn with its path.
+
+    Args:
+        traced: A context's place in a graph.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: The context is a whole row, which has no subgraph.
+    """
     graph, node = traced.graph, traced.node
     if graph is None:
         raise ValueError("a whole row has no subgraph")
     nodes = [node, *graph.descendants(node)]
-    while graph.type[node] == PATHVALUE and (above := int(graph.parent[nodes[0]])) >= 0:
-        nodes.insert(0, above)
-    where = graph.where(node) if graph.last[node] else graph.documents[graph.document[node]]
-    more = f" ({MOST} of {len(nodes)} nodes)" if len(nodes) > MOST else ""
+    if graph.type[node] == PATHVALUE:
+        parent = int(graph.parent[node])
+        while parent >= 0:
+            nodes.insert(0, parent)
+            parent = int(graph.parent[parent])
+    title = graph.documents[graph.document[node]]
+    if graph.last[node]:
+        title = graph.where(node)
+    if len(nodes) > MOST:
+        title += f" ({MOST} of {len(nodes)} nodes)"
     drawn = nodes[:MOST]
-    return tree(graph, graph.view(drawn), f"{where}{more}", traced.gone & set(drawn))
+    pruned = traced.gone & set(drawn)
+    return tree(graph, graph.view(drawn), title, pruned)
 
 
 def inline(figure: Figure) -> str:
-    """A figure as the address of an SVG, always the same; in an <img> nothing that it holds is executed."""
+    """Write a figure as the address of an SVG image.
+
+    Equal figures give equal addresses. A browser executes nothing in an image.
+
+    Args:
+        figure: The figure.
+
+    Returns:
+        A data address.
+    """
     data = io.BytesIO()
     with matplotlib.style.context(STYLE, after_reset=True):
         figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(data.getvalue()).decode()}"
+    encoded = base64.b64encode(data.getvalue()).decode()
+    return f"data:image/svg+xml;base64,{encoded}"

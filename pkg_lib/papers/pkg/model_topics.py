@@ -193,10 +193,11 @@ def _decoding(model: str, answer: str, slots: int | None) -> Decoding:
 
 def _complete(generator: Generator, prompts: dict[str, str], file: str, what: str) -> int:
     """Ask for what the cache does not have; return how many prompts that was."""
-    requests = [Request(name, text, "") for name, text in prompts.items()]
-    return generator.complete(
-        [StoredRequest(request, file, {"step": what}) for request in requests], what
-    )
+    requests = []
+    for name, text in prompts.items():
+        request = Request(name, text, "")
+        requests.append(StoredRequest(request, file, {"step": what}))
+    return generator.complete(requests, what)
 
 
 def _answer(generator: Generator, text: str) -> str:
@@ -297,8 +298,14 @@ def read_topic(raw: str, names: Sequence[str]) -> str:
     """
     line = _first_line(raw).casefold()
     found = [name for name in names if name.casefold() in line]
-    whole = [n for n in found if not any(n != o and n.casefold() in o.casefold() for o in found)]
+    whole = [name for name in found if not _is_part_of_another(name, found)]
     return whole[0] if len(whole) == 1 else ""
+
+
+def _is_part_of_another(name: str, names: Sequence[str]) -> bool:
+    """Whether a name is part of another one of some names."""
+    others = [other.casefold() for other in names if other != name]
+    return any(name.casefold() in other for other in others)
 
 
 def stored_labels(results: Path, benchmark: str, grouping: str = FIXED) -> dict[str, pd.DataFrame]:
@@ -376,23 +383,28 @@ def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
         same = float((ruled == given).mean())
         if len({*ruled, *given}) > 1:  # one label alone is always agreed on by chance
             kappa = cohen_kappa_score(ruled, given)
-    fine = both[(both["category"] != "") & (both["category_ruled"] != NEAREST)]
-    pair = fine["category_ruled"], fine["category"]
-    compared = len(fine) > 1
     scores = {
         "Cohen's kappa": kappa,
         "adjusted Rand index": adjusted_rand_score(ruled, given),
         "adjusted mutual information": adjusted_mutual_info_score(ruled, given),
-        "adjusted Rand index, fine categories": adjusted_rand_score(*pair) if compared else None,
-        "adjusted mutual information, fine categories": (
-            adjusted_mutual_info_score(*pair) if compared else None
-        ),
+        "adjusted Rand index, fine categories": None,
+        "adjusted mutual information, fine categories": None,
     }
+    has_both_categories = (both["category"] != "") & (both["category_ruled"] != NEAREST)
+    fine = both[has_both_categories]
+    if len(fine) > 1:
+        by_rule, by_model = fine["category_ruled"], fine["category"]
+        rand_index = adjusted_rand_score(by_rule, by_model)
+        information = adjusted_mutual_info_score(by_rule, by_model)
+        scores["adjusted Rand index, fine categories"] = rand_index
+        scores["adjusted mutual information, fine categories"] = information
+    categories = both.loc[both["category"] != "", "category"]
+    topics_used = both.loc[~unlabelled, "topic"]
     cells = {
         "topics": grouping,
         "tasks": str(len(both)),
-        "fine categories": str(both.loc[both["category"] != "", "category"].nunique()),
-        "topics used": str(both.loc[~unlabelled, "topic"].nunique()),
+        "fine categories": str(categories.nunique()),
+        "topics used": str(topics_used.nunique()),
         "without a topic": str(unlabelled.sum()),
         "same topic, %": percent(same),
     }

@@ -43,7 +43,7 @@ def pass_rates(
         A figure of one text column.
     """
     verdicts = complete(verdicts)
-    published = published_rates(benchmark, list(verdicts))
+    published = published_rates(benchmark, list(verdicts.columns))
     height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
     figure, axes = figures.row_axes(
         verdicts.shape[1],

@@ -66,10 +66,13 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     for row in conditions.to_dict("records"):
         n, passed = int(row["n"]), int(row["passed"])
         low, high = wilson(passed, n) or (math.nan, math.nan)
-        empty = DASH if pd.isna(row["empty"]) else str(row["empty"])
-        about = [str(row[name]) for name in CONDITION]
-        rate = [percent(passed / n), f"{percent(low)} to {percent(high)}"]
-        rows.append([*about, str(n), *rate, str(row["name_errors"]), empty])
+        cells = [str(row[name]) for name in CONDITION]
+        cells.append(str(n))
+        cells.append(percent(passed / n))
+        cells.append(f"{percent(low)} to {percent(high)}")
+        cells.append(str(row["name_errors"]))
+        cells.append(DASH if pd.isna(row["empty"]) else str(row["empty"]))
+        rows.append(cells)
     columns = [*CONDITION, "tasks", "pass@1", "95 % interval", "NameErrors", "empty answers"]
     note = (
         "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
@@ -91,14 +94,19 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     contents = list(CONTENTS)
     rows = []
     for style in dict.fromkeys(conditions["style"]):
-        name, counts = _published_name_errors(style)
-        cells = [_share(counts.get(content), TABLE7_TASKS) for content in contents]
-        rows.append([f"{name}, published", TABLE7_BENCHMARK, style, "raw text", ALL_BLOCKS, *cells])
+        model, counts = _published_name_errors(style)
+        row = [f"{model}, published", TABLE7_BENCHMARK, style, SENT_AS[False], ALL_BLOCKS]
+        row += [_share(counts.get(content), TABLE7_TASKS) for content in contents]
+        rows.append(row)
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
-        by_content = group.set_index("content")[["name_errors", "n"]].T.to_dict("list")
-        cells = [_share(*by_content.get(content, (None, 0))) for content in contents]
-        rows.append([*map(str, key), *cells])
+        cells = [str(part) for part in key]
+        counts_of = {row["content"]: row for row in group.to_dict("records")}
+        for content in contents:
+            counted = counts_of.get(content)
+            cell = _share(counted["name_errors"], counted["n"]) if counted else DASH
+            cells.append(cell)
+        rows.append(cells)
     note = (
         "In percent of the tasks, with the number of tasks in brackets. The published counts are "
         f"from Table 7, of {TABLE7_TASKS} tasks of MBPP. Where a program is the prompt followed by "
@@ -110,13 +118,17 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
 
 def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
     """The paper's model of a style, and its NameErrors on MBPP by content (Table 7)."""
-    name, errors = TABLE7_MODELS[style], printed(7)["NameError"].astype(int)
-    return name, {NO_CONTEXT: errors[name], RETRIEVED: errors[f"{name} + {BLOCK}"]}
+    model = TABLE7_MODELS[style]
+    errors = printed(7)["NameError"].astype(int)
+    with_block = f"{model} + {BLOCK}"
+    return model, {NO_CONTEXT: errors[model], RETRIEVED: errors[with_block]}
 
 
 def _share(count: int | None, n: int) -> str:
     """A count as a percentage of n, e.g. "27.6 (138 of 500)"."""
-    return DASH if count is None else f"{percent(count / n)} ({count} of {n})"
+    if count is None:
+        return DASH
+    return f"{percent(count / n)} ({count} of {n})"
 
 
 def effects_table(effects: pd.DataFrame) -> ResultTable:
@@ -131,11 +143,15 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for row in effects.to_dict("records"):
-        about = [str(row[name]) for name in (*PROMPT, "effect", "at", "n")]
-        change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
-        counts = [str(row["helped"]), str(row["hurt"])]
-        p = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
-        rows.append([*about, *change, *counts, *p, row["untested"]])
+        cells = [str(row[name]) for name in (*PROMPT, "effect", "at", "n")]
+        cells.append(points(row["difference"]))
+        cells.append(tables.interval(row["low"], row["high"]))
+        cells.append(str(row["helped"]))
+        cells.append(str(row["hurt"]))
+        cells.append(tables.probability(row["p"]))
+        cells.append(tables.probability(row["p_holm"]))
+        cells.append(row["untested"])
+        rows.append(cells)
     columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
     columns += ["helped", "hurt", "McNemar p", "p (Holm)", "not tested"]
     note = (
@@ -190,11 +206,13 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for row in shared.to_dict("records"):
-        about = [row["published"], row["benchmark"], points(row["gain"])]
-        about += [row["model"], row["sent as"], row["source"], str(row["n"])]
-        change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
-        about_share = [_percent_sign(row["share"]), _percent_sign(row["upper_share"])]
-        rows.append([*about, *change, *about_share])
+        cells = [row["published"], row["benchmark"], points(row["gain"])]
+        cells += [row["model"], row["sent as"], row["source"], str(row["n"])]
+        cells.append(points(row["difference"]))
+        cells.append(tables.interval(row["low"], row["high"]))
+        cells.append(_percent_sign(row["share"]))
+        cells.append(_percent_sign(row["upper_share"]))
+        rows.append(cells)
     columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
     columns += ["source", "tasks", "effect", "95 % interval", "share", UPPER_SHARE]
     note = (
@@ -215,7 +233,9 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
 
 def _percent_sign(fraction: float) -> str:
     """A share in whole percent, e.g. "12 %"."""
-    return DASH if math.isnan(fraction) else f"{percent(fraction, 0)} %".replace("-", MINUS)
+    if math.isnan(fraction):
+        return DASH
+    return f"{percent(fraction, 0)} %".replace("-", MINUS)
 
 
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
@@ -243,7 +263,8 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
             sentences += _name_errors(where, _without(group, failed))
         of_run = effects[_is(effects, model, benchmark)]
         sentences += _effects_shown(where, _without(of_run, failed))
-        sentences += _shares_shown(where, _without(shared[_is(shared, model, benchmark)], failed))
+        shared_of_run = shared[_is(shared, model, benchmark)]
+        sentences += _shares_shown(where, _without(shared_of_run, failed))
     return sentences
 
 
@@ -269,12 +290,10 @@ def _failed_prompts(
 ) -> list[str]:
     sentences = []
     for style, sent_as in failed:
-        prompt = conditions[
-            (conditions["style"] == style) & (conditions["sent as"] == sent_as)
-        ].dropna(subset="empty")
-        counts = [
-            f"{row['empty']} of {row['n']} ({row['content']})" for row in prompt.to_dict("records")
-        ]
+        of_prompt = (conditions["style"] == style) & (conditions["sent as"] == sent_as)
+        known = conditions[of_prompt].dropna(subset="empty")
+        rows = known.to_dict("records")
+        counts = [f"{row['empty']} of {row['n']} ({row['content']})" for row in rows]
         sentences.append(
             f"{where}, {style} prompts ({sent_as}): with some contents, at least half of the "
             f"answers are empty. Empty answers: {', '.join(counts)}. These prompts failed, so their "
@@ -285,21 +304,25 @@ def _failed_prompts(
 
 def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
     """Say in how many prompts the share of NameErrors falls or rises, beside the published ones."""
-    share = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
-    shares_of = conditions.assign(share=share).pivot(
-        index=["style", "sent as"], columns="content", values="share"
+    shares = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
+    by_content = conditions.assign(share=shares).pivot(
+        index=["style", "sent as"],
+        columns="content",
+        values="share",
     )
     parts = []
     for content in (CONTEXT_WORDING, RETRIEVED):
-        if {content, NO_CONTEXT} <= set(shares_of.columns):
-            change = (shares_of[content] - shares_of[NO_CONTEXT]).dropna()
-            counts = f"lower in {(change < 0).sum()} and higher in {(change > 0).sum()}"
-            parts.append(f"{content}: {counts} of {len(change)} prompts")
+        if content in by_content and NO_CONTEXT in by_content:
+            change = (by_content[content] - by_content[NO_CONTEXT]).dropna()
+            lower, higher = (change < 0).sum(), (change > 0).sum()
+            counts = f"lower in {lower} and higher in {higher} of {len(change)} prompts"
+            parts.append(f"{content}: {counts}")
     published = []
     for style in dict.fromkeys(conditions["style"]):
-        name, counts_of = _published_name_errors(style)
-        ends = [percent(counts_of[c] / TABLE7_TASKS) for c in (NO_CONTEXT, RETRIEVED)]
-        published.append(f"{name} {ends[0]} % and {ends[1]} %")
+        model, errors = _published_name_errors(style)
+        without = percent(errors[NO_CONTEXT] / TABLE7_TASKS)
+        with_block = percent(errors[RETRIEVED] / TABLE7_TASKS)
+        published.append(f"{model} {without} % and {with_block} %")
     if not parts:
         return []
     return [
@@ -315,10 +338,10 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
         return []
     parts = []
     for effect, rows in kept.groupby("effect", sort=False):
-        shown = rows.loc[rows["p_holm"] < ALPHA, "difference"]
-        if len(shown):
-            counts = f"lower in {(shown < 0).sum()}, higher in {(shown > 0).sum()}"
-            parts.append(f"{effect} ({counts} of {len(rows)})")
+        significant = rows.loc[rows["p_holm"] < ALPHA, "difference"]
+        if len(significant):
+            lower, higher = (significant < 0).sum(), (significant > 0).sum()
+            parts.append(f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})")
     listed = "; ".join(parts) or "none"
     return [
         f"{where}: effects on pass@1 that are significant after Holm's correction, by number of "
@@ -336,8 +359,9 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
         for source, name in ((BOTH_SOURCE, "wording"), (EXTRACTION_SOURCE, "extraction")):
             rows = of_model[of_model["source"] == source]
             if len(rows):
-                ends = _percent_range(rows["upper_share"])
-                parts.append(f"{name} {_percent_range(rows['share'])} (upper end {ends})")
+                share = _percent_range(rows["share"])
+                upper_end = _percent_range(rows["upper_share"])
+                parts.append(f"{name} {share} (upper end {upper_end})")
         if parts:
             sentences.append(
                 f"{where}: effects as shares of the published difference between Block-PKG and "
@@ -349,8 +373,8 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
 
 def _percent_range(fractions: pd.Series) -> str:
     """The smallest and the largest share, e.g. "12 % to 16 %"."""
-    ends = dict.fromkeys(_percent_sign(f) for f in (fractions.min(), fractions.max()))
-    return " to ".join(ends)
+    low, high = _percent_sign(fractions.min()), _percent_sign(fractions.max())
+    return low if low == high else f"{low} to {high}"
 
 
 @styled
@@ -376,19 +400,31 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
     order = [e for e in (*EFFECTS, *EXTRACTION_EFFECTS) if e in set(table["effect"])]
     prompts = list(dict.fromkeys(zip(table["style"], table["sent as"], strict=True)))
     styles = list(dict.fromkeys(style for style, _ in prompts))
-    legend = 0.25 + 0.16 * math.ceil(len(prompts) / 2)
-    figure, axes = figures.row_axes(max(len(order), 1), 0.42, legend=legend, left=1.5, right=0.1)
+    legend_rows = math.ceil(len(prompts) / 2)
+    figure, axes = figures.row_axes(
+        max(len(order), 1),
+        0.42,
+        legend=0.25 + 0.16 * legend_rows,
+        left=1.5,
+        right=0.1,
+    )
     step = 0.8 / max(len(prompts), 1)
     for row in table.to_dict("records"):
-        number = prompts.index((row["style"], row["sent as"]))
-        place = order.index(row["effect"]) - 0.4 + step * (number + 0.5)
-        look = styles.index(row["style"])
-        colour = figures.COLOURS[look]
-        fill = "white" if row["sent as"] == SENT_AS[False] else colour
-        label = f"{row['style']}, {row['sent as']}"
-        axes.plot([100 * row["low"], 100 * row["high"]], [place] * 2, color=colour, linewidth=0.9)
-        value = 100 * row["difference"]
-        axes.plot(value, place, figures.MARKERS[look], mfc=fill, mec=colour, label=label)
+        style, sent_as = row["style"], row["sent as"]
+        prompt_number = prompts.index((style, sent_as))
+        place = order.index(row["effect"]) - 0.4 + step * (prompt_number + 0.5)
+        style_number = styles.index(style)
+        colour = figures.COLOURS[style_number]
+        interval = [100 * row["low"], 100 * row["high"]]
+        axes.plot(interval, [place, place], color=colour, linewidth=0.9)
+        axes.plot(
+            100 * row["difference"],
+            place,
+            figures.MARKERS[style_number],
+            mfc="white" if sent_as == SENT_AS[False] else colour,
+            mec=colour,
+            label=f"{style}, {sent_as}",
+        )
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="percentage points of pass@1\n(95 % interval)")

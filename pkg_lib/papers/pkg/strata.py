@@ -1,12 +1,15 @@
-"""Does retrieval help where the context holds the solution? Tasks by what their context is.
+"""Does retrieval help where the context holds the solution? Tasks by the validity of their context.
 
-correct    a form of the context passes the task's tests
-wrong      it has forms (a function that takes as many arguments as the reference), and none passes
-unrelated  it has none: no function, or one of another number of arguments
+A context is renamed and submitted as if it were the solution. Functions with as many arguments as
+the reference are renamed to the entry point.
+
+correct    a renamed function of the context passes the task's tests
+wrong      there are such functions, and none passes
+unrelated  there is none: no function, or none with as many arguments as the reference
 none       nothing was retrieved
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import pandas as pd
 
@@ -18,80 +21,164 @@ from pkg_lib.evaluation.context_validity import statement_digests
 from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.methods import METHODS
 
-STRATA = ("correct", "wrong", "unrelated", "none")
+# What a context is; see above. Stored tables use these names.
+VALID = "correct"
+INVALID = "wrong"
+UNRELATED = "unrelated"
+NO_CONTEXT = "none"
+STRATA = (VALID, INVALID, UNRELATED, NO_CONTEXT)
+ALL = "all"
 
 
-def strata(run: Results, column: str) -> pd.Series:
-    """[task]: one of STRATA; <NA> where the context is not there or was not run."""
-    kinds = {c.task_id: "none" for c in run.contexts(column) if c.sha256 == NOTHING}
-    for i, leak in run.leakage(column).items():
-        kinds[i] = "correct" if leak.passes else "wrong" if leak.callable else "unrelated"
-    return pd.Series(kinds, dtype="string").reindex([t.id for t in run.tasks])
+def strata(run: Results, method: str) -> pd.Series:
+    """Tell what the context of every task is.
 
+    Args:
+        run: An experiment.
+        method: A method with contexts.
 
-def copies(run: Results, column: str) -> pd.Series:
-    """The row *copy*, boolean [task]: the context, renamed, is submitted; <NA> without one."""
-    of = strata(run, column)
-    return (of == "correct").astype("boolean").mask(of.isna() | (of == "none"))
-
-
-def copy_rates(run: Results, column: str) -> pd.Series:
-    """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
-    leaks = run.leakage(column)
-    pairs = {
-        i: (statement_digests(s), leaks[i].statements)
-        for i, s in run.solutions(column).items()
-        if i in leaks
-    }
-    rates = {i: sum(s in known for s in own) / len(own) for i, (own, known) in pairs.items() if own}
-    return pd.Series(rates, dtype="Float64").reindex([t.id for t in run.tasks])
-
-
-def strata_table(run: Results, column: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
-    """Stratum x (passed of both with Wilson's intervals; `paired_differences` from the baseline).
-
-    On tasks that both have; "all" first. The strata are those of the contexts of the column `of`, else of its
-    own. Counts and fractions. ControlError unless the reference, renamed, passes every task.
+    Returns:
+        One of STRATA per task; <NA> if the context is not stored or was not executed.
     """
-    control = run.leakage("NoRAG")
-    if wrong := [t.id for t in run.tasks if t.id not in control or not control[t.id].passes]:
+    kinds = {}
+    for context in run.contexts(method):
+        if context.sha256 == NOTHING:
+            kinds[context.task_id] = NO_CONTEXT
+    for task_id, leak in run.leakage(method).items():
+        if leak.passes:
+            kinds[task_id] = VALID
+        elif leak.callable:
+            kinds[task_id] = INVALID
+        else:
+            kinds[task_id] = UNRELATED
+    tasks = [task.id for task in run.tasks]
+    return pd.Series(kinds, dtype="string").reindex(tasks)
+
+
+def copies(run: Results, method: str) -> pd.Series:
+    """Give the verdicts on the contexts themselves: each is renamed and submitted without a model.
+
+    Args:
+        run: An experiment.
+        method: A method with contexts.
+
+    Returns:
+        Boolean per task; <NA> without a context.
+    """
+    kinds = strata(run, method)
+    has_none = kinds.isna() | (kinds == NO_CONTEXT)
+    passed = (kinds == VALID).astype("boolean")
+    return passed.mask(has_none)
+
+
+def copy_rates(run: Results, method: str) -> pd.Series:
+    """Measure how much of a solution is copied from the context.
+
+    Args:
+        run: An experiment.
+        method: A method with contexts.
+
+    Returns:
+        Per task, the share of the solution's statements that are in the context; <NA> if there is no
+        context, no solution or no statement.
+    """
+    leaks = run.leakage(method)
+    rates = {}
+    for task_id, solution in run.solutions(method).items():
+        if task_id not in leaks:
+            continue
+        in_context = leaks[task_id].statements
+        statements = statement_digests(solution)
+        if statements:
+            copied = sum(statement in in_context for statement in statements)
+            rates[task_id] = copied / len(statements)
+    tasks = [task.id for task in run.tasks]
+    return pd.Series(rates, dtype="Float64").reindex(tasks)
+
+
+def strata_table(run: Results, method: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
+    """Compare a method with a baseline by what the context of a task is.
+
+    Args:
+        run: An experiment.
+        method: The method.
+        of: The method whose contexts sort the tasks; "" for `method` itself.
+        baseline: The method that it is compared with.
+
+    Returns:
+        One row per stratum, the first of them "all", on the tasks that both methods measured: how many
+        each of them passed with Wilson's interval, and `paired_differences` from the baseline. Counts and
+        fractions.
+
+    Raises:
+        ControlError: The renamed reference solution does not pass every task.
+    """
+    _check_reference(run)
+    verdicts = run.verdicts([baseline, method]).dropna()
+    kinds = strata(run, of or method).reindex(verdicts.index)
+    parts = {ALL: verdicts}
+    for kind in STRATA:
+        parts[kind] = verdicts[kinds.eq(kind).fillna(False)]
+    rows = {}
+    for kind, part in parts.items():
+        rates = {name: pass_at_1(part[name]) for name in part.columns}
+        row: dict[Hashable, object] = {name: rate.passed for name, rate in rates.items()}
+        for name, rate in rates.items():
+            row[f"{name} interval"] = wilson(rate.passed, len(part))
+        differences = paired_differences(part, baseline).loc[method]
+        rows[kind] = row | differences.to_dict()
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    return table.drop(columns="p_corrected")
+
+
+def _check_reference(run: Results) -> None:
+    """Raise ControlError unless the renamed reference solution passes every task."""
+    control = run.leakage(BASELINE)
+    failing = [t.id for t in run.tasks if t.id not in control or not control[t.id].passes]
+    if failing:
         raise ControlError(
-            f"a copy of the canonical solution fails or was not run on {len(wrong)} of "
-            f"{len(run.tasks)} tasks (first: {wrong[0]}); prepare the run, or mend the leak test"
+            f"a copy of the canonical solution fails or was not run on {len(failing)} of "
+            f"{len(run.tasks)} tasks (first: {failing[0]}); prepare the run, or mend the leak test"
         )
-    verdicts, kinds = run.verdicts([baseline, column]).dropna(), strata(run, of or column)
-    parts = {
-        kind: verdicts[kinds.reindex(verdicts.index).eq(kind).fillna(False)] for kind in STRATA
-    }
-    rows = {}
-    for kind, part in {"all": verdicts, **parts}.items():
-        counts = {name: pass_at_1(part[name]).passed for name in part}
-        bounds = {f"{name} interval": wilson(count, len(part)) for name, count in counts.items()}
-        rows[kind] = counts | bounds | paired_differences(part, baseline).loc[column].to_dict()
-    return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_corrected")
 
 
-def by_context(run: Results, columns: Iterable[str]) -> ResultTable:
-    """Each column beside its two control rows, and by what its context is: NoRAG's rate, then the column's.
+def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
+    """Show each method with its two controls, and by what its context is.
 
-    *copy* submits the renamed context and asks no model; *swap* shows another task's context.
+    *copy* submits the renamed context without a model; *swap* shows another task's context.
+
+    Args:
+        run: An experiment.
+        methods: Methods with contexts.
+
+    Returns:
+        One row per method: the rates of the controls, then the change from NoRAG by stratum.
     """
     rows = {}
-    for column in columns:
-        table, swap = strata_table(run, column), f"{column}, swapped"
-        offered = swap in METHODS and run.offers(swap)
-        swapped = run.verdicts([swap])[swap] if offered else pd.Series(dtype="boolean")
-        rates = [percent(pass_at_1(known).value) for known in (copies(run, column), swapped)]
-        cells = [_change(row, column) for _, row in table.iterrows()]
-        rows[column] = [*rates, *cells]
+    for method in methods:
+        table = strata_table(run, method)
+        swap = f"{method}, swapped"
+        swapped = pd.Series(dtype="boolean")
+        if swap in METHODS and run.offers(swap):
+            swapped = run.verdicts([swap])[swap]
+        copy_rate = percent(pass_at_1(copies(run, method)).value)
+        swap_rate = percent(pass_at_1(swapped).value)
+        changes = [_change(row, method) for _, row in table.iterrows()]
+        rows[method] = [copy_rate, swap_rate, *changes]
     notes = (
         "NoRAG's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
         "copy: the renamed context alone, without a model. swap: the column with another task's context.",
     )
-    names = ["copy", "swap", "all", *STRATA]
-    return ResultTable.of("pass@1 in percent by what the context is", rows, names, "column", *notes)
+    names = ["copy", "swap", ALL, *STRATA]
+    title = "pass@1 in percent by what the context is"
+    return ResultTable.of(title, rows, names, "column", *notes)
 
 
-def _change(row: pd.Series, column: str) -> str:
-    rates = [percent(row[name] / row["n"]) for name in (BASELINE, column)] if row["n"] else []
-    return f"{rates[0]} → {rates[1]} ({row['n']:.0f})" if rates else DASH
+def _change(row: pd.Series, method: str) -> str:
+    """The rate without retrieval and with the method, and the number of tasks."""
+    n = row["n"]
+    if not n:
+        return DASH
+    before = percent(row[BASELINE] / n)
+    after = percent(row[method] / n)
+    return f"{before} → {after} ({n:.0f})"

@@ -1,5 +1,6 @@
-"""Topics of tasks (Section 6.2): the first rule that fits (topic_rules.tsv), else the nearest description.
+"""Sort tasks into topics (Section 6.2).
 
+The first fitting rule of topic_rules.tsv decides. If none fits, the nearest description of a topic does.
 The paper's 134 categories are not published. It names nine topics; Bit Manipulation is the tenth here.
 """
 
@@ -11,36 +12,65 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text
+from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.core.reading import Damaged, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.retrieval.embed import DEFAULT, Embedder
+from pkg_lib.retrieval.embed import Embedder
 
 REFERENCE = HERE / "reference"
 HINT = re.compile(r"\n(Test|Function|\nYour code should pass these tests):\s.*\Z", re.DOTALL)
+EXAMPLES = re.compile(r"\n\s*(?:>>>|Examples?\b|For example)")
 NEAREST = "nearest description"
 
 
 @cache
 def topics() -> pd.DataFrame:
-    """The ten topics in the figures' order: index topic; short (on an axis), source, description."""
+    """Return the ten topics in the order of the figures.
+
+    Returns:
+        Index topic; short (for an axis), source, description.
+    """
     return pd.read_csv(REFERENCE / "topics.csv", index_col="topic")
 
 
+class TopicRule(NamedTuple):
+    """A rule that gives a task a category and a topic.
+
+    Attributes:
+        category: The fine category.
+        topic: The topic.
+        where: What the pattern is searched in: "text" or "solution".
+        pattern: The pattern.
+    """
+
+    category: str
+    topic: str
+    where: str
+    pattern: re.Pattern[str]
+
+
 @cache
-def rules() -> list[Any]:
-    """The rules in the order in which they are tried: category, topic, where (text or solution), pattern."""
+def rules() -> list[TopicRule]:
+    """Return the rules in the order in which they are tried.
+
+    Returns:
+        The rules of topic_rules.tsv.
+    """
     table = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE)
-    compiled = table["pattern"].map(lambda pattern: re.compile(pattern, re.IGNORECASE))
-    return list(table.assign(pattern=compiled).itertuples(index=False))
+    found = []
+    for row in table.to_dict("records"):
+        pattern = re.compile(row["pattern"], re.IGNORECASE)
+        found.append(TopicRule(row["category"], row["topic"], row["where"], pattern))
+    return found
 
 
 def _path(results: Path, benchmark: str) -> Path:
@@ -48,21 +78,44 @@ def _path(results: Path, benchmark: str) -> Path:
 
 
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
-    """The stored assignment, index task id; None without. UserError for a damaged file."""
+    """Read the stored topics of a benchmark.
+
+    Args:
+        results: The results directory.
+        benchmark: Name of the benchmark.
+
+    Returns:
+        The frame of `assign`; None if it is not stored.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     path = _path(results, benchmark)
     return read_task_file(path) if is_there(path) else None
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
-    """`assign` of all tasks, kept in results/tasks. BenchmarkMissing without tasks and file."""
+    """Give every task of a benchmark a topic, and keep the result in results/tasks.
 
-    def assigned(tasks: list[Task]) -> pd.DataFrame:
-        encode = Embedder().encode
-        return assign(
-            tasks, encode([statement(t) for t in tasks]), encode(list(topics()["description"]))
-        )
+    Args:
+        benchmark: Name of the benchmark.
+        results: The results directory.
 
-    return kept(_path(results, benchmark), benchmark, made_from, assigned)
+    Returns:
+        The frame of `assign`.
+
+    Raises:
+        BenchmarkMissing: The tasks are not available, and no topics are stored.
+    """
+    return kept(_path(results, benchmark), benchmark, made_from, _assign_all)
+
+
+def _assign_all(tasks: list[Task]) -> pd.DataFrame:
+    """Encode tasks and descriptions, and give every task a topic."""
+    encode = Embedder().encode
+    vectors = encode([statement(task) for task in tasks])
+    descriptions = encode(list(topics()["description"]))
+    return assign(tasks, vectors, descriptions)
 
 
 def kept(
@@ -71,18 +124,36 @@ def kept(
     made_from: Callable[[list[Task], str], str],
     make: Callable[[list[Task]], pd.DataFrame],
 ) -> pd.DataFrame:
-    """A stored frame, made anew where its first line names other tasks and the tasks can be had."""
+    """Read a stored table of tasks, and regenerate it if it was made from other tasks.
+
+    The first line of the file identifies what it was made from. If the tasks are unavailable, the stored
+    table is returned.
+
+    Args:
+        path: The file.
+        benchmark: Name of the benchmark.
+        made_from: Identifies what the table of given tasks and embedder is made from.
+        make: Makes the table of the tasks.
+
+    Returns:
+        The table, index task id.
+
+    Raises:
+        BenchmarkMissing: The tasks are not available, and nothing is stored.
+    """
     try:
         tasks = load_benchmark(benchmark)
     except BenchmarkMissing:
         if is_there(path):
             return read_task_file(path)
         raise
-    mark = f"# made from {made_from(tasks, DEFAULT)}"
-    if page_text(path).partition("\n")[0] == mark:
+    expected = f"# made from {made_from(tasks, DEFAULT)}"
+    first_line = page_text(path).partition("\n")[0]
+    if first_line == expected:
         with suppress(UserError):  # a damaged file is replaced below
             return read_task_file(path)
-    write_text(path, f"{mark}\n{csv_text(make(tasks))}")
+    table = make(tasks)
+    write_text(path, f"{expected}\n{csv_text(table)}")
     return read_task_file(path)
 
 
@@ -103,62 +174,132 @@ def read_task_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         text = io.StringIO(read_text(path, advice_for))
         frame = pd.read_csv(text, comment="#", index_col="task_id", keep_default_na=False)
         return frame[list(columns)] if columns else frame
-    except (ValueError, KeyError) as e:
-        why = " ".join(str(e)[:200].split())
-        raise Damaged.of(path, f"it is no table of tasks ({why})", None, advice_for) from e
+    except (ValueError, KeyError) as error:
+        reason = " ".join(str(error)[:200].split())
+        why = f"it is no table of tasks ({reason})"
+        raise Damaged.of(path, why, None, advice_for) from error
 
 
 def statement(task: Task) -> str:
-    """The task in words: MBPP's text without its hint, HumanEval's docstring without examples."""
+    """Return what a task asks for, in words.
+
+    Args:
+        task: The task.
+
+    Returns:
+        MBPP's text without its hint, or HumanEval's docstring without its examples.
+    """
     if task.benchmark.startswith("mbpp"):
         return HINT.sub("", task.prompt)
-    functions = [n for n in ast.walk(ast.parse(task.prompt)) if isinstance(n, ast.FunctionDef)]
-    texts = [ast.get_docstring(f) or "" for f in functions if f.name == task.entry_point]
-    return re.split(r"\n\s*(?:>>>|Examples?\b|For example)", texts[-1])[0] if texts else task.prompt
+    docstring = None
+    for node in ast.walk(ast.parse(task.prompt)):
+        if isinstance(node, ast.FunctionDef) and node.name == task.entry_point:
+            docstring = ast.get_docstring(node) or ""
+    if docstring is None:
+        return task.prompt
+    return EXAMPLES.split(docstring)[0]
 
 
 def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray) -> pd.DataFrame:
-    """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding would say).
+    """Give every task a category and a topic.
 
-    Unit vectors of the tasks' `statement`s [tasks, d], and of the topics' descriptions [topics, d].
+    Args:
+        tasks: The tasks.
+        vectors: Unit vectors of their `statement`s [tasks, d].
+        descriptions: Unit vectors of the topics' descriptions [topics, d].
+
+    Returns:
+        Index task id; category, topic, by ("rule" or "embedding"), and nearest (the topic whose description
+        is nearest).
     """
+    nearest = (vectors @ descriptions.T).argmax(axis=1)
+    names = list(topics().index)
     rows = {}
-    for task, best in zip(tasks, (vectors @ descriptions.T).argmax(axis=1), strict=True):
-        parts, near = {"text": statement(task), "solution": task.solution}, topics().index[best]
-        rule = next(
-            (r for r in rules() if r.pattern.search(parts[r.where])), None
-        )  # the first that fits
-        decided = (rule.category, rule.topic, "rule") if rule else (NEAREST, near, "embedding")
-        rows[task.id] = (*decided, near)
-    frame = pd.DataFrame.from_dict(
-        rows, orient="index", columns=["category", "topic", "by", "nearest"]
-    )
+    for task, number in zip(tasks, nearest, strict=True):
+        near = names[number]
+        rule = _first_fitting_rule(task)
+        if rule:
+            rows[task.id] = (rule.category, rule.topic, "rule", near)
+        else:
+            rows[task.id] = (NEAREST, near, "embedding", near)
+    columns = ["category", "topic", "by", "nearest"]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return frame.rename_axis("task_id")
 
 
+def _first_fitting_rule(task: Task) -> TopicRule | None:
+    parts = {"text": statement(task), "solution": task.solution}
+    for rule in rules():
+        if rule.pattern.search(parts[rule.where]):
+            return rule
+    return None
+
+
 def made_from(tasks: Sequence[Task], embedder: str) -> str:
-    """Identifies everything that `assign` decides by."""
-    files = [(REFERENCE / name).read_text("utf8") for name in ("topics.csv", "topic_rules.tsv")]
-    return digest(
-        embedder, *files, *(part for t in tasks for part in (t.id, statement(t), t.solution))
-    )
+    """Identify everything that `assign` decides by.
 
+    Args:
+        tasks: The tasks.
+        embedder: Name of the encoder.
 
-def share_above(
-    column: pd.Series, others: pd.DataFrame, topic: pd.Series
-) -> tuple[int, float, float, float] | None:
-    """(tasks, share of topics in which `column` solves more than each of `others`, low, high), or None.
-
-    The 95 % bounds: the topics where that is shown, and all but those where the opposite of one is (McNemar,
-    Holm over topics and others). A bootstrap would repeat the sign of small differences, which is a coin's.
+    Returns:
+        A digest.
     """
-    known = column.notna() & others.notna().all(axis=1) & topic.notna()
+    topics_text = (REFERENCE / "topics.csv").read_text("utf8")
+    rules_text = (REFERENCE / "topic_rules.tsv").read_text("utf8")
+    parts = [embedder, topics_text, rules_text]
+    for task in tasks:
+        parts += [task.id, statement(task), task.solution]
+    return digest(*parts)
+
+
+class TopicShare(NamedTuple):
+    """The share of topics in which a method solves more tasks than others.
+
+    Attributes:
+        tasks: Number of tasks that all methods measured.
+        share: The share of topics.
+        low: The share of topics in which this is significant.
+        high: The share of topics in which the opposite is not significant for any of the others.
+    """
+
+    tasks: int
+    share: float
+    low: float
+    high: float
+
+
+def share_above(verdicts: pd.Series, others: pd.DataFrame, topic: pd.Series) -> TopicShare | None:
+    """Measure in which share of the topics a method solves more tasks than each of the others.
+
+    Significance is by McNemar's exact test with Holm's correction over topics and other methods. A bootstrap
+    would repeat the sign of small differences, which is due to chance.
+
+    Args:
+        verdicts: Verdicts of the method, boolean per task.
+        others: Verdicts of the others [task, method].
+        topic: Topic per task.
+
+    Returns:
+        The share with its bounds; None if no task has all verdicts and a topic.
+    """
+    known = verdicts.notna() & others.notna().all(axis=1) & topic.notna()
     if not known.any():
         return None
-    change = others[known].astype(int).rsub(column[known].astype(int), axis=0)
-    helped, hurt = ((change * sign > 0).groupby(topic[known]).sum().to_numpy() for sign in (1, -1))
-    p = [mcnemar(a, b) for a, b in zip(helped.ravel().tolist(), hurt.ravel().tolist(), strict=True)]
-    shown = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
+    passed = verdicts[known].astype(int)
+    change = others[known].astype(int).rsub(passed, axis=0)
+    topic_of = topic[known]
+    helped = (change > 0).groupby(topic_of).sum().to_numpy()
+    hurt = (change < 0).groupby(topic_of).sum().to_numpy()
+    counts = zip(helped.ravel().tolist(), hurt.ravel().tolist(), strict=True)
+    p = [mcnemar(helped_count, hurt_count) for helped_count, hurt_count in counts]
+    is_significant = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
     more, fewer = helped > hurt, helped < hurt
-    low, high = (shown & more).all(axis=1).mean(), 1 - (shown & fewer).any(axis=1).mean()
-    return int(known.sum()), float(more.all(axis=1).mean()), float(low), float(high)
+    shown_more = (is_significant & more).all(axis=1)
+    shown_fewer = (is_significant & fewer).any(axis=1)
+    return TopicShare(
+        tasks=int(known.sum()),
+        share=float(more.all(axis=1).mean()),
+        low=float(shown_more.mean()),
+        high=float(1 - shown_fewer.mean()),
+    )

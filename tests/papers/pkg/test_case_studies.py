@@ -31,7 +31,7 @@ CONTEXTS = {
 
 
 def study(without=WITHOUT, with_=WITH, contexts=CONTEXTS, shown=("a",)):
-    cases = SimpleNamespace(column="Block-PKG", contexts=contexts, outcomes=(without, with_))
+    cases = SimpleNamespace(method="Block-PKG", contexts=contexts, outcomes=(without, with_))
     picked = {"helped": [SimpleNamespace(task_id=t) for t in shown], "hurt": []}
     groups = tasks_by_change(without, with_)
     return CaseStudy(SimpleNamespace(), cases, groups, frozenset("f"), picked)
