@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
+from pkg_lib.core.speeds import record_speed
 from pkg_lib.core.store import cache_folder, results_path, slug
 from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
@@ -301,14 +302,15 @@ class Generator:
         backend = self.loaded()  # from here on the revision is known, and so are the keys
         by_key = {self._key_of(stored.request): stored for stored in requests}
         bar = tqdm(total=len(by_key), desc=f"{self.model}: {description}", unit="completion")
-        last = time.perf_counter()
+        start = last = time.perf_counter()
+        new_tokens = 0
 
         def done(
             row: Any,
             raw: str,
             finish: Literal["end", "settled", "length"],
         ) -> None:
-            nonlocal last
+            nonlocal last, new_tokens
             now = time.perf_counter()
             request = row.request
             key = self._key_of(request)
@@ -331,11 +333,14 @@ class Generator:
             )
             self.cache.append(by_key[key].file, generation)
             last = now
+            new_tokens += len(row.tokens)
             bar.update()
 
         with bar:
             prompts = [stored.request for stored in by_key.values()]
             backend.generate(prompts, done, **self.decoding.sampling)
+        if self._holds_weights:  # other backends may be fakes, or run elsewhere
+            record_speed(self.model, new_tokens, last - start)
         return len(by_key)
 
     def loaded(self) -> Backend:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache, cached_property
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TEXTS_PER_WRITE = 256  # texts that are encoded between two writes of the vector cache
 BATCH_SIZE = 64  # texts that a model encodes at once
+MOST_MEASURED = 512  # texts that a speed is measured on
 CPU_BATCH_SIZE = 16  # larger batches exceed a processor's cache: 64 take half as long again
 # Servers refuse larger requests.
 TEXTS_PER_REQUEST = 32
@@ -78,8 +80,7 @@ class Embedder:
             return np.zeros((0, 0), np.float32)
         keys = [_text_key(text) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
-        self.cache.read(text_of)
-        missing = [key for key in text_of if key not in self.cache.vectors]
+        missing = self._missing_keys(text_of)
         missing.sort(key=lambda key: len(text_of[key]))
         contents = [_readable(text_of[key]) for key in missing]
         bar = tqdm(
@@ -103,6 +104,51 @@ class Embedder:
                 for start, vectors in zip(starts, computed, strict=True):
                     store(start, vectors)
         return np.stack([self.cache.vectors[key] for key in keys])
+
+    def missing(self, texts: list[str]) -> list[str]:
+        """Return the texts without a stored vector, each once.
+
+        Args:
+            texts: The n texts.
+
+        Returns:
+            The texts that `encode` would compute, in their order.
+
+        Raises:
+            UserError: The stored vectors are damaged.
+        """
+        text_of = {_text_key(text): text for text in texts}
+        return [text_of[key] for key in self._missing_keys(text_of)]
+
+    def _missing_keys(self, keys: Iterable[bytes]) -> list[bytes]:
+        self.cache.read(keys)
+        return [key for key in keys if key not in self.cache.vectors]
+
+    def measure_speed(self, texts: list[str], seconds: float = 2.0) -> float | None:
+        """Measure how fast texts are computed here, on a part of them.
+
+        Args:
+            texts: Texts of the kind that will be encoded.
+            seconds: How long to measure, beside loading the model.
+
+        Returns:
+            Texts per second; None without texts, or if a server computes them.
+
+        Raises:
+            UserError: The model is unavailable.
+        """
+        if self.spec.endpoint or not texts:
+            return None
+        order = np.random.default_rng(0).permutation(len(texts))
+        sample = [_readable(texts[position]) for position in order[:MOST_MEASURED]]
+        self.compute(sample[:1])  # loads the model
+        start = time.perf_counter()
+        done = 0
+        while time.perf_counter() - start < seconds:
+            batch = [sample[(done + n) % len(sample)] for n in range(CPU_BATCH_SIZE)]
+            self.compute(batch)
+            done += len(batch)
+        return done / (time.perf_counter() - start)
 
     def _request(self, texts: list[str], store: Callable[[int, Vectors], None]) -> None:
         """Request vectors from the endpoint, and store those of each response when it comes."""

@@ -157,6 +157,10 @@ class BM25Rows:
                 found += rows(document, self.knowledge.chars)
         return found
 
+    def encoded_texts(self) -> list[str]:
+        """Return the texts of the corpus whose vectors the method needs: none."""
+        return []
+
     def search(self, texts: list[str], queries: list[str]) -> Ranked:
         """Rank texts for each query.
 
@@ -216,6 +220,10 @@ class DenseRows(BM25Rows):
     method = "VoyageEmb"
     by_words = False
 
+    def encoded_texts(self) -> list[str]:
+        """Return the texts of the corpus whose vectors the method needs: all rows."""
+        return [unit.searched for unit in self.units]
+
     def search(self, texts: list[str], queries: list[str]) -> Ranked:
         """Rank texts for each query by cosine.
 
@@ -264,6 +272,10 @@ class GraphNodes:
             Node numbers [n], one for each distinct text.
         """
         return self.knowledge.graph.first_of_each_text(self.kind)
+
+    def encoded_texts(self) -> list[str]:
+        """Return the texts of the corpus whose vectors the method needs: those of its nodes."""
+        return list(self.knowledge.graph.payloads(self.candidates()))
 
     def nearest(self, queries: Vectors, k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Find the nodes nearest to each query (Equation 5).
