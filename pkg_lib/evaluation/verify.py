@@ -51,7 +51,7 @@ def cached_prompts(model: str, results: Path) -> list[CachedPrompt]:
             continue  # the tasks are unavailable
         if stored.tasks_absent:
             continue
-        for method in stored.stored_columns():
+        for method in stored.stored_methods():
             for prompt in _prompts_of(stored, method):
                 by_key[prompt.generation.key] = prompt
     return [by_key[key] for key in sorted(by_key)]
