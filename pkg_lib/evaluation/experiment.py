@@ -149,6 +149,11 @@ class Experiment:
                 selected.append(task)
         return selected
 
+    @cached_property
+    def tasks_by_id(self) -> dict[str, Task]:
+        """The tasks by their ids."""
+        return {task.id: task for task in self.tasks}
+
     # Names
 
     @property

@@ -47,11 +47,7 @@ from pkg_lib.evaluation.signals import (
     visible_tasks,
 )
 from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
-from pkg_lib.evaluation.stored_rows import (
-    VERDICT,
-    by_task,
-    read_provenance,
-)
+from pkg_lib.evaluation.stored_rows import VERDICT, Rows, by_task, read_provenance
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
@@ -198,7 +194,8 @@ class Evaluator:
     def _prepare(self, methods: list[str]) -> int:
         run = self.run
         generated = self.generate(methods)
-        every_method = list(dict.fromkeys([*run.retrievers, *methods]))
+        of_corpus = list(run.retrievers)
+        every_method = list(dict.fromkeys(of_corpus + methods))
         for method in every_method:
             self._judge_method(method)
         if run.benchmark_spec.selects:
@@ -287,7 +284,8 @@ class Evaluator:
 
     def _require_model(self) -> None:
         """Check that model and embedder are available before retrieval, which takes minutes."""
-        embedder_spec(corpora.parse_corpus(self.run.corpus).embedder).require_key()
+        corpus = corpora.parse_corpus(self.run.corpus)
+        embedder_spec(corpus.embedder).require_key()
         generator = self.run.generator
         if generator.backend is not None:
             return
@@ -307,7 +305,8 @@ class Evaluator:
         todo = {task.id: task for task, _ in self.missing(method)}
         if any(context.text is None for context in contexts if context.task_id in todo):
             contexts = self._with_texts(method, contexts)
-        file = str(run.files(method).completions.relative_to(run.generator.cache.root))
+        path = run.files(method).completions
+        file = str(path.relative_to(run.generator.cache.root))
         prompts = []
         for context in contexts:
             if context.task_id in todo:
@@ -351,16 +350,10 @@ class Evaluator:
             )
         make_retriever = run.maker(name)
         retriever = make_retriever(None if name == NO_RAG else run.knowledge)
+        retrieved = retriever.retrieve(run.tasks)
         contexts = []
-        for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
-            if context.defines_task is None:
-                known = defines(context.text or "", task.entry_point)
-                context = replace(context, defines_task=known)
-            if run.benchmark_spec.in_tokens and context.text is not None:
-                request = run.request(task, context, name)
-                tokens = run.generator.measure(context.text)
-                context = replace(context, tokens=tokens, prompt_sha256=digest(request.text))
-            contexts.append(context)
+        for task, context in zip(run.tasks, retrieved, strict=True):
+            contexts.append(self._described(context, task, name))
         about = dict(getattr(retriever, "about", {}))
         pruning = getattr(retriever, "pruning", "")
         if pruning:
@@ -369,10 +362,26 @@ class Evaluator:
         self._retrieved[name] = run._contexts[name] = contexts
         return contexts
 
+    def _described(self, context: Context, task: Task, method: str) -> Context:
+        """Add what retrievers do not know: whether it defines the task's function, tokens and prompt."""
+        run = self.run
+        if context.defines_task is None:
+            defines_task = defines(context.text or "", task.entry_point)
+            context = replace(context, defines_task=defines_task)
+        if run.benchmark_spec.in_tokens and context.text is not None:
+            request = run.request(task, context, method)
+            context = replace(
+                context,
+                tokens=run.generator.measure(context.text),
+                prompt_sha256=digest(request.text),
+            )
+        return context
+
     def _with_texts(self, method: str, stored: list[Context]) -> list[Context]:
         """Retrieve again where stored contexts lack their text, and check that the digests agree."""
         run = self.run
-        contexts = run.maker(method)(run.knowledge).retrieve(run.tasks)
+        retriever = run.maker(method)(run.knowledge)
+        contexts = retriever.retrieve(run.tasks)
         changed = []
         for new, old in zip(contexts, stored, strict=True):
             if new.sha256 != old.sha256:
@@ -465,7 +474,8 @@ class Evaluator:
             texts = {task.id: renamed_reference(task) for task in tasks}
         pairs = [(task, texts[task.id]) for task in tasks]
         rows = {task_id: row for task_id, row in rows.items() if task_id in known}
-        for task, validity in zip(tasks, check_contexts(pairs, is_control), strict=True):
+        results = check_contexts(pairs, is_control)
+        for task, validity in zip(tasks, results, strict=True):
             row = asdict(validity)
             row["task_id"] = task.id
             row["sha256"] = run.verdict_mark(task, lacking[task.id])
@@ -517,7 +527,8 @@ class Evaluator:
 
     def _store_condition(self, method: str) -> None:
         """Store what the folder of a method's samples holds."""
-        write_json(self.run.files(method).condition, self.run.condition_record(method))
+        path = self.run.files(method).condition
+        write_json(path, self.run.condition_record(method))
 
     def _judge(
         self, path: Path, solutions: dict[str, str], make_job: JobFactory, method: str = ""
@@ -533,15 +544,20 @@ class Evaluator:
         run = self.run
         current = {} if self.fresh else run.current_verdicts(path, solutions)
         # A fault of the sandbox is no verdict: it is tried again at the next run.
-        known = {i for i, row in current.items() if row["status"] != "not_measured"}
-        todo = [task for task in run.tasks if task.id in solutions and task.id not in known]
-        if not todo:
+        jobs = []
+        for task in run.tasks:
+            if task.id not in solutions:
+                continue
+            if task.id in current and current[task.id]["status"] != "not_measured":
+                continue
+            job = make_job(task, solutions[task.id], run.protocol)
+            jobs.append((task, job))
+        if not jobs:
             return
-        jobs = [(task, make_job(task, solutions[task.id], run.protocol)) for task in todo]
         outcomes = self._execute(method or "control rows", jobs)
         rows = by_task(path, VERDICT)
         completions = run.completions(method) if method else {}
-        for task, outcome in zip(todo, outcomes, strict=True):
+        for (task, _), outcome in zip(jobs, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
             row["seconds"] = round(outcome.seconds, 2)
@@ -553,7 +569,7 @@ class Evaluator:
             rows[task.id] = row | origin_of(completions.get(task.id))
         self._write(path, rows)
 
-    def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
+    def _write(self, path: Path, rows: Rows) -> None:
         """Write rows by task id, in the order of this experiment's tasks, then those of other tasks."""
         of_experiment = [task.id for task in self.run.tasks if task.id in rows]
         order = dict.fromkeys([*of_experiment, *rows])
@@ -583,14 +599,19 @@ class Evaluator:
     def _make_signals(self, methods: list[str]) -> None:
         """Make the test-free signals of all solutions, with the cosines of Equation 11."""
         run = self.run
-        signals = {method: run.files(method).signals for method in methods}
-        held_out = {method: run.files(method).held_out for method in methods}
-        solutions = {method: run.solutions(method) for method in methods}
-        passed = {method: verdict_series(run.outcomes(method)) for method in methods}
+        signals = {}
+        held_out = {}
+        solutions = {}
+        passed = {}
+        for method in methods:
+            files = run.files(method)
+            signals[method] = files.signals
+            held_out[method] = files.held_out
+            solutions[method] = run.solutions(method)
+            passed[method] = verdict_series(run.outcomes(method))
         prepare_signals(run.benchmark_spec, run.tasks, solutions, passed, signals, held_out)
-        encode_solutions(
-            run.benchmark_spec, visible_tasks(run.benchmark_spec, run.tasks), solutions, signals
-        )
+        visible = visible_tasks(run.benchmark_spec, run.tasks)
+        encode_solutions(run.benchmark_spec, visible, solutions, signals)
 
     def _rerank(self) -> None:
         """Select again where the solutions have changed since the last selection."""
@@ -606,7 +627,7 @@ class Evaluator:
             rows = by_task(files.selections) | self._select(todo, candidates)
             self._write(files.selections, rows)
 
-    def _select(self, marks: dict[str, str], candidates: list[str]) -> dict[str, dict[str, Any]]:
+    def _select(self, marks: dict[str, str], candidates: list[str]) -> Rows:
         """Select among the solutions of tasks by both rules of Equation 11.
 
         Args:
@@ -678,7 +699,8 @@ def origin_of(completion: Generation | None) -> dict[str, str]:
 
 def _same_source(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Tell whether contexts of two provenances were retrieved from the same corpus and docstrings."""
-    return all(before.get(name) == now.get(name) for name in ("corpus_digest", "docstrings"))
+    names = ("corpus_digest", "docstrings")
+    return all(before.get(name) == now.get(name) for name in names)
 
 
 def _context_row(context: Context) -> dict[str, Any]:
@@ -708,10 +730,9 @@ def candidate_texts(
     """
     signals = stored_signals(run, run.retrievers)
     solutions = {method: run.solutions(method) for method in run.retrievers}
-    tasks = {task.id: task for task in run.tasks}
     found = []
     for task_id in task_ids:
-        task = tasks[task_id]
+        task = run.tasks_by_id[task_id]
         query = run.benchmark_spec.reranking_query(task)
         methods = [method for method in solutions if task_id in solutions[method]]
         if not all(task_id in signals[method] for method in methods):
@@ -721,5 +742,6 @@ def candidate_texts(
             program = run.benchmark_spec.program(task, solution)
             runs = signals[method][task_id].runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
-            found.append((task_id, method, (query, solution, reduced)))
+            texts = (query, solution, reduced)
+            found.append((task_id, method, texts))
     return found

@@ -19,13 +19,7 @@ from pkg_lib.evaluation.conditions import Condition, Sample, parse_condition
 from pkg_lib.evaluation.context_validity import ContextValidity
 from pkg_lib.evaluation.storage import read_candidates
 from pkg_lib.evaluation.stored_answers import StoredAnswers
-from pkg_lib.evaluation.stored_rows import (
-    LEAK,
-    SELECTION,
-    VERDICT,
-    by_task,
-    read_provenance,
-)
+from pkg_lib.evaluation.stored_rows import LEAK, SELECTION, VERDICT, Rows, by_task, read_provenance
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of
@@ -68,10 +62,11 @@ class Results(StoredAnswers):
         """
         if self.tasks_absent:
             return self.stored_solutions(method)
-        tasks = {task.id: task for task in self.tasks}
+        tasks = self.tasks_by_id
         solutions = {}
-        for task_id, completion in self.completions(method).items():
-            answer = answer_of(Completion(completion.raw, self.generator.spec))
+        for task_id, generation in self.completions(method).items():
+            completion = Completion(generation.raw, self.generator.spec)
+            answer = answer_of(completion)
             solutions[task_id] = self.benchmark_spec.solution(tasks[task_id], answer)
         return solutions
 
@@ -122,8 +117,10 @@ class Results(StoredAnswers):
         absent = Outcome("not_measured", detail="no stored verdict")
         outcomes = {}
         for task in self.tasks:
-            row = rows.get(task.id)
-            outcomes[task.id] = absent if row is None else Outcome.of(row)
+            if task.id in rows:
+                outcomes[task.id] = Outcome.of(rows[task.id])
+            else:
+                outcomes[task.id] = absent
         return outcomes
 
     def measures(self, method: str) -> pd.DataFrame:
@@ -142,15 +139,16 @@ class Results(StoredAnswers):
             if task.id in rows:
                 row = rows[task.id]
                 names = [name for name in row if name not in other_fields]
-                values[task.id] = {n: row[n] for n in names if isinstance(row[n], NUMBER)}
+                numeric = [name for name in names if isinstance(row[name], NUMBER)]
+                values[task.id] = {name: row[name] for name in numeric}
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
-    def _verdict_rows(self, method: str) -> dict[str, dict[str, Any]]:
+    def _verdict_rows(self, method: str) -> Rows:
         """Return the rows of the current verdicts on a method's solutions, by task id."""
         solutions = {} if self.tasks_absent else self.solutions(method)
         return self.current_verdicts(self.files(method).samples, solutions)
 
-    def current_verdicts(self, path: Path, solutions: dict[str, str]) -> dict[str, dict[str, Any]]:
+    def current_verdicts(self, path: Path, solutions: dict[str, str]) -> Rows:
         """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
 
         Args:
@@ -251,11 +249,9 @@ class Results(StoredAnswers):
             validity[task_id] = ContextValidity(**fields)
         return validity
 
-    def _rows_of_current_contexts(
-        self, method: str, rows: dict[str, dict[str, Any]]
-    ) -> dict[str, dict[str, Any]]:
+    def _rows_of_current_contexts(self, method: str, rows: Rows) -> Rows:
         """Select the rows that are on the contexts as they are now."""
-        tasks = {task.id: task for task in self.tasks}
+        tasks = self.tasks_by_id
         current = {}
         for context in self.contexts(method):
             task_id = context.task_id
@@ -280,7 +276,7 @@ class Results(StoredAnswers):
             return list(self.retrievers)
         return [name for name in names if name in self.retrievers]
 
-    def selections(self) -> dict[str, dict[str, Any]]:
+    def selections(self) -> Rows:
         """Read the scores and the choices of the reranker (Section 3.3), for the solutions as they are now.
 
         Returns:
@@ -290,7 +286,8 @@ class Results(StoredAnswers):
         if self.tasks_absent:
             return rows
         current = {}
-        for task_id, fingerprint in self.selection_marks(self.candidates).items():
+        fingerprints = self.selection_marks(self.candidates)
+        for task_id, fingerprint in fingerprints.items():
             if task_id in rows and rows[task_id]["sha256"] == fingerprint:
                 current[task_id] = rows[task_id]
         return current
@@ -346,7 +343,8 @@ class Results(StoredAnswers):
             method = row.get(rule, "")
             if task_id in known.index and method in known:
                 values[task_id] = known.at[task_id, method]
-        return pd.Series(values, dtype="boolean").reindex(candidates.index)
+        verdicts = pd.Series(values, dtype="boolean")
+        return verdicts.reindex(candidates.index)
 
     # Samples
 
@@ -378,7 +376,7 @@ class Results(StoredAnswers):
             One sample per task, in order.
         """
         name = parse_method(method).name
-        contexts = {context.task_id: context for context in self.contexts(name)}
+        contexts = self.contexts_by_task(name)
         completions = self.completions(name)
         solutions = self.solutions(name)
         outcomes = self.outcomes(name)
@@ -405,8 +403,9 @@ class Results(StoredAnswers):
         outcome: Outcome,
     ) -> Sample:
         """Put together what is stored of one task."""
+        condition = Condition(self.model, self.benchmark, self.corpus, method, self.limit)
         sample = Sample(
-            condition=Condition(self.model, self.benchmark, self.corpus, method, self.limit),
+            condition=condition,
             task_id=task.id,
             context=context,
             prompt=None,
@@ -426,8 +425,8 @@ class Results(StoredAnswers):
             )
         if self._can_build_prompt(method, context):
             without_context = Context(task.id, NO_RAG, "")
-            prompt = self.request(task, context or without_context, method).text
-            sample = replace(sample, prompt=turns(prompt), prompt_sha256=digest(prompt))
+            request = self.request(task, context or without_context, method)
+            sample = replace(sample, prompt=turns(request.text), prompt_sha256=digest(request.text))
         return sample
 
     def _can_build_prompt(self, method: str, context: Context | None) -> bool:
@@ -454,7 +453,7 @@ class Results(StoredAnswers):
         selections = self.selections()
         completions = self.completions(method)
         solutions = self.solutions(method)
-        contexts = {context.task_id: context for context in self.contexts(method)}
+        contexts = self.contexts_by_task(method)
         without_context = context_method(method) == NO_RAG
         records = {}
         for task_id, outcome in self.outcomes(method).items():
@@ -468,7 +467,8 @@ class Results(StoredAnswers):
                 of_solution = [True] * 4
             else:
                 selection = selections.get(task_id, {})
-                score = selection.get("candidates", {}).get(method, {})
+                scores = selection.get("candidates", {})
+                score = scores.get(method, {})
                 of_solution = [
                     completion is not None,
                     bool(solutions.get(task_id, "").strip()),
@@ -493,7 +493,8 @@ class Results(StoredAnswers):
         failed = ~records["passed"].fillna(True)
         stopped = records["parsed"] & ~records["ran"] & failed
         ids = records.index[stopped]
-        return frozenset(i for i in ids if outcomes[i].error == "AssertionError")
+        failing = [task_id for task_id in ids if outcomes[task_id].error == "AssertionError"]
+        return frozenset(failing)
 
     def provenance(self) -> dict[str, Any]:
         """Return what the results were made from.
@@ -513,13 +514,17 @@ class Results(StoredAnswers):
                 digests.add(about["corpus_digest"])
         decoding = dict(self.generator.decoding.parameters)
         decoding.pop("style", None)
-        packages = {self.benchmark_spec.limits(task).packages for task in self.tasks}
+        packages = set()
+        for task in self.tasks:
+            limits = self.benchmark_spec.limits(task)
+            packages.add(limits.packages)
+        of_no_rag = retrieved.get(NO_RAG, {})
         return {
             "model": self.model,
             "revision": self.generator.revision,
             "decoding": decoding,
             "benchmark": self.benchmark,
-            "benchmark_digest": retrieved.get(NO_RAG, {}).get("benchmark", ""),
+            "benchmark_digest": of_no_rag.get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
             "packages": ", ".join(sorted(packages)),
@@ -553,7 +558,8 @@ def load_results(
                 f"{condition} and {first} differ in more than the method; load each by itself"
             )
     found = Results(first.model, first.benchmark, first.corpus, first.limit, results)
-    found.methods = list(dict.fromkeys(str(condition.method) for condition in parsed))
+    names = [str(condition.method) for condition in parsed]
+    found.methods = list(dict.fromkeys(names))
     for method in found.methods:
         is_selecting = method in (*SELECTING, AS_PRINTED)
         if not is_selecting and not found.offers(method):
@@ -561,9 +567,7 @@ def load_results(
     return found
 
 
-def _parsed_conditions(
-    conditions: Condition | str | Sequence[Condition | str],
-) -> list[Condition]:
+def _parsed_conditions(conditions: Condition | str | Sequence[Condition | str]) -> list[Condition]:
     """Return conditions as a list of values. At least one must be given."""
     if isinstance(conditions, (Condition, str)):
         conditions = [conditions]
@@ -622,8 +626,9 @@ def ideal(verdicts: pd.DataFrame) -> pd.Series:
         True where a candidate passed; <NA> while one has no verdict. Such a task could only be known as
         solved, never as unsolved: counting it would favour the oracle.
     """
-    solved = verdicts.fillna(False).any(axis=1).astype("boolean")
-    return solved.mask(verdicts.isna().any(axis=1))
+    solved = verdicts.fillna(False).any(axis=1)
+    is_incomplete = verdicts.isna().any(axis=1)
+    return solved.astype("boolean").mask(is_incomplete)
 
 
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, withou
 from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.evaluation.reranking import cosines, embedded_text
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import by_task
+from pkg_lib.evaluation.stored_rows import Row, Rows, by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
@@ -107,7 +107,7 @@ class Signals:
     cosine_as_printed: float | None
 
     @classmethod
-    def of(cls, row: dict[str, Any]) -> "Signals":
+    def of(cls, row: Row) -> "Signals":
         """Return the signals of a stored row, which calls the first cosine "bare".
 
         Args:
@@ -121,13 +121,13 @@ class Signals:
             behaviour=row["behaviour"],
             parses=row["parses"],
             runs=row["runs"],
-            runs_as_written=row.get("runs_as_written", row["runs"]),
+            runs_as_written=bool(row.get("runs_as_written", row["runs"])),
             cosine=row["bare"],
             cosine_as_printed=row["cosine"],
         )
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row that is stored."""
         return {
             "task_id": self.task_id,
@@ -155,8 +155,9 @@ def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleT
     """
     visible = {}
     for task in tasks:
-        query = rules.reranking_query(task)
-        visible[task.id] = VisibleTask(task.prompt, task.entry_point, query)
+        visible[task.id] = VisibleTask(
+            prompt=task.prompt, entry_point=task.entry_point, query=rules.reranking_query(task)
+        )
     return visible
 
 
@@ -177,7 +178,8 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
     """
     name = task.entry_point
     examples = shown_examples(task.prompt, name)
-    program = without_copies(_program(rules, task, solution), "\n".join(examples))
+    as_written = _program(rules, task, solution)
+    program = without_copies(as_written, "\n".join(examples))
     inputs = like_inputs(examples, name, seed=task.prompt)
     behaviour = "pass"
     if inputs:
@@ -219,7 +221,8 @@ def _digest_of_signals(rules: Benchmark, task: VisibleTask, solution: str) -> st
     as_written = as_written_job(rules, task, solution)
     if as_written is not None:
         # The digest covers tests, so the program counts as one.
-        jobs.append(replace(as_written, tests=(as_written.solution,)))
+        tests = (as_written.solution,)
+        jobs.append(replace(as_written, tests=tests))
     return _digest_of(jobs)
 
 
@@ -259,7 +262,7 @@ def gather_signals(
 
 def _observe_pairs(
     rules: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
-) -> dict[tuple[str, str], dict[str, Any]]:
+) -> dict[tuple[str, str], Row]:
     """Observe solutions.
 
     Args:
@@ -293,7 +296,7 @@ def _observe_pairs(
     return observed
 
 
-def _observe(jobs_of_solutions: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
+def _observe(jobs_of_solutions: list[tuple[Job, ...]]) -> Iterator[Row | None]:
     """Run the `signal_jobs` of solutions.
 
     Most solutions pass all examples at once. The examples of the others are run one by one.
@@ -324,7 +327,7 @@ def _passes_all(outcome: Outcome) -> bool:
     return outcome.status == "passed" or outcome.detail.startswith(BEHAVIOUR_PREFIX)
 
 
-def _fields_of_passing(jobs: tuple[Job, ...], outcome: Outcome) -> dict[str, Any] | None:
+def _fields_of_passing(jobs: tuple[Job, ...], outcome: Outcome) -> Row | None:
     """Return the fields of a solution that passes all examples."""
     if outcome.status == "not_measured":
         return None
@@ -334,7 +337,7 @@ def _fields_of_passing(jobs: tuple[Job, ...], outcome: Outcome) -> dict[str, Any
     return fields
 
 
-def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> dict[str, Any] | None:
+def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> Row | None:
     """Return the fields of a solution whose examples were run one by one."""
     if any(outcome.status == "not_measured" for outcome in outcomes):
         return None
@@ -345,7 +348,7 @@ def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> di
     return fields
 
 
-def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> dict[str, Any]:
+def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
     """Return the fields that do not depend on how the examples were run.
 
     Args:
@@ -385,7 +388,8 @@ def advance(bar: "tqdm[Any]") -> None:
 
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
     """Run jobs with a progress bar."""
-    with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
+    few = len(jobs) < 20
+    with tqdm(total=len(jobs), desc=what, disable=few) as bar:
         yield from run_jobs(jobs, progress=lambda _: advance(bar))
 
 
@@ -425,7 +429,7 @@ def encode_solutions(
         _store(files[method], rows)
 
 
-def _store(file: Path, rows: dict[str, dict[str, Any]]) -> None:
+def _store(file: Path, rows: Rows) -> None:
     """Add rows to a file by their tasks."""
     if rows:
         write_jsonl(file, (by_task(file) | rows).values())
@@ -455,7 +459,8 @@ def read_signals(
     for task_id, solution in solutions.items():
         if task_id not in stored:
             continue
-        if stored[task_id].sha256 == _digest_of_signals(rules, tasks[task_id], solution):
+        fingerprint = _digest_of_signals(rules, tasks[task_id], solution)
+        if stored[task_id].sha256 == fingerprint:
             current[task_id] = stored[task_id]
     return current
 
@@ -526,7 +531,8 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
         Verdict by task id.
     """
     verdicts = {}
-    for task_id, row in by_task(file, {"sha256": str, "passed": bool}).items():
+    rows = by_task(file, {"sha256": str, "passed": bool})
+    for task_id, row in rows.items():
         if jobs is not None:
             if task_id not in jobs:
                 continue

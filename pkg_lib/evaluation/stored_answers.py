@@ -76,15 +76,28 @@ class StoredAnswers(Experiment):
             raise self._unavailable(method)
         name = context_method(method)
         if name not in self._contexts:
-            of_task = self.stored_contexts(name)
-            self._contexts[name] = [of_task[t.id] for t in self.tasks if t.id in of_task]
+            stored = self.stored_contexts(name)
+            ids = [task.id for task in self.tasks if task.id in stored]
+            self._contexts[name] = [stored[task_id] for task_id in ids]
         return self._contexts[name]
+
+    def contexts_by_task(self, method: str) -> dict[str, Context]:
+        """Read a method's stored contexts.
+
+        Args:
+            method: A method that the corpus offers.
+
+        Returns:
+            Context by task id, for the tasks of this experiment.
+        """
+        return {context.task_id: context for context in self.contexts(method)}
 
     def _unavailable(self, method: str) -> UserError:
         """Return the error that says why a method is not offered."""
-        obstacle = self.prompt_obstacle(parse_method(method)) if is_method(method) else ""
-        if obstacle:
-            return UserError(f"method '{method}' is not available: {obstacle}")
+        if is_method(method):
+            obstacle = self.prompt_obstacle(parse_method(method))
+            if obstacle:
+                return UserError(f"method '{method}' is not available: {obstacle}")
         return unknown("method", method, self.retrievers, f"for corpus {self.corpus}")
 
     def stored_contexts(self, method: str) -> dict[str, Context]:
@@ -154,7 +167,8 @@ class StoredAnswers(Experiment):
             method: A method.
         """
         spec = parse_method(method)
-        return self.generator_of(method).key(spec.prompt_variant, spec.sampling.sample)
+        generator = self.generator_of(method)
+        return generator.key(spec.prompt_variant, spec.sampling.sample)
 
     def request(self, task: Task, context: Context, method: str) -> Request:
         """Build the prompt of a task: Format(q, C(q)) of Equation 10, before the model's chat template.
@@ -210,11 +224,12 @@ class StoredAnswers(Experiment):
     ) -> dict[str, Generation | None]:
         """Find completions by the prompts that the contexts give."""
         generator = self.generator_of(method)
-        tasks = {task.id: task for task in self.tasks}
         found = {}
         for context in contexts:
-            request = self.request(tasks[context.task_id], context, method)
-            found[context.task_id] = generator.stored(request.text, request.sample)
+            task = self.tasks_by_id[context.task_id]
+            request = self.request(task, context, method)
+            completion = generator.stored(request.text, request.sample)
+            found[task.id] = completion
         return found
 
     def _completions_by_prompt_digest(
@@ -247,7 +262,7 @@ class StoredAnswers(Experiment):
         if self.tasks_absent:
             solutions = self.stored_solutions(method)
         else:
-            tasks = {task.id: task for task in self.tasks}
+            tasks = self.tasks_by_id
         found: dict[str, Generation | None] = {}
         for context in contexts:
             task_id = context.task_id
@@ -274,7 +289,9 @@ class StoredAnswers(Experiment):
         files = self._files_with_same_prompts()
         found = {}
         for key, completion in cache.rows.items():
-            if cache.files[key] not in files or completion.meta.get("settings") != settings:
+            if cache.files[key] not in files:
+                continue
+            if completion.meta.get("settings") != settings:
                 continue
             context_sha256 = completion.meta.get("context_sha256", "")
             task_id = completion.task_id
@@ -334,4 +351,5 @@ class StoredAnswers(Experiment):
             Solution by task id.
         """
         rows = by_task(self.files(method).samples, VERDICT)
-        return {task.id: rows[task.id]["solution"] for task in self.tasks if task.id in rows}
+        measured = [task.id for task in self.tasks if task.id in rows]
+        return {task_id: rows[task_id]["solution"] for task_id in measured}
