@@ -103,7 +103,7 @@ class ColumnCases:
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
-        return self.public and not self.run.rules.copyable
+        return self.public and not self.run.benchmark_spec.copyable
 
     def case(self, task_id: str) -> Case:
         """One task with what stands behind its verdicts without and with the column."""
@@ -146,7 +146,7 @@ class ColumnCases:
         if self._withheld:
             sha = completion.meta.get("prompt_sha256", "") if completion else ""
             known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
-            why = f"tasks of {self.run.rules.title} are not copied into results/"
+            why = f"tasks of {self.run.benchmark_spec.title} are not copied into results/"
             return Hidden(f"not shown, since {why}{known}")
         return (
             Hidden(f"not available ({self.run.tasks_absent})")
@@ -190,7 +190,7 @@ def column_of(run: Results, column: str) -> str:
     offered = [c for c in run.retrievers if c != BASELINE]
     if column and column not in offered:
         raise unknown("method", column, offered, f"for corpus {run.corpus}")
-    usual = [c for c in run.rules.methods if c in offered] or offered
+    usual = [c for c in run.benchmark_spec.methods if c in offered] or offered
     return column or [usual[-1], *(c for c in usual if run.files(c).samples.exists())][-1]
 
 

@@ -134,7 +134,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         about = [str(row[name]) for name in (*PROMPT, "effect", "at", "n")]
         change = [points(row["difference"]), tables.interval(row["low"], row["high"])]
         counts = [str(row["helped"]), str(row["hurt"])]
-        p = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
+        p = [tables.probability(row["p"]), tables.probability(row["p_corrected"])]
         rows.append([*about, *change, *counts, *p, row["untested"]])
     columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
     columns += ["helped", "hurt", "McNemar p", "p (Holm)", "not tested"]
@@ -315,7 +315,7 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
         return []
     parts = []
     for effect, rows in kept.groupby("effect", sort=False):
-        shown = rows.loc[rows["p_holm"] < ALPHA, "difference"]
+        shown = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
         if len(shown):
             counts = f"lower in {(shown < 0).sum()}, higher in {(shown > 0).sum()}"
             parts.append(f"{effect} ({counts} of {len(rows)})")

@@ -187,7 +187,7 @@ def effects(answered: pd.DataFrame) -> pd.DataFrame:
         One row per effect: the columns of PROMPT, ``effect``, ``at`` (the extraction, or for an
         effect of extraction the content), ``n``, ``difference``, ``low``, ``high`` (fractions),
         ``helped``, ``hurt``, ``p`` (exact McNemar), ``untested`` (why the effect is not tested,
-        "" if it is) and ``p_holm`` (NaN if it is not tested).
+        "" if it is) and ``p_corrected`` (NaN if it is not tested).
     """
     rows: list[dict[str, object]] = []
     for key, group in answered.groupby(PROMPT, sort=False):
@@ -262,14 +262,14 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     """Add Holm's correction over the tests of one model and benchmark."""
     tested = table[table["untested"] == ""]
     tests = tested.drop_duplicates([*PROMPT, "test"])
-    corrected = [tests[[*PROMPT, "test"]].iloc[:0].assign(p_holm=pd.Series(dtype=float))]
+    corrected = [tests[[*PROMPT, "test"]].iloc[:0].assign(p_corrected=pd.Series(dtype=float))]
     for _, family in tests.groupby(["model", "benchmark"], sort=False):
         p = holm(family["p"].tolist())
-        corrected.append(family[[*PROMPT, "test"]].assign(p_holm=p))
-    p_holm = corrected[0] if len(corrected) == 1 else pd.concat(corrected[1:])
-    merged = table.merge(p_holm, on=[*PROMPT, "test"], how="left")
+        corrected.append(family[[*PROMPT, "test"]].assign(p_corrected=p))
+    p_corrected = corrected[0] if len(corrected) == 1 else pd.concat(corrected[1:])
+    merged = table.merge(p_corrected, on=[*PROMPT, "test"], how="left")
     # A row with the verdicts of a tested row may itself be outside the family.
-    merged["p_holm"] = merged["p_holm"].where(merged["untested"] == "", np.nan)
+    merged["p_corrected"] = merged["p_corrected"].where(merged["untested"] == "", np.nan)
     return merged
 
 
