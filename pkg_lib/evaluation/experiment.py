@@ -44,7 +44,7 @@ from pkg_lib.retrieval.methods import (
 ONLY_IN_PROVENANCE = ("method", "versions", "graph")
 
 
-class Experiment:
+class StoredExperiment:
     """One model on one benchmark with one corpus.
 
     If the benchmark's tasks are not available but verdicts are stored, `tasks_absent` gives the reason.

@@ -44,8 +44,8 @@ SELECTION_RULE = "authors' code, query without hints, answers run as written"
 class Results(StoredAnswers):
     """The stored records of one model on one benchmark with one corpus.
 
-    `Experiment` describes the arguments and the attributes, and finds files and methods. `StoredAnswers`
-    reads contexts and completions. This class reads what was made of the completions: solutions,
+    `StoredExperiment` describes the arguments and the attributes, and finds files and methods.
+    `StoredAnswers` reads contexts and completions. This class reads what was made of them: solutions,
     verdicts and selections.
     """
 

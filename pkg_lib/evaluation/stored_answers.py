@@ -16,7 +16,7 @@ from pkg_lib.core.types import NOTHING, Context, Generation, Request, Task, User
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.context_validity import find_leaks
-from pkg_lib.evaluation.experiment import Experiment
+from pkg_lib.evaluation.experiment import StoredExperiment
 from pkg_lib.evaluation.stored_rows import CONTEXT, VERDICT, by_task, read_provenance
 from pkg_lib.generation.extraction import extract
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
@@ -30,7 +30,7 @@ from pkg_lib.retrieval.methods import (
 )
 
 
-class StoredAnswers(Experiment):
+class StoredAnswers(StoredExperiment):
     """An experiment with its contexts and completions, as they are stored."""
 
     # Contexts
