@@ -72,7 +72,7 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
     )
     assert run.solutions("NoRAG") == below.solutions("NoRAG") != {}
     assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
-    assert run.stored_columns() == below.stored_columns()
+    assert run.stored_methods() == below.stored_methods()
     Evaluator(run).prepare(["NoRAG"])
     assert run.files("NoRAG").samples.exists()
     assert not (committed / "cache" / MODEL / run.benchmark).exists()

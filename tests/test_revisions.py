@@ -47,7 +47,7 @@ def results(own_cache, tmp_path, monkeypatch):
     """An empty results directory, short completions, and retrieval out of reach."""
     monkeypatch.setitem(benchmark.DECODING, "max_new_tokens", 8)
     monkeypatch.setattr(
-        "pkg_lib.evaluation.results.knowledge_of", lambda corpus: pytest.fail("retrieved")
+        "pkg_lib.evaluation.stored_answers.knowledge_of", lambda corpus: pytest.fail("retrieved")
     )
     return tmp_path / "results"
 

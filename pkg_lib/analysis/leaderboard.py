@@ -205,12 +205,12 @@ class _Leaderboard:
     ) -> None:
         """Add the methods of a corpus; "" stands for prompts without context."""
         samples: dict[str, list[str]] = {}  # method -> its samples
-        for column in run.stored_columns():
-            if (context_method(column) == NO_RAG) == (corpus == ""):
-                samples.setdefault(name_of_samples(column), []).append(column)
-        for method, columns in samples.items():
-            about = _provenance(run, method, columns) | _mean_effort(run, columns)
-            verdicts = {column: verdict_series(run.outcomes(column)) for column in columns}
+        for draw in run.stored_methods():
+            if (context_method(draw) == NO_RAG) == (corpus == ""):
+                samples.setdefault(name_of_samples(draw), []).append(draw)
+        for method, draws in samples.items():
+            about = _provenance(run, method, draws) | _mean_effort(run, draws)
+            verdicts = {draw: verdict_series(run.outcomes(draw)) for draw in draws}
             self._add_rates(about, pd.DataFrame(verdicts))
         if corpus == "" or not is_there(run.files(RERANKED).condition):
             return
@@ -244,12 +244,12 @@ def _order(experiment: tuple[str, str, str]) -> tuple[str, str, str]:
 
 def _mean_effort(
     run: Results,
-    columns: list[str],
+    draws: list[str],
 ) -> dict[str, float]:
     """Mean tokens and seconds per answer, as far as every answer has them."""
     effort = []
-    for column in columns:
-        for answer in run.completions(column).values():
+    for draw in draws:
+        for answer in run.completions(draw).values():
             seconds = answer.meta.get("seconds")
             effort.append((answer.prompt_tokens, len(answer.tokens), seconds))
     names = ["prompt_tokens", "new_tokens", "seconds"]
@@ -260,20 +260,20 @@ def _mean_effort(
 def _provenance(
     run: Results,
     method: str,
-    columns: list[str],
+    methods: list[str],
 ) -> dict[str, Any]:
     """What the verdicts of a method were made from.
 
     A selection has the contexts of its last candidate. Its digest covers the candidates' verdicts
     and the stored selection.
     """
-    candidates = [column for column in columns if column != RERANKED]
+    candidates = [name for name in methods if name != RERANKED]
     # Only statuses: another run or engine changes the times.
     words = []
-    for column in candidates:
-        for task, outcome in run.outcomes(column).items():
-            words += [column, task, outcome.status]
-    if candidates != columns:
+    for candidate in candidates:
+        for task, outcome in run.outcomes(candidate).items():
+            words += [candidate, task, outcome.status]
+    if candidates != methods:
         words.append(rows_sha256(run.files(RERANKED).selections))
     contexts = read_provenance(run.files(candidates[-1]).provenance)
     about = run.provenance() | {

@@ -106,11 +106,13 @@ def check_contexts(pairs: Pairs, control: bool = False) -> list[ContextValidity]
             passing.add(position)
     results = []
     for position, (task, text) in enumerate(pairs):
+        jaccard, edit = similarity(task, text)
         validity = ContextValidity(
-            position in positions,
-            position in passing,
-            *similarity(task, text),
-            statement_digests(text),
+            callable=position in positions,
+            passes=position in passing,
+            jaccard=jaccard,
+            edit=edit,
+            statements=statement_digests(text),
         )
         results.append(validity)
     return results
@@ -228,19 +230,20 @@ def similarity(task: Task, text: str) -> tuple[float, float]:
     from datasketch import MinHash
     from rapidfuzz.distance import Levenshtein
 
-    reference, body = _reference(task), _statements(text)
+    reference = _reference(task)
+    body = _statements(text)
     if reference is None or not body:
         return 0.0, 0.0
     bodies: list[Body] = [function.body for function in _functions(body)]
     expected = _numbered_tokens(reference.body)
-    candidates = list(map(_numbered_tokens, bodies or [body]))
-    triples = map(_triples, [expected, *candidates])
+    candidates = [_numbered_tokens(candidate) for candidate in bodies or [body]]
+    triples = [_triples(tokens) for tokens in (expected, *candidates)]
     sketch, *sketches = MinHash.bulk(
         triples,
         num_perm=128,
         seed=1,
     )
-    jaccard = max(map(sketch.jaccard, sketches))
+    jaccard = max(sketch.jaccard(other) for other in sketches)
     edit = max(Levenshtein.normalized_similarity(expected, tokens) for tokens in candidates)
     return round(float(jaccard), 3), round(edit, 3)
 
@@ -252,7 +255,8 @@ def _numbered_tokens(body: Body) -> list[str]:
         if not hasattr(builtins, name):
             numbers[name] = f"v{number}"
     without_docstring = body[1:] if _is_docstring(body[0]) else body
-    return re.findall(r"\w+|[^\w\s]", _renamed(without_docstring, numbers))
+    source = _renamed(without_docstring, numbers)
+    return re.findall(r"\w+|[^\w\s]", source)
 
 
 def _triples(tokens: list[str]) -> list[bytes]:
@@ -292,12 +296,15 @@ def _statements(text: str) -> Body:
     """
     sources = [text]
     if parse_fragment(text) is None:
-        sources = [block.code for block in blocks(text)] or sources
+        code_blocks = [block.code for block in blocks(text)]
+        if code_blocks:
+            sources = code_blocks
     found: list[ast.stmt] = []
     for source in sources:
         lines = source.splitlines()
         for end in range(len(lines), 0, -1):
-            tree = parse_fragment("\n".join(lines[:end]))
+            beginning = "\n".join(lines[:end])
+            tree = parse_fragment(beginning)
             if tree is not None:
                 found += tree.body
                 break

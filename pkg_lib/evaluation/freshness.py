@@ -52,7 +52,8 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     """
     if "model" not in parameters:
         return [Path(name) for name in ALL_INPUTS]
-    model, corpus = parameters["model"], parameters.get("corpus", "")
+    model = parameters["model"]
+    corpus = parameters.get("corpus", "")
     folders = [cache_folder(Path(), model)]
     if "benchmark" in parameters:
         for benchmark in sharing_completions(parameters["benchmark"]):
@@ -63,7 +64,8 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
 
 def program_digest() -> str:
     """Return a digest of pkg_lib, of the pinned library versions and of the plug-ins."""
-    return digest(package_digest(), *map(sha256_of, plugins()))
+    plugin_digests = [sha256_of(path) for path in plugins()]
+    return digest(package_digest(), *plugin_digests)
 
 
 class Records:
@@ -94,7 +96,9 @@ class Records:
             files.update((self.results / folder).rglob("*"))
         lines = []
         for path in sorted(files):
-            if path.name.startswith(".") or path.suffix in TEMPORARY or not path.is_file():
+            if path.name.startswith(".") or path.suffix in TEMPORARY:
+                continue
+            if not path.is_file():
                 continue
             if path not in self._file_digests:
                 self._file_digests[path] = rows_sha256(path)
@@ -118,7 +122,9 @@ class Records:
             if name.endswith("corpus") and corpora.own(value):
                 return ""
             path = Path(value)
-            if len(path.name) <= LONGEST_FILE_NAME and path.is_absolute() and path.is_file():
+            if len(path.name) > LONGEST_FILE_NAME:
+                continue
+            if path.is_absolute() and path.is_file():
                 named_files.append(f"{name} {sha256_of(path)}")
         return digest(
             program_digest(),
@@ -140,7 +146,9 @@ class Records:
             record = read_json(self._file(job))
         except Damaged:  # the notebook never ran to its end, or its record is damaged
             return False
-        return made_from != "" and record == {"from": made_from, "outputs": self._outputs(job)}
+        if not made_from:
+            return False
+        return record == {"from": made_from, "outputs": self._outputs(job)}
 
     def keep(self, job: NotebookJob) -> None:
         """Record that a notebook ran to its end, after all its outputs are written.

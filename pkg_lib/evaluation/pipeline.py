@@ -47,11 +47,7 @@ from pkg_lib.evaluation.signals import (
     visible_tasks,
 )
 from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
-from pkg_lib.evaluation.stored_rows import (
-    VERDICT,
-    by_task,
-    read_provenance,
-)
+from pkg_lib.evaluation.stored_rows import VERDICT, Rows, by_task, read_provenance
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
@@ -128,13 +124,24 @@ def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
     to_run = []
     verdicts: list[Job | Outcome] = []
     for task, solution in zip(tasks, solutions, strict=True):
-        rules = BENCHMARKS.get_or_fail(task.benchmark)
-        job = rules.job(task, solution)
+        benchmark = BENCHMARKS.get_or_fail(task.benchmark)
+        job = benchmark.job(task, solution)
         verdicts.append(job)
         if isinstance(job, Job):
-            to_run.append((job, rules.limits(task)))
-    outcomes = iter(run_with_limits(to_run))
-    return [next(outcomes) if isinstance(verdict, Job) else verdict for verdict in verdicts]
+            to_run.append((job, benchmark.limits(task)))
+    return _with_outcomes(verdicts, run_with_limits(to_run))
+
+
+def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome]) -> list[Outcome]:
+    """Replace each job by its outcome; the outcomes are in the order of the jobs."""
+    remaining = iter(executed)
+    outcomes = []
+    for verdict in verdicts:
+        if isinstance(verdict, Job):
+            outcomes.append(next(remaining))
+        else:
+            outcomes.append(verdict)
+    return outcomes
 
 
 class Evaluator:
@@ -187,18 +194,21 @@ class Evaluator:
     def _prepare(self, methods: list[str]) -> int:
         run = self.run
         generated = self.generate(methods)
-        every_method = list(dict.fromkeys([*run.retrievers, *methods]))
+        of_corpus = list(run.retrievers)
+        every_method = list(dict.fromkeys(of_corpus + methods))
         for method in every_method:
             self._judge_method(method)
-        if run.rules.selects:
+        if run.benchmark_spec.selects:
             self._make_signals(every_method)
             self._rerank()
-            for method in dict.fromkeys(context_method(m) for m in every_method):
-                self._judge_contexts(method)
-        for name in run.rules.controls:
+            sources = [context_method(method) for method in every_method]
+            for source in dict.fromkeys(sources):
+                self._judge_contexts(source)
+        for name in run.benchmark_spec.controls:
             path = run.control_samples(name)
             write_control_condition(path.parent, run.benchmark, name)
-            self._judge(path, run.control_solutions(name), run.rules.control_job)
+            solutions = run.control_solutions(name)
+            self._judge(path, solutions, run.benchmark_spec.control_job)
         self.fresh = False  # what is stored from here on was made now
         return generated
 
@@ -218,14 +228,16 @@ class Evaluator:
             return
         contexts = {context.task_id: context for context in self._known_contexts(method)}
         completed = run.completions(method)
+        without_context = context_method(method) == NO_RAG
         for task in run.tasks:
-            if context_method(method) == NO_RAG:
+            if task.id in completed:
+                continue
+            if without_context:
                 context: Context | None = Context(task.id, NO_RAG, "")
             else:
                 context = contexts.get(task.id)
-            if task.id in completed or (context and run.unpublished(method, context)):
-                continue
-            yield task, context
+            if context is None or not run.unpublished(method, context):
+                yield task, context
 
     def lacks(self, methods: Iterable[str]) -> bool:
         """Tell whether one of the methods lacks a completion.
@@ -233,7 +245,10 @@ class Evaluator:
         Args:
             methods: Methods of the corpus.
         """
-        return any(next(self.missing(method), None) is not None for method in methods)
+        for method in methods:
+            for _ in self.missing(method):
+                return True
+        return False
 
     def generate(self, methods: list[str]) -> int:
         """Complete what the methods lack. An interrupted run can be continued.
@@ -269,7 +284,8 @@ class Evaluator:
 
     def _require_model(self) -> None:
         """Check that model and embedder are available before retrieval, which takes minutes."""
-        embedder_spec(corpora.parse_corpus(self.run.corpus).embedder).require_key()
+        corpus = corpora.parse_corpus(self.run.corpus)
+        embedder_spec(corpus.embedder).require_key()
         generator = self.run.generator
         if generator.backend is not None:
             return
@@ -289,7 +305,8 @@ class Evaluator:
         todo = {task.id: task for task, _ in self.missing(method)}
         if any(context.text is None for context in contexts if context.task_id in todo):
             contexts = self._with_texts(method, contexts)
-        file = str(run.files(method).completions.relative_to(run.generator.cache.root))
+        path = run.files(method).completions
+        file = str(path.relative_to(run.generator.cache.root))
         prompts = []
         for context in contexts:
             if context.task_id in todo:
@@ -310,43 +327,61 @@ class Evaluator:
             One context per task, in order.
         """
         known = self._known_contexts(method)
-        return known if len(known) == len(self.run.tasks) else self._retrieve(method)
+        if len(known) == len(self.run.tasks):
+            return known
+        return self._retrieve(method)
 
     def _known_contexts(self, method: str) -> list[Context]:
+        """Return the stored contexts; if they are made again, those of this evaluation alone."""
         stored = self.run.contexts(method)  # refuses an unknown method
-        return self._retrieved.get(context_method(method), []) if self.fresh else stored
+        if self.fresh:
+            return self._retrieved.get(context_method(method), [])
+        return stored
 
     def _retrieve(self, method: str) -> list[Context]:
         """Retrieve and store the contexts of all tasks."""
         run = self.run
         name = context_method(method)
-        if base := run.rules.stored_with:
+        base = run.benchmark_spec.stored_with
+        if base:
             raise Unavailable(
                 f"{run.benchmark} has the contexts of {base}, which lacks those of {name}: "
                 f"complete benchmark {base} on corpus {run.corpus} first"
             )
-        retriever = run.maker(name)(run.knowledge if name != NO_RAG else None)
+        make_retriever = run.maker(name)
+        retriever = make_retriever(None if name == NO_RAG else run.knowledge)
+        retrieved = retriever.retrieve(run.tasks)
         contexts = []
-        for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
-            if context.defines_task is None:
-                known = defines(context.text or "", task.entry_point)
-                context = replace(context, defines_task=known)
-            if run.rules.in_tokens and context.text is not None:
-                request = run.request(task, context, name)
-                tokens = run.generator.measure(context.text)
-                context = replace(context, tokens=tokens, prompt_sha256=digest(request.text))
-            contexts.append(context)
+        for task, context in zip(run.tasks, retrieved, strict=True):
+            contexts.append(self._described(context, task, name))
         about = dict(getattr(retriever, "about", {}))
-        if pruning := getattr(retriever, "pruning", ""):
+        pruning = getattr(retriever, "pruning", "")
+        if pruning:
             about["pruning"] = pruning
         self._store_contexts(name, contexts, about)
         self._retrieved[name] = run._contexts[name] = contexts
         return contexts
 
+    def _described(self, context: Context, task: Task, method: str) -> Context:
+        """Add what retrievers do not know: whether it defines the task's function, tokens and prompt."""
+        run = self.run
+        if context.defines_task is None:
+            defines_task = defines(context.text or "", task.entry_point)
+            context = replace(context, defines_task=defines_task)
+        if run.benchmark_spec.in_tokens and context.text is not None:
+            request = run.request(task, context, method)
+            context = replace(
+                context,
+                tokens=run.generator.measure(context.text),
+                prompt_sha256=digest(request.text),
+            )
+        return context
+
     def _with_texts(self, method: str, stored: list[Context]) -> list[Context]:
         """Retrieve again where stored contexts lack their text, and check that the digests agree."""
         run = self.run
-        contexts = run.maker(method)(run.knowledge).retrieve(run.tasks)
+        retriever = run.maker(method)(run.knowledge)
+        contexts = retriever.retrieve(run.tasks)
         changed = []
         for new, old in zip(contexts, stored, strict=True):
             if new.sha256 != old.sha256:
@@ -366,11 +401,10 @@ class Evaluator:
         files = run.files(method)
         about = self._provenance(method) | about_retriever
         before = read_provenance(files.provenance)
-        same_source = bool(before) and all(
-            before.get(name) == about.get(name) for name in ("corpus_digest", "docstrings")
-        )
-        is_part = bool(run.limit) or run.shard[1] > 1
-        rows = by_task(files.contexts) if is_part and same_source else {}
+        rows = {}
+        is_part = run.limit or run.shard[1] > 1
+        if is_part and before and _same_source(before, about):
+            rows = by_task(files.contexts)
         with_text = method == NO_RAG or corpora.redistributable(run.corpus)
         for context in contexts:
             row = _context_row(context)
@@ -388,10 +422,10 @@ class Evaluator:
             "benchmark": tasks_digest(load_benchmark(run.benchmark)),
             "versions": versions(),
         }
-        if run.rules.in_tokens:
+        if run.benchmark_spec.in_tokens:
             about["revision"] = run.generator.revision
-            about["budgets"] = dict(run.rules.budgets)
-        if method == NO_RAG or run.rules.corpus:
+            about["budgets"] = dict(run.benchmark_spec.budgets)
+        if method == NO_RAG or run.benchmark_spec.corpus:
             return about
         documents = run.knowledge.documents
         spec = corpora.parse_corpus(run.corpus)
@@ -406,7 +440,8 @@ class Evaluator:
         tokenizer = corpora.tokenizer_of(run.corpus)
         if tokenizer != corpora.ASCII:
             about["tokenizer"] = tokenizer
-        if revisions := corpora.hub_revisions(run.corpus):
+        revisions = corpora.hub_revisions(run.corpus)
+        if revisions:
             about["data_sets"] = revisions
         base = parse_method(method).variant_of or method
         if base.endswith(("-PKG", "-BM25")) and run.corpus != corpora.PUBLISHED:
@@ -419,26 +454,19 @@ class Evaluator:
         return about
 
     def _judge_contexts(self, method: str) -> None:
-        """Run contexts as solutions of their tasks. Texts that are not stored are retrieved once more."""
+        """Run the contexts that were not judged yet as solutions of their tasks."""
         run = self.run
         path = run.files(method).validity
         is_control = method == NO_RAG
         known = {} if self.fresh else run.leakage(method)
         rows = by_task(path)
-        contexts = self._known_contexts(method)
-        todo = {}  # digest of the context by task id
-        for context in contexts:
-            if context.task_id not in known and (is_control or context.sha256 != NOTHING):
-                todo[context.task_id] = context.sha256
-        changed = len(known) < len(rows)  # some rows belong to earlier contexts
-        text_is_missing = any(c.text is None for c in contexts if c.task_id in todo)
-        if text_is_missing and (changed or not rows):
-            with suppress(UserError):
-                contexts = run.maker(method)(run.knowledge).retrieve(run.tasks)
-        texts = {}
-        for context in contexts:
-            if context.text is not None and todo.get(context.task_id) == context.sha256:
-                texts[context.task_id] = context.text
+        lacking = {}  # digest of the context by task id
+        for context in self._known_contexts(method):
+            has_text = is_control or context.sha256 != NOTHING
+            if has_text and context.task_id not in known:
+                lacking[context.task_id] = context.sha256
+        is_outdated = len(known) < len(rows)  # some rows belong to earlier contexts
+        texts = self._texts_of(method, lacking, retrieve_again=is_outdated or not rows)
         tasks = [task for task in run.tasks if task.id in texts]
         if not tasks:
             return
@@ -446,10 +474,39 @@ class Evaluator:
             texts = {task.id: renamed_reference(task) for task in tasks}
         pairs = [(task, texts[task.id]) for task in tasks]
         rows = {task_id: row for task_id, row in rows.items() if task_id in known}
-        for task, validity in zip(tasks, check_contexts(pairs, is_control), strict=True):
-            mark = run.verdict_mark(task, todo[task.id])
-            rows[task.id] = asdict(validity) | {"task_id": task.id, "sha256": mark}
+        results = check_contexts(pairs, is_control)
+        for task, validity in zip(tasks, results, strict=True):
+            row = asdict(validity)
+            row["task_id"] = task.id
+            row["sha256"] = run.verdict_mark(task, lacking[task.id])
+            rows[task.id] = row
         self._write(path, rows)
+
+    def _texts_of(
+        self, method: str, digests: dict[str, str], retrieve_again: bool
+    ) -> dict[str, str]:
+        """Return the texts of contexts.
+
+        Args:
+            method: The method that retrieved the contexts.
+            digests: Digest of the context by task id.
+            retrieve_again: Whether to retrieve once more if a text is not stored.
+
+        Returns:
+            Text by task id; a context whose text is not available, or has another digest, is left out.
+        """
+        run = self.run
+        contexts = self._known_contexts(method)
+        lacks_text = any(c.text is None for c in contexts if c.task_id in digests)
+        if lacks_text and retrieve_again:
+            with suppress(UserError):
+                retriever = run.maker(method)(run.knowledge)
+                contexts = retriever.retrieve(run.tasks)
+        texts = {}
+        for context in contexts:
+            if context.text is not None and digests.get(context.task_id) == context.sha256:
+                texts[context.task_id] = context.text
+        return texts
 
     # Verdicts
 
@@ -461,16 +518,17 @@ class Evaluator:
         if not solutions:
             return
         self._store_condition(method)
-        self._judge(files.samples, solutions, run.rules.job, method)
+        self._judge(files.samples, solutions, run.benchmark_spec.job, method)
         if parse_method(method).style:
             for rule in AUTHORS_RULES:
                 authors_solutions = run.authors_solutions(method, rule)
                 file = files.authors_verdicts(rule)
-                self._judge(file, authors_solutions, run.rules.job, method)
+                self._judge(file, authors_solutions, run.benchmark_spec.job, method)
 
     def _store_condition(self, method: str) -> None:
         """Store what the folder of a method's samples holds."""
-        write_json(self.run.files(method).condition, self.run.condition_record(method))
+        path = self.run.files(method).condition
+        write_json(path, self.run.condition_record(method))
 
     def _judge(
         self, path: Path, solutions: dict[str, str], make_job: JobFactory, method: str = ""
@@ -486,19 +544,24 @@ class Evaluator:
         run = self.run
         current = {} if self.fresh else run.current_verdicts(path, solutions)
         # A fault of the sandbox is no verdict: it is tried again at the next run.
-        known = {i for i, row in current.items() if row["status"] != "not_measured"}
-        todo = [task for task in run.tasks if task.id in solutions and task.id not in known]
-        if not todo:
+        jobs = []
+        for task in run.tasks:
+            if task.id not in solutions:
+                continue
+            if task.id in current and current[task.id]["status"] != "not_measured":
+                continue
+            job = make_job(task, solutions[task.id], run.protocol)
+            jobs.append((task, job))
+        if not jobs:
             return
-        jobs = [(task, make_job(task, solutions[task.id], run.protocol)) for task in todo]
         outcomes = self._execute(method or "control rows", jobs)
         rows = by_task(path, VERDICT)
         completions = run.completions(method) if method else {}
-        for task, outcome in zip(todo, outcomes, strict=True):
+        for (task, _), outcome in zip(jobs, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
             row["seconds"] = round(outcome.seconds, 2)
-            for name, value in run.rules.measures(task, solution).items():
+            for name, value in run.benchmark_spec.measures(task, solution).items():
                 row[name] = round(value, 6)
             row["task_id"] = task.id
             row["solution"] = solution
@@ -506,10 +569,11 @@ class Evaluator:
             rows[task.id] = row | origin_of(completions.get(task.id))
         self._write(path, rows)
 
-    def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
+    def _write(self, path: Path, rows: Rows) -> None:
         """Write rows by task id, in the order of this experiment's tasks, then those of other tasks."""
-        order = [task.id for task in self.run.tasks if task.id in rows]
-        write_jsonl(path, (rows[i] for i in dict.fromkeys([*order, *rows])))
+        of_experiment = [task.id for task in self.run.tasks if task.id in rows]
+        order = dict.fromkeys([*of_experiment, *rows])
+        write_jsonl(path, (rows[task_id] for task_id in order))
 
     def _execute(self, what: str, jobs: Sequence[tuple[Task, Job | Outcome]]) -> list[Outcome]:
         """Run jobs, those of equal limits together.
@@ -524,23 +588,30 @@ class Evaluator:
         to_run = []
         for task, job in jobs:
             if isinstance(job, Job):
-                to_run.append((job, self.run.rules.limits(task)))
+                to_run.append((job, self.run.benchmark_spec.limits(task)))
         few = len(jobs) < 20
         with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
-            judged = iter(run_with_limits(to_run, progress=lambda _: advance(bar)))
-        return [next(judged) if isinstance(job, Job) else job for _, job in jobs]
+            executed = run_with_limits(to_run, progress=lambda _: advance(bar))
+        return _with_outcomes([verdict for _, verdict in jobs], executed)
 
     # Signals and selection
 
     def _make_signals(self, methods: list[str]) -> None:
         """Make the test-free signals of all solutions, with the cosines of Equation 11."""
         run = self.run
-        signals = {method: run.files(method).signals for method in methods}
-        held_out = {method: run.files(method).held_out for method in methods}
-        solutions = {method: run.solutions(method) for method in methods}
-        passed = {method: verdict_series(run.outcomes(method)) for method in methods}
-        prepare_signals(run.rules, run.tasks, solutions, passed, signals, held_out)
-        encode_solutions(run.rules, visible_tasks(run.rules, run.tasks), solutions, signals)
+        signals = {}
+        held_out = {}
+        solutions = {}
+        passed = {}
+        for method in methods:
+            files = run.files(method)
+            signals[method] = files.signals
+            held_out[method] = files.held_out
+            solutions[method] = run.solutions(method)
+            passed[method] = verdict_series(run.outcomes(method))
+        prepare_signals(run.benchmark_spec, run.tasks, solutions, passed, signals, held_out)
+        visible = visible_tasks(run.benchmark_spec, run.tasks)
+        encode_solutions(run.benchmark_spec, visible, solutions, signals)
 
     def _rerank(self) -> None:
         """Select again where the solutions have changed since the last selection."""
@@ -556,7 +627,7 @@ class Evaluator:
             rows = by_task(files.selections) | self._select(todo, candidates)
             self._write(files.selections, rows)
 
-    def _select(self, marks: dict[str, str], candidates: list[str]) -> dict[str, dict[str, Any]]:
+    def _select(self, marks: dict[str, str], candidates: list[str]) -> Rows:
         """Select among the solutions of tasks by both rules of Equation 11.
 
         Args:
@@ -566,15 +637,19 @@ class Evaluator:
         Returns:
             Row by task id, for tasks whose solutions all have signals.
         """
-        scores = self._candidate_scores(marks)
         rows = {}
-        for task_id, of_task in scores.items():
-            eligible = {method: s for method, s in of_task.items() if method in candidates}
+        for task_id, scores in self._candidate_scores(marks).items():
+            eligible = {}
+            stored_scores = {}
+            for method, score in scores.items():
+                stored_scores[method] = asdict(score)
+                if method in candidates:
+                    eligible[method] = score
             rows[task_id] = {
                 "task_id": task_id,
                 "chosen": choose(eligible),
                 "chosen_as_printed": choose_as_printed(eligible),
-                "candidates": {method: asdict(score) for method, score in of_task.items()},
+                "candidates": stored_scores,
                 "sha256": marks[task_id],
             }
         return rows
@@ -591,16 +666,20 @@ class Evaluator:
         run = self.run
         signals = stored_signals(run, run.retrievers)
         found = candidate_texts(run, task_ids)
-        keys = [(task_id, method) for task_id, method, _ in found]
         triples = [texts for _, _, texts in found]
         embedder = Embedder(corpora.parse_corpus(run.corpus).embedder)
+        pairs = cosines(embedder.encode, triples)
         scores: dict[str, dict[str, CandidateScore]] = {}
-        for (task_id, method), pair in zip(keys, cosines(embedder.encode, triples), strict=True):
+        for (task_id, method, _), (cosine, as_printed) in zip(found, pairs, strict=True):
             of_solution = signals[method][task_id]
-            score = CandidateScore(
-                of_solution.parses, of_solution.runs, of_solution.runs_as_written, *pair
+            of_task = scores.setdefault(task_id, {})
+            of_task[method] = CandidateScore(
+                parses=of_solution.parses,
+                runs=of_solution.runs,
+                runs_as_written=of_solution.runs_as_written,
+                cosine=cosine,
+                cosine_as_printed=as_printed,
             )
-            scores.setdefault(task_id, {})[method] = score
         return scores
 
 
@@ -613,7 +692,15 @@ def origin_of(completion: Generation | None) -> dict[str, str]:
     Returns:
         Its generation key. The completion in the cache has the digests of its prompt and context.
     """
-    return {} if completion is None else {"generation_key": completion.key}
+    if completion is None:
+        return {}
+    return {"generation_key": completion.key}
+
+
+def _same_source(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Tell whether contexts of two provenances were retrieved from the same corpus and docstrings."""
+    names = ("corpus_digest", "docstrings")
+    return all(before.get(name) == now.get(name) for name in names)
 
 
 def _context_row(context: Context) -> dict[str, Any]:
@@ -643,18 +730,18 @@ def candidate_texts(
     """
     signals = stored_signals(run, run.retrievers)
     solutions = {method: run.solutions(method) for method in run.retrievers}
-    tasks = {task.id: task for task in run.tasks}
     found = []
     for task_id in task_ids:
-        task = tasks[task_id]
-        query = run.rules.reranking_query(task)
+        task = run.tasks_by_id[task_id]
+        query = run.benchmark_spec.reranking_query(task)
         methods = [method for method in solutions if task_id in solutions[method]]
         if not all(task_id in signals[method] for method in methods):
             continue
         for method in methods:
             solution = solutions[method][task_id]
-            program = run.rules.program(task, solution)
+            program = run.benchmark_spec.program(task, solution)
             runs = signals[method][task_id].runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
-            found.append((task_id, method, (query, solution, reduced)))
+            texts = (query, solution, reduced)
+            found.append((task_id, method, texts))
     return found

@@ -51,10 +51,11 @@ class _WithoutInnerFunctions(ast.NodeTransformer):
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a text, such as a docstring."""
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
+    """Tell whether a statement is a text, such as a docstring."""
+    if not isinstance(statement, ast.Expr):
         return False
-    return isinstance(statement.value.value, str)
+    value = statement.value
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def first_function(code: str, entry_point: str = "") -> str:
@@ -75,13 +76,22 @@ def first_function(code: str, entry_point: str = "") -> str:
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     if not functions:
         return ""
-    # Of a name that is defined twice the last counts: the prompt's own head may stand before the solution.
-    named = [function for function in functions if function.name == entry_point]
-    function = named[-1] if named else functions[0]
-    kept = [statement for statement in function.body if not _is_text(statement)]
-    visited = [_WithoutInnerFunctions().visit(statement) for statement in kept]
-    function.body = [statement for statement in visited if statement is not None]
-    return ast.unparse(ast.fix_missing_locations(function))
+    chosen = functions[0]
+    for function in functions:
+        # The last definition counts: the function's head in the prompt may precede the solution.
+        if function.name == entry_point:
+            chosen = function
+    transformer = _WithoutInnerFunctions()
+    body = []
+    for statement in chosen.body:
+        if _is_text(statement):
+            continue
+        kept = transformer.visit(statement)
+        if kept is not None:
+            body.append(kept)
+    chosen.body = body
+    ast.fix_missing_locations(chosen)
+    return ast.unparse(chosen)
 
 
 def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> str:
@@ -118,11 +128,15 @@ def cosines(
     """
     if not triples:
         return []
-    texts = [text for triple in triples for text in triple]
+    texts: list[str] = []
+    for triple in triples:
+        texts += triple
     vectors = encode(texts).reshape(len(triples), 3, -1).astype(float)
     pairs = []
     for query, solution, reduced in vectors:
-        pairs.append((round(float(reduced @ query), 6), round(float(solution @ query), 6)))
+        cosine = float(reduced @ query)
+        cosine_as_printed = float(solution @ query)
+        pairs.append((round(cosine, 6), round(cosine_as_printed, 6)))
     return pairs
 
 
@@ -147,6 +161,11 @@ def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
     Returns:
         The method whose solution is chosen; "" without any.
     """
-    parsing = [method for method in scores if scores[method].parses] or list(scores)
-    running = [method for method in parsing if scores[method].runs_as_written] or parsing
-    return max(running, key=lambda method: scores[method].cosine_as_printed, default="")
+    candidates = list(scores)
+    parsing = [method for method in candidates if scores[method].parses]
+    if parsing:
+        candidates = parsing
+    running = [method for method in candidates if scores[method].runs_as_written]
+    if running:
+        candidates = running
+    return max(candidates, key=lambda method: scores[method].cosine_as_printed, default="")

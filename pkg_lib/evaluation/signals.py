@@ -22,7 +22,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, withou
 from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.evaluation.reranking import cosines, embedded_text
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import by_task
+from pkg_lib.evaluation.stored_rows import Row, Rows, by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
@@ -107,7 +107,7 @@ class Signals:
     cosine_as_printed: float | None
 
     @classmethod
-    def of(cls, row: dict[str, Any]) -> "Signals":
+    def of(cls, row: Row) -> "Signals":
         """Return the signals of a stored row, which calls the first cosine "bare".
 
         Args:
@@ -121,13 +121,13 @@ class Signals:
             behaviour=row["behaviour"],
             parses=row["parses"],
             runs=row["runs"],
-            runs_as_written=row.get("runs_as_written", row["runs"]),
+            runs_as_written=bool(row.get("runs_as_written", row["runs"])),
             cosine=row["bare"],
             cosine_as_printed=row["cosine"],
         )
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The row that is stored."""
         return {
             "task_id": self.task_id,
@@ -155,8 +155,9 @@ def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleT
     """
     visible = {}
     for task in tasks:
-        query = rules.reranking_query(task)
-        visible[task.id] = VisibleTask(task.prompt, task.entry_point, query)
+        visible[task.id] = VisibleTask(
+            prompt=task.prompt, entry_point=task.entry_point, query=rules.reranking_query(task)
+        )
     return visible
 
 
@@ -177,17 +178,22 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
     """
     name = task.entry_point
     examples = shown_examples(task.prompt, name)
-    program = without_copies(_program(rules, task, solution), "\n".join(examples))
+    as_written = _program(rules, task, solution)
+    program = without_copies(as_written, "\n".join(examples))
     inputs = like_inputs(examples, name, seed=task.prompt)
-    behaviour = BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name) if inputs else "pass"
+    behaviour = "pass"
+    if inputs:
+        behaviour = BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name)
     alone = Job("", program, (), name, RUNTIME_SECONDS)
-    observed = [Job("", program, (test,), name, EXAMPLE_SECONDS) for test in (behaviour, *examples)]
+    tests = [behaviour, *examples]
+    observed = [Job("", program, (test,), name, EXAMPLE_SECONDS) for test in tests]
     return (alone, *observed)
 
 
 def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:
-    """The program that is executed; the task that the benchmark is given has no tests."""
-    return rules.program(Task("", rules.name, task.prompt, task.entry_point), solution)
+    """Return the program that is executed; the task that the benchmark is given has no tests."""
+    without_tests = Task("", rules.name, task.prompt, task.entry_point)
+    return rules.program(without_tests, solution)
 
 
 @cache
@@ -204,19 +210,24 @@ def as_written_job(rules: Benchmark, task: VisibleTask, solution: str) -> Job | 
     """
     program = _program(rules, task, solution)
     alone, *_ = signal_jobs(rules, task, solution)
-    return None if program == alone.solution else replace(alone, solution=program)
+    if program == alone.solution:
+        return None
+    return replace(alone, solution=program)
 
 
 def _digest_of_signals(rules: Benchmark, task: VisibleTask, solution: str) -> str:
     """Identify what the signals of a solution are observed on."""
-    jobs = signal_jobs(rules, task, solution)
-    written = as_written_job(rules, task, solution)
-    return _digest_of(
-        jobs if written is None else [*jobs, replace(written, tests=(written.solution,))]
-    )
+    jobs = list(signal_jobs(rules, task, solution))
+    as_written = as_written_job(rules, task, solution)
+    if as_written is not None:
+        # The digest covers tests, so the program counts as one.
+        tests = (as_written.solution,)
+        jobs.append(replace(as_written, tests=tests))
+    return _digest_of(jobs)
 
 
 def _digest_of(jobs: Sequence[Job]) -> str:
+    """Identify a solution and the tests of some jobs on it."""
     tests = [test for job in jobs for test in job.tests]
     return digest(jobs[0].solution, *tests)[:16]
 
@@ -237,73 +248,132 @@ def gather_signals(
     for method, of_method in solutions.items():
         known = read_signals(rules, tasks, of_method, files[method])
         lacking[method] = [task_id for task_id in of_method if task_id not in known]
-        pairs |= {(task_id, of_method[task_id]) for task_id in lacking[method]}
-    ordered = sorted(pairs)
-    jobs = [signal_jobs(rules, tasks[task_id], solution) for task_id, solution in ordered]
-    observed = dict(zip(ordered, _observe(jobs), strict=True))
-    written = [as_written_job(rules, tasks[task_id], solution) for task_id, solution in ordered]
-    whole = _run([job for job in written if job is not None], "as written")
-    for pair, job in zip(ordered, written, strict=True):
-        outcome = None if job is None else next(whole)
-        fields = observed[pair]
-        if fields is None:
-            continue
-        task_id, solution = pair
-        fields["sha256"] = _digest_of_signals(rules, tasks[task_id], solution)
-        fields["runs_as_written"] = fields["runs"]
-        if outcome is not None:
-            fields["runs_as_written"] = outcome.status == "passed"
-            if outcome.status == "not_measured":
-                observed[pair] = None
+        for task_id in lacking[method]:
+            pairs.add((task_id, of_method[task_id]))
+    observed = _observe_pairs(rules, tasks, sorted(pairs))
     for method, of_method in solutions.items():
         rows = {}
         for task_id in lacking[method]:
-            fields = observed[task_id, of_method[task_id]]
+            fields = observed.get((task_id, of_method[task_id]))
             if fields is not None:
                 rows[task_id] = fields | {"task_id": task_id}
         _store(files[method], rows)
 
 
-def _observe(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
-    """Run the `signal_jobs` of solutions.
+def _observe_pairs(
+    rules: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
+) -> dict[tuple[str, str], Row]:
+    """Observe solutions.
 
     Args:
-        jobs: The jobs of each solution.
+        rules: The benchmark.
+        tasks: What is visible of the tasks.
+        pairs: Task ids with solutions.
 
     Returns:
-        The fields of each solution's row; None where the sandbox failed.
+        The fields of a row by task id and solution. A solution is left out if the sandbox failed on it.
     """
-    together = list(_run([_in_one(of) for of in jobs], "all examples at once"))
-    # Most solutions pass everything. The examples of the others are run one by one.
-    passing = [o.status == "passed" or o.detail.startswith(BEHAVIOUR_PREFIX) for o in together]
-    single_jobs: list[Job] = []
-    for of, all_passed in zip(jobs, passing, strict=True):
-        if not all_passed:
-            single_jobs += of
-    singly = _run(single_jobs, "one by one")
-    for of, whole, all_passed in zip(jobs, together, passing, strict=True):
-        outcomes = [whole] if all_passed else [next(singly) for _ in of]
-        if any(outcome.status == "not_measured" for outcome in outcomes):
-            yield None
+    jobs = []
+    as_written_jobs = []
+    for task_id, solution in pairs:
+        jobs.append(signal_jobs(rules, tasks[task_id], solution))
+        as_written_jobs.append(as_written_job(rules, tasks[task_id], solution))
+    fields_of_pairs = list(_observe(jobs))
+    to_run = [job for job in as_written_jobs if job is not None]
+    outcomes = _run(to_run, "as written")
+    observed = {}
+    for pair, fields, job in zip(pairs, fields_of_pairs, as_written_jobs, strict=True):
+        outcome = next(outcomes) if job is not None else None
+        if fields is None or (outcome and outcome.status == "not_measured"):
             continue
-        shown = len(of) - 2  # beside the program alone and the generated inputs
-        behaving = outcomes[0] if all_passed else outcomes[1]
-        examples = [outcome.status == "passed" for outcome in outcomes[2:]]
-        yield {
-            "parses": is_python(of[0].solution),
-            "cosine": None,
-            "bare": None,
-            "shown": shown,
-            "behaviour": behaving.detail.partition(BEHAVIOUR_PREFIX)[2][:16],
-            "passed": shown if all_passed else sum(examples),
-            "runs": all_passed or outcomes[0].status == "passed",
-        }
+        task_id, solution = pair
+        fields["sha256"] = _digest_of_signals(rules, tasks[task_id], solution)
+        if outcome is None:
+            fields["runs_as_written"] = fields["runs"]
+        else:
+            fields["runs_as_written"] = outcome.status == "passed"
+        observed[pair] = fields
+    return observed
+
+
+def _observe(jobs_of_solutions: list[tuple[Job, ...]]) -> Iterator[Row | None]:
+    """Run the `signal_jobs` of solutions.
+
+    Most solutions pass all examples at once. The examples of the others are run one by one.
+
+    Args:
+        jobs_of_solutions: The jobs of each solution.
+
+    Yields:
+        The fields of each solution's row; None if the sandbox failed.
+    """
+    joined_jobs = [_in_one(jobs) for jobs in jobs_of_solutions]
+    joined_outcomes = list(_run(joined_jobs, "all examples at once"))
+    single_jobs: list[Job] = []
+    for jobs, outcome in zip(jobs_of_solutions, joined_outcomes, strict=True):
+        if not _passes_all(outcome):
+            single_jobs += jobs
+    single_outcomes = _run(single_jobs, "one by one")
+    for jobs, outcome in zip(jobs_of_solutions, joined_outcomes, strict=True):
+        if _passes_all(outcome):
+            yield _fields_of_passing(jobs, outcome)
+        else:
+            outcomes = [next(single_outcomes) for _ in jobs]
+            yield _fields_of_single_runs(jobs, outcomes)
+
+
+def _passes_all(outcome: Outcome) -> bool:
+    """Tell whether a program passed all examples and reached the generated inputs."""
+    return outcome.status == "passed" or outcome.detail.startswith(BEHAVIOUR_PREFIX)
+
+
+def _fields_of_passing(jobs: tuple[Job, ...], outcome: Outcome) -> Row | None:
+    """Return the fields of a solution that passes all examples."""
+    if outcome.status == "not_measured":
+        return None
+    fields = _observed_fields(jobs, outcome)
+    fields["passed"] = fields["shown"]
+    fields["runs"] = True
+    return fields
+
+
+def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> Row | None:
+    """Return the fields of a solution whose examples were run one by one."""
+    if any(outcome.status == "not_measured" for outcome in outcomes):
+        return None
+    alone, behaviour, *examples = outcomes
+    fields = _observed_fields(jobs, behaviour)
+    fields["passed"] = sum(example.status == "passed" for example in examples)
+    fields["runs"] = alone.status == "passed"
+    return fields
+
+
+def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
+    """Return the fields that do not depend on how the examples were run.
+
+    Args:
+        jobs: The `signal_jobs` of the solution.
+        behaviour: The outcome of the run on generated inputs.
+    """
+    alone, _, *examples = jobs
+    _, _, behaviour_digest = behaviour.detail.partition(BEHAVIOUR_PREFIX)
+    return {
+        "parses": is_python(alone.solution),
+        "cosine": None,
+        "bare": None,
+        "shown": len(examples),
+        "behaviour": behaviour_digest[:16],
+        "passed": 0,
+        "runs": False,
+    }
 
 
 def _in_one(jobs: Sequence[Job]) -> Job:
-    """All examples, and then the generated inputs, in one process."""
+    """Join all examples, and then the generated inputs, to the test of one process."""
     alone, behaviour, *examples = jobs
-    tests = [test for job in (*examples, behaviour) for test in job.tests]
+    tests: list[str] = []
+    for job in (*examples, behaviour):
+        tests += job.tests
     return replace(alone, tests=("\n".join(tests),))
 
 
@@ -318,7 +388,8 @@ def advance(bar: "tqdm[Any]") -> None:
 
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
     """Run jobs with a progress bar."""
-    with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
+    few = len(jobs) < 20
+    with tqdm(total=len(jobs), desc=what, disable=few) as bar:
         yield from run_jobs(jobs, progress=lambda _: advance(bar))
 
 
@@ -327,8 +398,8 @@ def encode_solutions(
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
-    They are by the default embedder, since NoRAG's signals serve every corpus. Reranked encodes with the
-    embedder of its corpus (`pipeline.Evaluator`).
+    They are computed with the default embedder, since NoRAG's signals serve every corpus. Reranked encodes
+    with the embedder of its corpus (`pipeline.Evaluator`).
 
     Args:
         rules: The benchmark.
@@ -344,7 +415,8 @@ def encode_solutions(
             continue
         triples = []
         for signals in lacking:
-            task, solution = tasks[signals.task_id], of_method[signals.task_id]
+            task = tasks[signals.task_id]
+            solution = of_method[signals.task_id]
             program = _program(rules, task, solution)
             runs = signals.runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
@@ -357,7 +429,7 @@ def encode_solutions(
         _store(files[method], rows)
 
 
-def _store(file: Path, rows: dict[str, dict[str, Any]]) -> None:
+def _store(file: Path, rows: Rows) -> None:
     """Add rows to a file by their tasks."""
     if rows:
         write_jsonl(file, (by_task(file) | rows).values())
@@ -387,7 +459,8 @@ def read_signals(
     for task_id, solution in solutions.items():
         if task_id not in stored:
             continue
-        if stored[task_id].sha256 == _digest_of_signals(rules, tasks[task_id], solution):
+        fingerprint = _digest_of_signals(rules, tasks[task_id], solution)
+        if stored[task_id].sha256 == fingerprint:
             current[task_id] = stored[task_id]
     return current
 
@@ -429,19 +502,22 @@ def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pa
         passed: Verdict by all tests. What passed all tests passes these, too, and is not run again.
         file: Where the verdicts are stored.
     """
-    known = {task_id: True for task_id, by_all in passed.items() if by_all}
+    known = {task_id: True for task_id, passed_all in passed.items() if passed_all}
     known |= read_held_out(jobs, file)
-    todo = {i: job for i, job in jobs.items() if i in passed and i not in known}
-    for task_id, outcome in zip(todo, run_jobs(todo.values()), strict=True):
+    todo = [task_id for task_id in jobs if task_id in passed and task_id not in known]
+    outcomes = run_jobs([jobs[task_id] for task_id in todo])
+    for task_id, outcome in zip(todo, outcomes, strict=True):
         if outcome.status != "not_measured":
             known[task_id] = outcome.status == "passed"
     rows = {}
     for task_id, job in jobs.items():
         if task_id in known:
-            mark = _digest_of([job])
-            rows[task_id] = {"task_id": task_id, "sha256": mark, "passed": known[task_id]}
-    if rows:
-        write_jsonl(file, (by_task(file) | rows).values())
+            rows[task_id] = {
+                "task_id": task_id,
+                "sha256": _digest_of([job]),
+                "passed": known[task_id],
+            }
+    _store(file, rows)
 
 
 def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
@@ -455,9 +531,14 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
         Verdict by task id.
     """
     verdicts = {}
-    for task_id, row in by_task(file, {"sha256": str, "passed": bool}).items():
-        if jobs is None or (task_id in jobs and _digest_of([jobs[task_id]]) == row["sha256"]):
-            verdicts[task_id] = row["passed"]
+    rows = by_task(file, {"sha256": str, "passed": bool})
+    for task_id, row in rows.items():
+        if jobs is not None:
+            if task_id not in jobs:
+                continue
+            if row["sha256"] != _digest_of([jobs[task_id]]):
+                continue
+        verdicts[task_id] = row["passed"]
     return verdicts
 
 
@@ -482,12 +563,16 @@ def prepare_signals(
         signal_files: The file of each method's signals.
         held_out_files: The file of each method's verdicts by held-out tests.
     """
-    gather_signals(rules, visible_tasks(rules, tasks), solutions, signal_files)
+    visible = visible_tasks(rules, tasks)
+    gather_signals(rules, visible, solutions, signal_files)
     for method, of_method in solutions.items():
         jobs = held_out_jobs(rules, tasks, of_method)
-        if jobs is not None:
-            known = {str(i): bool(v) for i, v in passed[method].dropna().items()}
-            judge_held_out(jobs, known, held_out_files[method])
+        if jobs is None:
+            continue
+        verdicts = {}
+        for task_id, verdict in passed[method].dropna().items():
+            verdicts[str(task_id)] = bool(verdict)
+        judge_held_out(jobs, verdicts, held_out_files[method])
 
 
 def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[str, Signals]]:
@@ -500,11 +585,13 @@ def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[s
     Returns:
         Signals by method and task id.
     """
-    tasks = visible_tasks(results.rules, results.tasks)
+    tasks = visible_tasks(results.benchmark_spec, results.tasks)
     signals = {}
     for method in methods:
         file = results.files(method).signals
-        signals[method] = read_signals(results.rules, tasks, results.solutions(method), file)
+        signals[method] = read_signals(
+            results.benchmark_spec, tasks, results.solutions(method), file
+        )
     return signals
 
 
@@ -522,9 +609,13 @@ def held_out_verdicts(results: Results, methods: list[str]) -> pd.DataFrame:
     for method in methods:
         file = results.files(method).held_out
         jobs = None
-        if not results.tasks_absent:
-            jobs = held_out_jobs(results.rules, results.tasks, results.solutions(method))
-        if jobs is not None or (results.tasks_absent and file.exists()):
+        if results.tasks_absent:
+            is_stored = file.exists()
+        else:
+            solutions = results.solutions(method)
+            jobs = held_out_jobs(results.benchmark_spec, results.tasks, solutions)
+            is_stored = jobs is not None
+        if is_stored:
             verdicts = pd.Series(read_held_out(jobs, file), dtype="boolean")
             frame[method] = verdicts.reindex(frame.index)
     return frame

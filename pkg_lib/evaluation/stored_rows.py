@@ -10,6 +10,9 @@ from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import Status
 
+Row = dict[str, Any]
+Rows = dict[str, Row]  # by task id
+
 OUTCOME: Kinds = {
     "task_id": str,
     "status": frozenset(get_args(Status)),
@@ -52,7 +55,7 @@ OPTIONAL: Kinds = {
 }
 
 
-def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
+def by_task(path: Path, fields: Fields = ()) -> Rows:
     """Read the rows of a file by their tasks.
 
     Args:
@@ -72,7 +75,7 @@ def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
     return {row["task_id"]: row for row in read_rows(path, required, OPTIONAL)}
 
 
-def read_provenance(path: Path) -> dict[str, Any]:
+def read_provenance(path: Path) -> Row:
     """Read what contexts were retrieved from.
 
     Args:

@@ -121,7 +121,9 @@ class Choice:
         if not self.samples:
             return tuple(self.methods)
         names = []
-        for number, method in product(range(1, self.samples + 1), self.methods or ["NoRAG"]):
+        numbers = range(1, self.samples + 1)
+        methods = self.methods or ["NoRAG"]
+        for number, method in product(numbers, methods):
             sampling = Sampling(self.temperature, self.top_p, sample=number)
             names.append(sampled_name(method, sampling))
         return tuple(names)
@@ -332,7 +334,9 @@ class NotebookJob:
     @property
     def label(self) -> str:
         """What messages call it."""
-        return f"{self.notebook} | {self.results.label}" if self.results else self.notebook
+        if self.results is None:
+            return self.notebook
+        return f"{self.notebook} | {self.results.label}"
 
 
 def stem_of(
@@ -400,7 +404,8 @@ class Plan:
         """The notebooks, each once, although some show several parts."""
         by_stem: dict[str, NotebookJob] = {}
         for step in self.steps:
-            by_stem.update((job.stem, job) for job in step.jobs)
+            for job in step.jobs:
+                by_stem[job.stem] = job
         return list(by_stem.values())
 
 
@@ -445,8 +450,9 @@ class _Planner:
                 takers.setdefault(name, []).append(notebook)
         for name, value in self.choice.parameters.items():
             if name not in takers:
-                is_one = len(self.chosen) == 1
-                where = f"of notebook {self.names}" if is_one else "of these notebooks"
+                where = "of these notebooks"
+                if len(self.chosen) == 1:
+                    where = f"of notebook {self.names}"
                 raise unknown("parameter", name, sorted(takers), where)
             if name in SHARED_PARAMETERS and all(n.about_model for n in takers[name]):
                 raise UserError(
@@ -472,7 +478,9 @@ class _Planner:
         for notebook in candidates:
             is_named = notebook.about_model and notebook.name in self.choice.notebooks
             if is_named and notebook.name not in shown:
-                corpora = f"corpora of {notebook.kind}" if notebook.kind else "any corpus"
+                corpora = "any corpus"
+                if notebook.kind:
+                    corpora = f"corpora of {notebook.kind}"
                 scope = ", ".join([corpora, *notebook.benchmarks])
                 raise UserError(
                     f"notebook {notebook.name} is for {scope}; choose --benchmark and --corpus so"
@@ -530,9 +538,10 @@ class _Planner:
         plan.steps = [step for step in plan.steps if step.jobs]
         if not plan.steps:
             reasons = plan.left_out
-            for part in [] if reasons else parts(self.choice):
-                reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
-            raise UserError(*map("nothing to show of {}".format, reasons))
+            if not reasons:
+                for part in parts(self.choice):
+                    reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
+            raise UserError(*[f"nothing to show of {reason}" for reason in reasons])
         if self.choice.shard[1] > 1:
             plan.steps = [step for step in plan.steps if step.evaluator]
             for step in plan.steps:
@@ -588,10 +597,13 @@ def _unmeasured_method(
         return will_be or bool(results.completions(method))
 
     for name in METHOD_PARAMETERS:
-        for method in filter(None, parameters.get(name, "").split("+")):
+        for method in parameters.get(name, "").split("+"):
+            if not method:
+                continue
             if method not in METHODS:
                 raise UserError(f"parameter {name}: {unknown('method', method, METHODS)}")
             if not is_measured(method) and not METHODS[method].needs:
-                measured = ", ".join(f'"{m}"' for m in filter(is_measured, results.retrievers))
-                return f"method {method} is not measured; measured: {measured or 'no method'}"
+                measured = [f'"{name}"' for name in results.retrievers if is_measured(name)]
+                names = ", ".join(measured) or "no method"
+                return f"method {method} is not measured; measured: {names}"
     return ""

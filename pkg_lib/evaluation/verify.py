@@ -42,16 +42,18 @@ def cached_prompts(model: str, results: Path) -> list[CachedPrompt]:
     Returns:
         Each once, sorted by key.
     """
+    experiments = set()
+    for condition in stored_conditions(results, model):
+        experiments.add((condition.benchmark, condition.corpus))
     by_key = {}
-    conditions = stored_conditions(results, model)
-    for benchmark, corpus in sorted({(c.benchmark, c.corpus) for c in conditions}):
+    for benchmark, corpus in sorted(experiments):
         try:
             stored = Results(model, benchmark, corpus, results=results)
         except UserError:
             continue  # the tasks are unavailable
         if stored.tasks_absent:
             continue
-        for method in stored.stored_columns():
+        for method in stored.stored_methods():
             for prompt in _prompts_of(stored, method):
                 by_key[prompt.generation.key] = prompt
     return [by_key[key] for key in sorted(by_key)]
@@ -59,11 +61,14 @@ def cached_prompts(model: str, results: Path) -> list[CachedPrompt]:
 
 def _prompts_of(stored: Results, method: str) -> Iterator[CachedPrompt]:
     completions = stored.completions(method)
-    contexts = {context.task_id: context for context in stored.contexts(method)}
+    contexts = stored.contexts_by_task(method)
     generator = stored.generator_of(method)
     for task in stored.tasks:
-        if task.id in completions and contexts[task.id].text is not None:
-            request = stored.request(task, contexts[task.id], method)
+        if task.id not in completions:
+            continue
+        context = contexts[task.id]
+        if context.text is not None:
+            request = stored.request(task, context, method)
             yield CachedPrompt(generator, request, completions[task.id])
 
 
@@ -95,7 +100,8 @@ def verify(
         raise UserError(f"{known}, {sample} were requested; choose --sample within that")
     by_decoding: dict[str, list[CachedPrompt]] = {}
     for prompt in random.Random(seed).sample(stored, sample):
-        by_decoding.setdefault(prompt.generator.key(""), []).append(prompt)
+        decoding = prompt.generator.key("")
+        by_decoding.setdefault(decoding, []).append(prompt)
     different: list[str] = []
     for prompts in by_decoding.values():
         different += _differences(prompts)
@@ -146,7 +152,8 @@ def _changed_text(
     old, new = old_lines[position], new_lines[position]
     text = f"{cached.task_id}: line {position + 1} is {old!r} in the cache, {new!r} live"
     for name in ("server_model", "fingerprint"):
-        before, now = cached.meta.get(name), reply.about.get(name)
+        before = cached.meta.get(name)
+        now = reply.about.get(name)
         if before != now:
             text += f"; {name} {before} is now {now}"
     return text
@@ -167,7 +174,9 @@ def _changed_tokens(
     position = _first_difference(cached, live)
     prefix = cached[:position]
     end = min(backend.ends)
-    pair = [[*tokens, end][position] for tokens in (cached, live)]
+    old_token = [*cached, end][position]
+    new_token = [*live, end][position]
+    pair = [old_token, new_token]
     if sampling.get("temperature"):
         is_near = set(pair) <= backend.near_draws(request, prefix, **sampling)
         distance = "by one random number"
@@ -175,8 +184,10 @@ def _changed_tokens(
         gap, spacing = backend.gap(request, prefix, pair)
         is_near = gap <= 4 * spacing
         distance = f"logits {gap:.3f} apart"
-    old, new = (backend.tokenizer.decode([token]) for token in pair)
+    reason = TIE if is_near else UNEXPLAINED
+    old = backend.tokenizer.decode([old_token])
+    new = backend.tokenizer.decode([new_token])
     return (
         f"{request.task_id}: token {position} is {old!r} in the cache, {new!r} live; "
-        f"{distance}: {TIE if is_near else UNEXPLAINED}"
+        f"{distance}: {reason}"
     )

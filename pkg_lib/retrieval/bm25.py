@@ -100,7 +100,8 @@ class BM25:
             Positions int64 [q, min(k, n)] and scores float32 of the same shape, best first. A score
             of 0 means that no word of the query is in the text.
         """
-        positions, scores = [], []
+        positions = []
+        scores = []
         for query in queries:
             all_scores = self.scores(query)
             best = top(all_scores, k)

@@ -21,7 +21,9 @@ def cut_at_line_end(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
     if len(text) <= limit:
         return text, False
     end = text.rfind("\n", 0, limit + 1)
-    return text[: end if end > 0 else limit], True
+    if end <= 0:
+        end = limit
+    return text[:end], True
 
 
 def fill_context(
@@ -45,7 +47,9 @@ def fill_context(
         prefix = f"{text}\n" if text else ""
         if measure(prefix + chunk.text) > limit:
             beginning = _longest_beginning(prefix, chunk.text, limit, measure)
-            return (beginning, [*used, chunk]) if beginning else (text, used)
+            if not beginning:
+                return text, used
+            return beginning, [*used, chunk]
         text = prefix + chunk.text
         used.append(chunk)
     return text, used
@@ -64,7 +68,9 @@ def _longest_beginning(
         return measure(prefix + "".join(lines[:count])) <= limit
 
     count = largest(0, len(lines), fits)
-    return prefix + "".join(lines[:count]) if count else ""
+    if count == 0:
+        return ""
+    return prefix + "".join(lines[:count])
 
 
 def largest(

@@ -127,7 +127,8 @@ def ranking_quality(scores: Scores, golds: Sequence[set[int]]) -> pd.DataFrame:
     table = pd.DataFrame(np.nan, range(len(scores)), names)
     if judgements:
         for metric in ir_measures.iter_calc(MEASURES, judgements, rankings):
-            query, name = int(metric.query_id), str(metric.measure)
+            query = int(metric.query_id)
+            name = str(metric.measure)
             table.loc[query, name] = metric.value
     return table
 

@@ -90,7 +90,7 @@ class QuantizedModel:
 
     def _vector(self, token_ids: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Vectors:
         inputs = {"input_ids": token_ids, "attention_mask": np.ones_like(token_ids)}
-        (vector,) = self._session.run(None, inputs)
+        vector: Vectors = self._session.run(None, inputs)[0]
         return vector
 
     def token_counts(self, texts: list[str]) -> list[int]:
@@ -185,7 +185,8 @@ def _export(embedder: SentenceTransformer, path: Path) -> None:
             mean = (output.last_hidden_state * weights).sum(1) / weights.sum(1)
             return torch.nn.functional.normalize(mean, dim=1)
 
-    transformer = embedder[0].auto_model.float().eval()
+    first_module: Any = embedder[0]
+    transformer = first_module.auto_model.float().eval()
     transformer.set_attn_implementation("eager")  # the exporter cannot trace the others
     example = torch.ones(2, 16, dtype=torch.long)
     axes = {0: "batch", 1: "tokens"}

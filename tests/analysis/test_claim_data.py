@@ -156,7 +156,7 @@ def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_a
     assert pair.none == (0.5, 1.0) and pair.gains == (0.0, -1.0)
     assert pair.low <= pair.difference == -1.0 <= pair.high
     # The changes are 0, -1, -1 and -2: of the eight sums of signs two are 4 away from 0.
-    assert pair.p == pair.p_holm == pytest.approx(2 / 8)
+    assert pair.p == pair.p_corrected == pytest.approx(2 / 8)
     apart = [{"NoRAG": known, "Func-PKG": [0, 1]} for known in ([1, pd.NA], [pd.NA, 1])]
     assert len(pairs([run("a", apart[0]), run("b", apart[1])])) == 0
 

@@ -46,7 +46,7 @@ def results(tmp_path, monkeypatch):
     preparer = Evaluator(run, backend=FakeBackend(answer, tokens=4))
     preparer.generate(["NoRAG", *DRAWS])
     for column in ("NoRAG", *DRAWS):
-        preparer._judge(run.files(column).samples, run.solutions(column), run.rules.job)
+        preparer._judge(run.files(column).samples, run.solutions(column), run.benchmark_spec.job)
     return tmp_path
 
 

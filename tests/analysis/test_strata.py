@@ -52,6 +52,6 @@ def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus
     stored = Results(MODEL, benchmark, corpus)
     if stored.tasks_absent:
         pytest.skip(f"{benchmark} is not available")
-    paths = {c: stored.files(c).validity for c in stored.stored_columns()}
+    paths = {c: stored.files(c).validity for c in stored.stored_methods()}
     rows = {c: len(read_rows(path)) for c, path in paths.items() if path.exists()}
     assert rows == {c: len(stored.leakage(c)) for c in rows} and rows

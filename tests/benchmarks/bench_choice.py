@@ -49,7 +49,9 @@ def measure(tasks=None):
     with tempfile.TemporaryDirectory() as folder:
         files = {c: Path(folder, f"{n}.jsonl") for n, c in enumerate(solutions)}
         choice = timed(
-            lambda: gather_signals(run.rules, visible_tasks(run.rules, run.tasks), solutions, files)
+            lambda: gather_signals(
+                run.benchmark_spec, visible_tasks(run.benchmark_spec, run.tasks), solutions, files
+            )
         )
         looked_at = sum(len(f.read_text("utf8").splitlines()) for f in files.values())
     leak, peer = timed(lambda: check_contexts(contexts)), timed(lambda: official(pairs))

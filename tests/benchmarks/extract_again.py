@@ -25,7 +25,7 @@ from pkg_lib.execution.sandbox import Job, run_jobs
 def changed(run):
     """(what names it, task, stored row, new solution) of each stored verdict on another solution than today's."""
     tasks = {task.id: task for task in run.tasks}
-    for column in run.stored_columns():
+    for column in run.stored_methods():
         rows = by_task(run.files(column).samples, VERDICT)
         about = {
             "model": run.model,
@@ -40,11 +40,11 @@ def changed(run):
 
 def judged(run, found):
     """The rows of the list, with the verdicts on the new solutions."""
-    jobs = [run.rules.job(task, solution, run.protocol) for _, task, _, solution in found]
+    jobs = [run.benchmark_spec.job(task, solution, run.protocol) for _, task, _, solution in found]
     by_limits = {}
     for number, (job, (_, task, _, _)) in enumerate(zip(jobs, found, strict=True)):
         if isinstance(job, Job):
-            by_limits.setdefault(run.rules.limits(task), []).append(number)
+            by_limits.setdefault(run.benchmark_spec.limits(task), []).append(number)
     outcomes = {number: job for number, job in enumerate(jobs) if isinstance(job, Outcome)}
     for limits, numbers in by_limits.items():
         outcomes |= zip(numbers, run_jobs((jobs[n] for n in numbers), limits), strict=True)

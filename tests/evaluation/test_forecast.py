@@ -32,7 +32,8 @@ def nothing_else(committed, monkeypatch):
     for folder in (committed / "cache" / OTHER, *(committed / "runs").glob(f"*/{OTHER}")):
         shutil.rmtree(folder, ignore_errors=True)
     monkeypatch.setattr(
-        "pkg_lib.evaluation.results.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
+        "pkg_lib.evaluation.stored_answers.knowledge_of",
+        lambda corpus: pytest.fail("asked for a corpus"),
     )
     return committed
 

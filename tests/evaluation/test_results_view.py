@@ -176,7 +176,7 @@ def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they
     again = Results(MODEL, limit=4)
     assert again.draws("NoRAG", "T0.5") == [*asked]
     assert again.draws("NoRAG") == [*asked, *again.draws("NoRAG", "T0.8")]
-    assert again.verdicts().equals(before) and set(asked) < set(again.stored_columns())
+    assert again.verdicts().equals(before) and set(asked) < set(again.stored_methods())
     assert again.verdicts([*asked]).notna().all(axis=None)
     for number, column in enumerate(asked, 1):
         assert all(f"return {number}" in solution for solution in again.solutions(column).values())

@@ -108,7 +108,7 @@ def test_a_condition_without_any_completion_is_no_sample(tmp_path):
 def test_control_rows_say_which_control_they_are(tmp_path):
     run = Results(MODEL, limit=1, results=tmp_path)
     Evaluator(run, backend=FakeBackend(answer)).prepare([NO_RAG])
-    for name in run.rules.controls:
+    for name in run.benchmark_spec.controls:
         folder = control_folder(tmp_path, "humaneval", name)
         assert read_json(folder / "condition.json") == {"benchmark": "humaneval", "control": name}
         assert (folder / "samples.jsonl.gz").exists()

@@ -116,9 +116,9 @@ def verdicts(source: str, benchmark: str, programs: list[tuple[dict, str]]) -> l
 def test_the_official_package_gives_every_verdict_of_a_column(benchmark, number, source, committed):
     known, run = problems(benchmark), Results(MODEL, benchmark)
     solutions = run.solutions("NoRAG")
-    Evaluator(run)._judge(run.files("NoRAG").samples, solutions, run.rules.job)
+    Evaluator(run)._judge(run.files("NoRAG").samples, solutions, run.benchmark_spec.job)
     ours = {i: o.status for i, o in run.outcomes("NoRAG").items()}
-    programs = [(known[t.id], run.rules.program(t, solutions[t.id])) for t in run.tasks]
+    programs = [(known[t.id], run.benchmark_spec.program(t, solutions[t.id])) for t in run.tasks]
     theirs = dict(zip(ours, verdicts(source, benchmark, programs), strict=True))
     different = {i: (ours[i], theirs[i]) for i in ours if ours[i] != theirs[i]}
     assert (

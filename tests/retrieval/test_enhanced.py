@@ -166,7 +166,9 @@ def test_it_is_a_method_of_its_own_for_code(corpus):
 
 def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_path, monkeypatch):
     enhance(corpus, tmp_path, 1)
-    monkeypatch.setattr("pkg_lib.evaluation.results.knowledge_of", lambda name: knowledge(corpus))
+    monkeypatch.setattr(
+        "pkg_lib.evaluation.stored_answers.knowledge_of", lambda name: knowledge(corpus)
+    )
     results = tmp_path / "results"
 
     def completed(limit: int = 2) -> list[str]:

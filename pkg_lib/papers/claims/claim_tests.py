@@ -154,7 +154,7 @@ class StoredRuns:
                         run.generator = other.run.generator
                 verdicts = run.verdicts()
                 verdicts = verdicts.loc[:, verdicts.notna().any()]
-                runs.append(Measured(model, f"{run.rules.title}, {corpus}", verdicts, run))
+                runs.append(Measured(model, f"{run.benchmark_spec.title}, {corpus}", verdicts, run))
         return runs
 
     def of(self, claim: Claim, columns: list[str]) -> list[Measured]:

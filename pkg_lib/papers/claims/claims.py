@@ -95,7 +95,7 @@ class Evidence:
         math.nan,
         math.nan,
     )  # smallest and largest effect over the paper's models
-    p_holm: float = math.nan
+    p_corrected: float = math.nan
     smallest: float = (
         math.nan
     )  # what this n could have shown: `detectable`, or half of the interval
@@ -192,7 +192,7 @@ def decide(relation: str, e: Evidence) -> str:
     lowest, highest = allowed(relation, e.target)
     if not e.n or math.isnan(e.effect):
         return NOT_ATTEMPTED
-    if relation in DIRECTED and not (e.p_holm < ALPHA and e.effect):
+    if relation in DIRECTED and not (e.p_corrected < ALPHA and e.effect):
         return INCONCLUSIVE
     supporting, opposing = words_for(e)
     low, high = (e.effect, e.effect) if e.exact or relation in DIRECTED else (e.low, e.high)
@@ -287,7 +287,7 @@ def _decided(relation: str, e: Evidence, corrected: dict[str, float]) -> Evidenc
     """The measurement with its corrected p, the smallest effect that it could have shown, and its verdict."""
     smallest = math.nan if e.exact else (e.high - e.low) / 2
     if relation in DIRECTED:
-        e = replace(e, p_holm=corrected.get(e.pair, math.nan))
+        e = replace(e, p_corrected=corrected.get(e.pair, math.nan))
         if not math.isnan(e.discordant):
             tests = len(corrected) if e.pair in corrected else 1
             smallest = detectable(e.n, e.discordant, ALPHA / tests)

@@ -399,7 +399,7 @@ def shown_tests_table(
                 if not by_all.notna().any():
                     continue
                 by_held_out = DASH
-                if prompted.rules.hint != "all tests":
+                if prompted.benchmark_spec.hint != "all tests":
                     by_held_out = rate_cell(held_out_verdicts(prompted, [method])[method])
                 cells = [by_all.notna().sum(), rate_cell(by_all), by_held_out]
                 rows[f"{label}, {method}, {shown}"] = cells

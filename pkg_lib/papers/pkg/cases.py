@@ -151,7 +151,7 @@ class MethodCases:
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out, even where they are available."""
-        return self.public and not self.results.rules.copyable
+        return self.public and not self.results.benchmark_spec.copyable
 
     def case(self, task_id: str) -> Case:
         """Collect what is stored of one task without retrieval and with the method.
@@ -203,7 +203,7 @@ class MethodCases:
     def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
         """The task's prompt, or why it is not shown."""
         if self._withheld:
-            why = f"tasks of {self.results.rules.title} are not copied into results/"
+            why = f"tasks of {self.results.benchmark_spec.title} are not copied into results/"
             sha256 = completion.meta.get("prompt_sha256") if completion else None
             if sha256:
                 why += f"; the whole prompt without retrieval has SHA-256 {sha256}"
@@ -274,7 +274,7 @@ def compared_method(results: Results, method: str) -> str:
         if method not in offered:
             raise unknown("method", method, offered, f"for corpus {results.corpus}")
         return method
-    usual = [name for name in results.rules.methods if name in offered] or offered
+    usual = [name for name in results.benchmark_spec.methods if name in offered] or offered
     stored = [name for name in usual if results.files(name).samples.exists()]
     return stored[-1] if stored else usual[-1]
 

@@ -332,7 +332,7 @@ def context_tokens_table(
             "Published: mean additional tokens with another corpus and the tokenizers named "
             "(Table 9)."
         )
-    title = f"Table 9: tokens that a context adds on {results.rules.title}"
+    title = f"Table 9: tokens that a context adds on {results.benchmark_spec.title}"
     return ResultTable.of(title, rows, columns, "method", *notes)
 
 

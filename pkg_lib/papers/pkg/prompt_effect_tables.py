@@ -149,7 +149,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         cells.append(str(row["helped"]))
         cells.append(str(row["hurt"]))
         cells.append(tables.probability(row["p"]))
-        cells.append(tables.probability(row["p_holm"]))
+        cells.append(tables.probability(row["p_corrected"]))
         cells.append(row["untested"])
         rows.append(cells)
     columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
@@ -338,7 +338,7 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
         return []
     parts = []
     for effect, rows in kept.groupby("effect", sort=False):
-        significant = rows.loc[rows["p_holm"] < ALPHA, "difference"]
+        significant = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
         if len(significant):
             lower, higher = (significant < 0).sum(), (significant > 0).sum()
             parts.append(f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})")

@@ -198,7 +198,7 @@ def effects(answered: pd.DataFrame) -> pd.DataFrame:
         One row per effect: the columns of PROMPT, ``effect``, ``at`` (the extraction, or for an
         effect of extraction the content), ``n``, ``difference``, ``low``, ``high`` (fractions),
         ``helped``, ``hurt``, ``p`` (exact McNemar), ``untested`` (why the effect is not tested,
-        "" if it is) and ``p_holm`` (NaN if it is not tested).
+        "" if it is) and ``p_corrected`` (NaN if it is not tested).
     """
     rows: list[Row] = []
     for key, group in answered.groupby(PROMPT, sort=False):
@@ -285,15 +285,15 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     test = [*PROMPT, "test"]
     tested = table[table["untested"] == ""]
     tests = tested.drop_duplicates(test)
-    p_holm: dict[Hashable, float] = {}
+    p_corrected: dict[Hashable, float] = {}
     for _, family in tests.groupby(["model", "benchmark"], sort=False):
         corrected_p = holm(family["p"].tolist())
-        p_holm |= dict(zip(family.index, corrected_p, strict=True))
-    corrected = tests[test].assign(p_holm=pd.Series(p_holm, dtype=float))
+        p_corrected |= dict(zip(family.index, corrected_p, strict=True))
+    corrected = tests[test].assign(p_corrected=pd.Series(p_corrected, dtype=float))
     merged = table.merge(corrected, on=test, how="left")
     # A row with the verdicts of a tested row may itself be outside the family.
     is_tested = merged["untested"] == ""
-    merged["p_holm"] = merged["p_holm"].where(is_tested, np.nan)
+    merged["p_corrected"] = merged["p_corrected"].where(is_tested, np.nan)
     return merged
 
 

@@ -125,7 +125,7 @@ def rates_by_topic(
         One row per (topic, method), with ALL_TASKS last: ``passed``, ``measured``, ``total``;
         ``rate`` with its Wilson interval ``low`` and ``high``; ``n`` and ``difference`` on the
         tasks of both, with Tango's score interval ``d_low`` and ``d_high``; McNemar's ``p``, and
-        ``p_holm``, corrected over the topics of a method. Rates are fractions; NaN is not
+        ``p_corrected``, corrected over the topics of a method. Rates are fractions; NaN is not
         measured.
     """
     of_task = topic.reindex(verdicts.index)
@@ -140,7 +140,7 @@ def rates_by_topic(
     p_values = rates.drop(ALL_TASKS, level="topic")["p"]
     by_method = p_values.groupby("method")
     corrected = by_method.transform(lambda of_method: stats.holm(of_method.tolist()))
-    return rates.assign(p_holm=corrected)
+    return rates.assign(p_corrected=corrected)
 
 
 def rate_text(row: pd.Series) -> str:
@@ -395,8 +395,8 @@ def _differences_sentence(
     above = (rows["difference"] > 0).sum()
     below = (rows["difference"] < 0).sum()
     clear = []
-    for topic, row in rows[rows["p_holm"] < ALPHA].iterrows():
-        p = sentences.chance(row["p_holm"], "corrected p")
+    for topic, row in rows[rows["p_corrected"] < ALPHA].iterrows():
+        p = sentences.chance(row["p_corrected"], "corrected p")
         text = sentences.difference(row["difference"], row["d_low"], row["d_high"], p)
         clear.append(f"{topic} {text}")
     subject = f"{model}: {method}" if model else method

@@ -291,7 +291,7 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
             *_clean_cells(comparison.without_answer.loc[contrast]),
             *_published_cells(comparison.published.loc[contrast].dropna()),
         ]
-    title = f"Units of retrieval against each other on {comparison.results.rules.title}"
+    title = f"Units of retrieval against each other on {comparison.results.benchmark_spec.title}"
     return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
 
 

@@ -66,7 +66,7 @@ def measured_experiments(
             results = Results(model, benchmark, corpus)
             retrieving = results.verdicts().drop(columns=BASELINE)
             if retrieving.notna().any(axis=None):
-                title = results.rules.title.partition(" (")[0]
+                title = results.benchmark_spec.title.partition(" (")[0]
                 experiments[f"{short_model_name(model)} {title}"] = results
     return experiments
 

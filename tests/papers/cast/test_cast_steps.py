@@ -82,7 +82,7 @@ def test_completions_are_judged_and_measured_and_so_are_the_controls(folder):
     assert len(asked) == 2 and outcomes["area"].status == "passed"
     assert (outcomes["size"].status, outcomes["size"].error) == ("failed", "SyntaxError")
     assert measures["edit"].between(0, 1).all() and len(measures) == 2
-    wanted = {name: [passes] * 2 for name, passes in run.rules.controls.items()}
+    wanted = {name: [passes] * 2 for name, passes in run.benchmark_spec.controls.items()}
     assert {n: rows.tolist() for n, rows in run.controls().items()} == wanted
     assert run.verdicts().columns.tolist()[0] == "NoRAG" and "Reranked" not in run.verdicts()
 

@@ -31,7 +31,7 @@ def passed(preparer, columns):
 def test_a_failed_draft_finds_the_document_that_it_lacked(toy, monkeypatch):
     # The question alone finds another document than the program needs.
     preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    monkeypatch.setattr(type(preparer.run.benchmark_spec), "budgets", NARROW)
     preparer.prepare(columns)
     first, second, _ = (
         {c.task_id: c for c in preparer.run.contexts(c)}["toy/0"].source for c in columns
@@ -98,7 +98,7 @@ def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
         lambda of, *a, **k: run_jobs(jobs.extend(of := [*of]) or of, *a, **k),
     )
     monkeypatch.setattr(
-        type(preparer.run.rules), "budgets", NARROW
+        type(preparer.run.benchmark_spec), "budgets", NARROW
     )  # or the first drafts run, and all ends
     preparer.prepare(
         [EVOR_METHODS[method].column(n) for n in range(EVOR_METHODS[method].rounds + 1)]
@@ -212,7 +212,7 @@ def test_a_name_that_does_not_exist_is_asked_for():
 
 def test_what_comes_nearest_to_a_name_that_does_not_exist_is_named(toy, monkeypatch):
     preparer = toy()
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    monkeypatch.setattr(type(preparer.run.benchmark_spec), "budgets", NARROW)
     preparer.prepare([f"EVOR, nearest names@{n}" for n in range(2)])
     asked = [
         r.text for r in preparer.run.generator.backend.asked if "There is no `whole_root`" in r.text
@@ -223,7 +223,7 @@ def test_what_comes_nearest_to_a_name_that_does_not_exist_is_named(toy, monkeypa
 
 def test_a_round_is_accounted_for(toy, monkeypatch):
     preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    monkeypatch.setattr(type(preparer.run.benchmark_spec), "budgets", NARROW)
     preparer.prepare(columns)
     zero, one, two = (preparer.run.contexts(c) for c in columns)
     rows = preparer.run.generator.cache.rows.values()
@@ -250,7 +250,7 @@ def test_a_round_is_accounted_for(toy, monkeypatch):
 def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
     other = replace(EVOR_METHODS["EVOR of documents"], query_model=LARGER, input_model=LARGER)
     preparer = toy()
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    monkeypatch.setattr(type(preparer.run.benchmark_spec), "budgets", NARROW)
     preparer.prepare(["EVOR of documents@0"])
     larger = Generator(
         LARGER,

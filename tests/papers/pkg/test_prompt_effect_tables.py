@@ -34,7 +34,7 @@ def effect(
     about = dict(zip(PROMPT, ("small", "humaneval", style, sent_as), strict=True))
     about |= {"effect": WORDING_EFFECT, "at": ALL_BLOCKS, "n": 100, "difference": difference}
     about |= {"low": difference - 0.01, "high": difference + 0.014, "helped": 5, "hurt": 2}
-    return pd.DataFrame([about | {"p": p / 2, "p_holm": p, "untested": ""}])
+    return pd.DataFrame([about | {"p": p / 2, "p_corrected": p, "untested": ""}])
 
 
 def failed_effect(difference: float, sent_as: str = "raw text") -> pd.DataFrame:

@@ -103,10 +103,12 @@ def test_p_is_corrected_over_all_effects_of_a_model_and_benchmark():
     other = answered(model="large", none="0" * 8, wording="1" * 8)
     p = 2 / 2**8
     # All extractions agree: wording is one test, and extraction has no discordant pair.
-    alone = by_name(effects(raw)).loc[WORDING_EFFECT, "p_holm"]
+    alone = by_name(effects(raw)).loc[WORDING_EFFECT, "p_corrected"]
     assert alone.tolist() == pytest.approx([p] * 3)
     table = effects(pd.concat([raw, chat, other]))
-    wording = table[table["effect"] == WORDING_EFFECT].set_index(["model", "sent as"])["p_holm"]
+    wording = table[table["effect"] == WORDING_EFFECT].set_index(["model", "sent as"])[
+        "p_corrected"
+    ]
     # Two prompts of one model are two tests. The other model is another family.
     assert wording["small", "raw text"].tolist() == pytest.approx([2 * p] * 3)
     assert wording["large", "raw text"].tolist() == pytest.approx([p] * 3)
@@ -114,7 +116,7 @@ def test_p_is_corrected_over_all_effects_of_a_model_and_benchmark():
 
 def test_extractions_with_another_verdict_are_two_tests():
     block = {OURS: "1" * 8, ALL_BLOCKS: "1" * 7 + "0", FIRST_BLOCK: "1" * 8}
-    corrected = by_name(effects(answered(none="0" * 8, wording=block)))["p_holm"]
+    corrected = by_name(effects(answered(none="0" * 8, wording=block)))["p_corrected"]
     # Two tests of wording and one of extraction.
     assert corrected[WORDING_EFFECT, OURS] == pytest.approx(3 * 2 / 2**8)
     assert corrected[WORDING_EFFECT, FIRST_BLOCK] == corrected[WORDING_EFFECT, OURS]
@@ -125,7 +127,7 @@ def test_effects_without_a_discordant_pair_are_shown_and_not_tested():
     table = by_name(effects(answered(none="0" * 8, wording="1" * 8, block="1" * 8)))
     same = table.loc[("retrieved block (wording fixed)", OURS)]
     assert same["difference"] == 0 and same["p"] == 1
-    assert same["untested"] == NO_DISCORDANT_PAIR and pd.isna(same["p_holm"])
+    assert same["untested"] == NO_DISCORDANT_PAIR and pd.isna(same["p_corrected"])
     assert table.loc[(WORDING_EFFECT, OURS), "untested"] == ""
 
 
@@ -138,10 +140,12 @@ def test_effects_of_a_failed_prompt_are_shown_and_not_tested(empty, tested):
     rows = table[table["effect"] == WORDING_EFFECT].set_index("sent as")
     assert (rows["difference"] == -1).all()
     assert rows.loc["raw text", "untested"].tolist() == ["" if tested else FAILED_PROMPT] * 3
-    assert (rows.loc["raw text", "p_holm"].notna() == tested).all()
+    assert (rows.loc["raw text", "p_corrected"].notna() == tested).all()
     # Tests left: both prompts' wording (if tested), and the block against no context.
     p = 2 / 2**8
-    assert rows.loc["chat template", "p_holm"].tolist() == pytest.approx([(2 + tested) * p] * 3)
+    assert rows.loc["chat template", "p_corrected"].tolist() == pytest.approx(
+        [(2 + tested) * p] * 3
+    )
 
 
 def test_a_failure_by_one_extraction_leaves_the_others_tested():
@@ -149,8 +153,8 @@ def test_a_failure_by_one_extraction_leaves_the_others_tested():
     wording = {OURS: "0" * 8, ALL_BLOCKS: "e" * 8, FIRST_BLOCK: "0" * 8}
     table = by_name(effects(answered(none="1" * 8, wording=wording)))
     assert table.loc[(WORDING_EFFECT, ALL_BLOCKS), "untested"] == FAILED_PROMPT
-    assert pd.isna(table.loc[(WORDING_EFFECT, ALL_BLOCKS), "p_holm"])
-    assert table.loc[(WORDING_EFFECT, OURS), "p_holm"] == pytest.approx(2 / 2**8)
+    assert pd.isna(table.loc[(WORDING_EFFECT, ALL_BLOCKS), "p_corrected"])
+    assert table.loc[(WORDING_EFFECT, OURS), "p_corrected"] == pytest.approx(2 / 2**8)
     assert table.loc[(OF_ALL_BLOCKS, CONTEXT_WORDING), "untested"] == FAILED_PROMPT
 
 
