@@ -3,14 +3,15 @@
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.models import ModelSpec, model_spec
+from pkg_lib.core.models import MODELS, ModelSpec, model_spec
 from pkg_lib.core.reading import NUMBER
+from pkg_lib.core.speeds import speeds
 from pkg_lib.core.store import cache_folder, read_json, slug
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data.corpora import parse_corpus
@@ -47,6 +48,9 @@ class MethodForecast:
             stored completions it is an upper bound.
         new_tokens: Tokens to generate, estimated in the same way.
         stored: The number of stored completions that the means are taken from.
+        texts: Texts of the corpus to encode. Texts that an earlier method in the list encodes are
+            not counted again.
+        encoding_seconds: The time to encode them; None if it is unknown.
     """
 
     method: str
@@ -56,6 +60,8 @@ class MethodForecast:
     prompt_tokens: float
     new_tokens: float
     stored: int
+    texts: int = 0
+    encoding_seconds: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,26 @@ def forecast(
     Returns:
         A forecast for each method, in order.
     """
-    return [_forecast(evaluator, method, counted) for method in methods]
+    forecasts = []
+    planned: set[str] = set()  # texts that an earlier method encodes
+    for method in methods:
+        texts = [text for text in evaluator.texts_to_encode(method) if text not in planned]
+        planned.update(texts)
+        found = _forecast(evaluator, method, counted)
+        seconds = _encoding_seconds(evaluator.run, texts)
+        forecasts.append(replace(found, texts=len(texts), encoding_seconds=seconds))
+    return forecasts
+
+
+def _encoding_seconds(results: Results, texts: list[str]) -> float | None:
+    """Forecast how long texts take to encode, by encoding a part of them for two seconds."""
+    if not texts:
+        return 0.0
+    try:
+        speed = results.knowledge.embedder.measure_speed(texts)
+    except UserError:  # the embedder is not available; another line says so
+        return None
+    return len(texts) / speed if speed else None
 
 
 def _forecast(
@@ -239,9 +264,19 @@ def cost(
         sum(f.todo for f in forecasts),
         prompt_tokens,
         new_tokens,
-        new_tokens / speed if speed else None,
+        _sum_if_known(new_tokens / speed if speed else None, _total_encoding(forecasts)),
         (prompt_tokens * price[0] + new_tokens * price[1]) / 1e6 if price else None,
     )
+
+
+def _total_encoding(forecasts: Sequence[MethodForecast]) -> float | None:
+    """Add the times of encoding; None if one of them is unknown."""
+    seconds = 0.0
+    for f in forecasts:
+        if f.encoding_seconds is None:
+            return None
+        seconds += f.encoding_seconds
+    return seconds
 
 
 def total(costs: Sequence[Cost]) -> Cost:
@@ -279,6 +314,7 @@ def lines(
     due = [f for f in forecasts if f.todo]
     if not due:
         return [*table, "  to complete: nothing"]
+    table += _encoding_lines(forecasts)
     price = cost(results, forecasts, rates)
     table.append(f"  to complete: {price}")
     if not all(f.stored for f in due):
@@ -293,6 +329,18 @@ def lines(
         table.append(f"  the embedder cannot be asked: {e}")
     if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
         table.append("  price: unknown; give it by usd_per_million of the endpoint, or by --prices")
+    return table
+
+
+def _encoding_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
+    """Say how many texts of the corpus each method encodes, and for how long."""
+    encoding = [f for f in forecasts if f.texts]
+    table = []
+    for f in encoding:
+        line = f"  to encode for {f.method}: {f.texts:,} texts"
+        if f.encoding_seconds is not None:
+            line += f", {_duration(f.encoding_seconds)} by the speed measured now"
+        table.append(line)
     return table
 
 
@@ -370,6 +418,14 @@ def _speed(results: Results, rates: Rates) -> tuple[float | None, str]:
         return rates.tokens_per_second, f"at the given {rates.tokens_per_second:g} new tokens/s"
     path = results.results / SPEED
     spec = model_spec(results.model)
+    here = speeds()
+    if spec.name in here:
+        return here[spec.name], f"at {here[spec.name]:.1f} new tokens/s, as last on this machine"
+    for name, speed in here.items():
+        other = MODELS.get(name)
+        if other is not None and other.params_b and spec.params_b:
+            speed *= other.params_b / spec.params_b
+            return speed, f"at {speed:.1f} new tokens/s, scaled from {name} on this machine"
     if spec.needs_gpu or not spec.params_b or not path.exists():
         return None, "unknown, no speed was measured for this model; give --tokens-per-second"
     measured = read_json(path, {"model": str, "batch_tokens_per_s": NUMBER})

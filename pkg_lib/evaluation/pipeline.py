@@ -4,6 +4,7 @@
 very same solution, tests and protocol.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -62,6 +63,7 @@ from pkg_lib.retrieval.methods import (
     parse_method,
 )
 
+FEW_TEXTS = 256  # texts that are encoded in seconds
 # Fields that few contexts have; they are stored only where they have a value.
 OPTIONAL_FIELDS = ("tokens", "prompt_sha256", "query", "spent", "recall")
 # Makes the job that judges a solution, or the verdict where no job is needed.
@@ -267,19 +269,68 @@ class Evaluator:
         self._require_model()
         count = 0
         for stage in completion_stages(methods):
-            # Methods of one decoding are completed in one batch.
-            generators: dict[str, Generator] = {}
-            prompts: dict[str, list[StoredRequest]] = {}
-            for method in stage:
-                generator = self.run.generator_of(method)
-                key = generator.key("")
-                generators.setdefault(key, generator)
-                of_method = self.prompts(method)
-                if of_method:
-                    self._store_condition(method)
-                prompts.setdefault(key, []).extend(of_method)
-            for key, generator in generators.items():
-                count += generator.complete(prompts[key], f"on {self.run.benchmark}")
+            for group in self._by_cost(stage):
+                count += self._complete(group)
+        return count
+
+    def _by_cost(self, methods: list[str]) -> list[list[str]]:
+        """Order methods so that the first answers need not wait for the vectors of other methods.
+
+        Returns:
+            First all methods that need no new vectors, then each other method by itself, those with
+            the fewest texts to encode first.
+        """
+        at_once: list[str] = []
+        sizes: dict[str, int] = {}
+        for method in methods:
+            count = len(self.texts_to_encode(method))
+            if count < FEW_TEXTS:
+                at_once.append(method)
+            else:
+                sizes[method] = count
+        encoding = sorted(sizes, key=lambda method: sizes[method])
+        for number, method in enumerate(encoding, 1):
+            passes = f"pass {number} of {len(encoding)}"
+            note = f"{method}: {sizes[method]:,} texts of the corpus to encode ({passes})"
+            tqdm.write(note, file=sys.stderr)
+        return [*([at_once] if at_once else []), *([method] for method in encoding)]
+
+    def texts_to_encode(self, method: str) -> list[str]:
+        """Return the texts of the corpus whose vectors a method needs and that are not stored.
+
+        Args:
+            method: A method of the corpus.
+
+        Returns:
+            The texts, each once; none if the method's contexts are stored, or come from elsewhere.
+
+        Raises:
+            UserError: The corpus is not available.
+        """
+        run = self.run
+        name = context_method(method)
+        is_known = len(self._known_contexts(method)) == len(run.tasks)
+        if name == NO_RAG or is_known or run.benchmark_spec.stored_with:
+            return []
+        retriever = run.maker(name)(run.knowledge)
+        encoded_texts = getattr(retriever, "encoded_texts", None)
+        return run.knowledge.embedder.missing(encoded_texts()) if encoded_texts else []
+
+    def _complete(self, methods: list[str]) -> int:
+        """Complete methods; those of one decoding in one batch."""
+        count = 0
+        generators: dict[str, Generator] = {}
+        prompts: dict[str, list[StoredRequest]] = {}
+        for method in methods:
+            generator = self.run.generator_of(method)
+            key = generator.key("")
+            generators.setdefault(key, generator)
+            of_method = self.prompts(method)
+            if of_method:
+                self._store_condition(method)
+            prompts.setdefault(key, []).extend(of_method)
+        for key, generator in generators.items():
+            count += generator.complete(prompts[key], f"on {self.run.benchmark}")
         return count
 
     def _require_model(self) -> None:

@@ -132,10 +132,11 @@ class StoredAnswers(StoredExperiment):
             current_digest = corpora.corpus_digest(self.knowledge.documents)
             if provenance.get("corpus_digest") != current_digest:
                 return True
-        if not method.endswith("BM25"):
-            return False
-        tokenizer = provenance.get("tokenizer", corpora.ASCII)
-        return bool(tokenizer != corpora.tokenizer_of(self.corpus))
+        if method.endswith("BM25"):
+            tokenizer = provenance.get("tokenizer", corpora.ASCII)
+            return bool(tokenizer != corpora.tokenizer_of(self.corpus))
+        embedder = corpora.parse_corpus(self.corpus).embedder
+        return bool(provenance.get("embedder", embedder) != embedder)
 
     def _docstrings_changed(self, provenance: dict[str, Any]) -> bool:
         """Tell whether functions were enhanced with other docstrings than the stored ones."""
