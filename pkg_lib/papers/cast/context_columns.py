@@ -206,12 +206,19 @@ class ChunkRetriever:
             chunks = masked(task, chunks)
         best = retrieve(task, chunks, ranker)
         text, used = context_text(best, self.repositories.measure)
-        source = "; ".join(chunk.source for chunk in used)
-        holds_body = not self.masked and any(_shows_body(task, chunk) for chunk in used)
-        return Context(task.id, self.method, text, source, defines_task=holds_body)
+        holds_body = any(_shows_body(task, chunk) for chunk in used)
+        return Context(
+            task_id=task.id,
+            method=self.method,
+            text=text,
+            source="; ".join(chunk.source for chunk in used),
+            defines_task=holds_body and not self.masked,
+        )
 
 
 def _shows_body(task: RepoTask, chunk: Chunk) -> bool:
     """Return whether a chunk shares a line with the reference body."""
+    if chunk.document != task.path:
+        return False
     first, last = task.gold
-    return chunk.document == task.path and chunk.first <= last and chunk.last >= first
+    return chunk.first <= last and chunk.last >= first

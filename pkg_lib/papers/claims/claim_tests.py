@@ -56,6 +56,7 @@ TABLES = {
     "replayed": ("5", "6"),
     "tokens": ("9", "9"),
 }
+Measurements = Iterator[Evidence]
 MBPP_TASKS = 500  # of Table 7, which counts errors
 # The paper's five open models and what it retrieves from. Only runs of these can reproduce or
 # contradict it.
@@ -101,6 +102,17 @@ class Measured:
         """The run, which published completions do not have."""
         assert self.run is not None
         return self.run
+
+    def verdicts_of(self, methods: list[str]) -> list[pd.Series]:
+        """Return the verdicts of some methods.
+
+        Args:
+            methods: Methods that were measured.
+
+        Returns:
+            Verdicts [task] of each method, in the given order.
+        """
+        return [self.verdicts[method] for method in methods]
 
     def with_variants(self, methods: list[str]) -> "Measured":
         """Return the same run with the verdicts of variants, as far as they are stored.
@@ -168,8 +180,9 @@ class Measured:
         solved = claim.args.get("passed", []) + claim.args.get("failed", [])
         if "Reranked" in claim.methods + solved and not paper_embedder:
             return False  # the reranker embeds the candidates, whatever retrieved the contexts
-        documents = corpus.documents
-        return documents == PUBLISHED or (documents in PAPER_CORPORA and paper_embedder)
+        if corpus.documents == PUBLISHED:
+            return True
+        return paper_embedder and corpus.documents in PAPER_CORPORA
 
 
 def _measured_only(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -240,7 +253,7 @@ class StoredRuns:
         for measured in self.runs:
             run = measured.stored_run
             corpora = claim.args.get("corpora", [run.corpus])
-            if run.benchmark != claim.args["benchmark"] or run.corpus not in corpora:
+            if run.benchmark != claim.benchmark or run.corpus not in corpora:
                 continue
             if about_text != is_text(run.corpus):
                 continue
@@ -248,6 +261,17 @@ class StoredRuns:
             if set(methods) <= set(measured.verdicts):
                 found.append(measured)
         return found
+
+    def replays_of(self, claim: Claim) -> list[Measured]:
+        """Return the models whose published completions are of the claim's benchmark.
+
+        Args:
+            claim: The claim.
+
+        Returns:
+            The models, in the order of their names.
+        """
+        return self.replays.get(claim.benchmark, [])
 
     @cached_property
     def replays(self) -> dict[str, list[Measured]]:
@@ -288,7 +312,7 @@ def published_effects(claim: Claim) -> "pd.Series[float]":
     if which == "paired":
         which = args.get("kind", kind(claim.methods))
     humaneval, mbpp = TABLES[which]
-    rates = table(mbpp if args["benchmark"] == "mbpp" else humaneval)
+    rates = table(mbpp if claim.benchmark == "mbpp" else humaneval)
     if not set(claim.methods) <= set(rates):
         return nothing  # the paper prints no number for a variant of a method
     method, baseline = claim.methods
@@ -332,9 +356,10 @@ def claimed_by(claim: Claim, effects: "pd.Series[float] | None" = None) -> Evide
         target = args["target"] / scale
     else:
         target = effects.mean()
-    spread = (float(effects.min()), float(effects.max()))
+    lowest = float(effects.min())
+    highest = float(effects.max())
     ours = args.get("ours", False)
-    return Evidence(unit=unit, target=float(target), spread=spread, ours=ours)
+    return Evidence(unit=unit, target=float(target), spread=(lowest, highest), ours=ours)
 
 
 def _difference(
@@ -344,7 +369,7 @@ def _difference(
     verdicts: Iterable[pd.Series],
     pair: str = "",
     family: str = "",
-) -> Iterator[Evidence]:
+) -> Measurements:
     """Yield the first series minus the second, if a task has both.
 
     The interval is a bootstrap's. With a `pair` of its own, a comparison covers few tasks or a rare
@@ -369,7 +394,7 @@ def _difference(
     )
 
 
-def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the difference of pass@1 between two methods (Tables 1 to 4).
 
     Args:
@@ -381,11 +406,11 @@ def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
         One measurement per run that has both methods.
     """
     for measured in runs.of(claim, claim.methods):
-        verdicts = [measured.verdicts[method] for method in claim.methods]
+        verdicts = measured.verdicts_of(claim.methods)
         yield from _difference(claim, claimed, measured, verdicts)
 
 
-def replayed(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def replayed(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the same difference on the authors' completions (Tables 5 and 6).
 
     Args:
@@ -397,16 +422,16 @@ def replayed(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evid
         One measurement per model.
     """
     effects = published_effects(claim)
-    for measured in runs.replays.get(claim.args["benchmark"], []):
+    for measured in runs.replays_of(claim):
         models = claim.args.get("models", [measured.subject])
         if measured.subject in models:
             own_effect = effects[effects.index == measured.subject]
             claimed = claimed_by(claim, own_effect)
-            verdicts = [measured.verdicts[method] for method in claim.methods]
+            verdicts = measured.verdicts_of(claim.methods)
             yield from _difference(claim, claimed, measured, verdicts)
 
 
-def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the share of tasks that some methods solve and others do not (Figure 6).
 
     Args:
@@ -423,20 +448,23 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
     failed = args.get("failed", [])
     among = args.get("among", [])
     methods = list(dict.fromkeys([*passed, *failed, *among]))
-    replays = runs.replays.get(args["benchmark"], []) if args.get("replayed") else []
-    for measured in [*runs.of(claim, methods), *replays]:
+    measured_runs = runs.of(claim, methods)
+    if args.get("replayed"):
+        measured_runs += runs.replays_of(claim)
+    for measured in measured_runs:
         known = measured.verdicts[methods].dropna().astype(bool)
         known = known[known[among].all(axis=1)]
-        solved = known[passed].all(axis=1) & ~known[failed].any(axis=1)
+        all_pass = known[passed].all(axis=1)
+        any_of_failed = known[failed].any(axis=1)
+        hits = int((all_pass & ~any_of_failed).sum())
         n = len(known)
-        hits = int(solved.sum())
         bounds = wilson(hits, n)
         if bounds:
             low, high = bounds
             yield measured.evidence(claim, claimed, n, hits / n, low=low, high=high)
 
 
-def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield how much more often solutions end in an error with a method than without (Table 7).
 
     Args:
@@ -459,11 +487,12 @@ def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
         errors = []
         for name in (method, "NoRAG"):
             outcomes = pd.Series(measured.stored_run.outcomes(name))
-            errors.append(outcomes.map(has_error).astype("boolean"))
+            ends_in_error = outcomes.map(has_error)
+            errors.append(ends_in_error.astype("boolean"))
         yield from _difference(claim, claimed, measured, errors, pair=f"{error} with {method}")
 
 
-def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the mean difference in prompt tokens, with a paired t test (Table 9).
 
     Args:
@@ -481,7 +510,8 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
             lengths[method] = {task: g.prompt_tokens for task, g in completions.items()}
         method, baseline = claim.methods
         both = pd.DataFrame(lengths).dropna()
-        gaps = (both[method] - both[baseline]).to_numpy(float)
+        differences = both[method] - both[baseline]
+        gaps = differences.to_numpy(float)
         if len(gaps) < 2 or not gaps.std():
             continue
         test = ttest_1samp(gaps, 0)
@@ -499,7 +529,7 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
         )
 
 
-def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the difference of pass@1 on the tasks of each topic (Section 6.2).
 
     Args:
@@ -524,7 +554,7 @@ def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iter
             )
 
 
-def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the share of topics in which a method solves more than others (Section 6.2).
 
     Args:
@@ -546,16 +576,16 @@ def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
 
 def _with_topics(runs: StoredRuns, claim: Claim) -> Iterator[tuple[Measured, pd.Series]]:
     """Yield every run and replayed model that has the claim's methods, and the topic of each task."""
-    benchmark = claim.args["benchmark"]
-    assigned = stored_topics(runs.results, benchmark)
+    assigned = stored_topics(runs.results, claim.benchmark)
     if assigned is None:
         return
-    for measured in [*runs.of(claim, claim.methods), *runs.replays.get(benchmark, [])]:
+    for measured in runs.of(claim, claim.methods) + runs.replays_of(claim):
         if set(claim.methods) <= set(measured.verdicts):
-            yield measured, assigned["topic"].reindex(measured.verdicts.index)
+            tasks = measured.verdicts.index
+            yield measured, assigned["topic"].reindex(tasks)
 
 
-def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield how many printed cells differ from the score of the authors' completions here.
 
     Args:
@@ -568,16 +598,15 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
     """
     if runs.limit is not None:
         return
-    benchmark = claim.args["benchmark"]
-    replays = runs.replays.get(benchmark, [])
-    frames = {measured.subject: measured.verdicts for measured in replays}
-    cells = agreement(frames, benchmark)
-    for model, equal in cells.groupby("model", sort=True)["equal"]:
+    frames = {measured.subject: measured.verdicts for measured in runs.replays_of(claim)}
+    cells = agreement(frames, claim.benchmark)
+    by_model = cells.groupby("model", sort=True)
+    for model, equal in by_model["equal"]:
         different = ~equal.astype(bool)
         yield replace(
             claimed,
             subject=str(model),
-            where=f"{title_of(benchmark)}, printed cells that differ",
+            where=f"{title_of(claim.benchmark)}, printed cells that differ",
             source=REPLAYED,
             exact=True,
             n=len(equal),
@@ -586,7 +615,7 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
         )
 
 
-def context_validity(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def context_validity(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield the difference between two methods in the share of tasks with a valid context (Section 3.2).
 
     A context is valid if it passes the task's tests once its function is renamed to the entry
@@ -621,7 +650,7 @@ def _validity(run: Results, method: str) -> pd.Series:
     return pd.Series(checked, dtype="boolean").reindex(tasks)
 
 
-def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield figures of the graph benchmark, a single run on one machine (Section 4, Table 8).
 
     The benchmark builds a graph of as many functions as the paper's, of another corpus, and without
@@ -683,7 +712,7 @@ def graph_figures(run: Mapping[str, Any]) -> dict[str, float]:
     return figures
 
 
-def unavailable(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+def unavailable(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
     """Yield nothing, because the claim cannot be tested here.
 
     Args:
@@ -697,7 +726,7 @@ def unavailable(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
     return iter(())
 
 
-TESTS: dict[str, Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]] = {
+TESTS: dict[str, Callable[[StoredRuns, Claim, Evidence], Measurements]] = {
     "paired": paired,
     "replayed": replayed,
     "share": share,
@@ -737,7 +766,7 @@ def measure(
     return measured
 
 
-def _recomputed(claimed: Evidence, readings: Mapping[str, float]) -> Iterator[Evidence]:
+def _recomputed(claimed: Evidence, readings: Mapping[str, float]) -> Measurements:
     """Yield the numbers that were recomputed from the paper's own tables."""
     for reading, value in readings.items():
         yield replace(

@@ -86,6 +86,11 @@ class Claim:
         return str(self.args.get("relation", ""))
 
     @property
+    def benchmark(self) -> str:
+        """The benchmark that it is about."""
+        return str(self.args["benchmark"])
+
+    @property
     def methods(self) -> list[str]:
         """The methods that it compares: `column`, and one or several `against`."""
         compared: list[str] = []
@@ -177,11 +182,13 @@ class Assessed:
         opposed = verdicts.intersection(OPPOSING)
         supported = verdicts.intersection(SUPPORTING)
         if args.get("differs") and supported | opposed:
-            return weakest(supported) if supported and opposed else INCONCLUSIVE
+            both_signs = supported and opposed
+            return weakest(supported) if both_signs else INCONCLUSIVE
         if args.get("some") and verdicts:
             if supported:
                 return weakest(supported)
-            return weakest(opposed) if verdicts == opposed else INCONCLUSIVE
+            all_oppose = verdicts == opposed
+            return weakest(opposed) if all_oppose else INCONCLUSIVE
         if args.get("all") and opposed:
             return weakest(opposed)
         return overall(verdicts)
@@ -302,7 +309,9 @@ def words_for(e: Evidence) -> tuple[str, str]:
     """
     if e.repeats_paper and not e.ours:
         return REPRODUCED, CONTRADICTED
-    return (HOLDS_BUILT, FAILS_BUILT) if e.source == BUILT else (HOLDS, FAILS)
+    if e.source == BUILT:
+        return HOLDS_BUILT, FAILS_BUILT
+    return HOLDS, FAILS
 
 
 def overall(verdicts: Iterable[str]) -> str:
@@ -318,8 +327,11 @@ def overall(verdicts: Iterable[str]) -> str:
     known = {v for v in verdicts if v != NOT_ATTEMPTED}
     if not known:
         return NOT_ATTEMPTED
-    agree = len(known) == 1 or known <= {*SUPPORTING} or known <= {*OPPOSING}
-    return weakest(known) if agree else MIXED
+    all_support = known.issubset(SUPPORTING)
+    all_oppose = known.issubset(OPPOSING)
+    if all_support or all_oppose or len(known) == 1:
+        return weakest(known)
+    return MIXED
 
 
 def weakest(verdicts: Collection[str]) -> str:
@@ -353,9 +365,11 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
     z_power = norm.ppf(POWER)
 
     def excess(d: float) -> float:
-        """Left side minus right side of the equation."""
-        spread = math.sqrt(max(discordant - d * d, 0.0))
-        return float(d * math.sqrt(n) - z_alpha * math.sqrt(discordant) - z_power * spread)
+        """Return the left side minus the right side of the equation."""
+        variance = max(discordant - d * d, 0.0)
+        needed_for_alpha = z_alpha * math.sqrt(discordant)
+        needed_for_power = z_power * math.sqrt(variance)
+        return float(d * math.sqrt(n) - needed_for_alpha - needed_for_power)
 
     if not n or discordant <= 0 or excess(discordant) < 0:
         return math.nan
@@ -398,7 +412,9 @@ def _corrected(p_values: dict[str, float]) -> dict[str, float]:
 
 def _decided(relation: str, e: Evidence, corrected: dict[str, float]) -> Evidence:
     """Return the measurement with its corrected p, the smallest effect it could show, and its verdict."""
-    smallest = math.nan if e.exact else (e.high - e.low) / 2
+    smallest = math.nan
+    if not e.exact:
+        smallest = (e.high - e.low) / 2
     if relation in DIRECTED:
         e = replace(e, p_holm=corrected.get(e.pair, math.nan))
         if not math.isnan(e.discordant):
