@@ -71,7 +71,7 @@ def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
         assert (claim.test in CHECKS) != (claim.test in claim_tests.TESTS), claim.id
         assert claim.test == "unavailable" or claims.allowed(claim.relation, 0.0)
         columns = [
-            *claim.columns,
+            *claim.methods,
             *(c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())),
         ]
         assert claim.test in CHECKS or set(columns) <= set(METHODS), claim.id

@@ -137,7 +137,7 @@ def test_retries_that_were_paid_for_make_the_graph(opened):
     ask(opened(retries=1, backend=backend))
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
-    assert not again.extracted.skipped and again.variants[-1].column == "LLM-KB, one retry"
+    assert not again.extracted.skipped and again.variants[-1].method == "LLM-KB, one retry"
 
 
 @pytest.mark.parametrize(

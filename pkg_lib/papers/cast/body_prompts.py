@@ -1,7 +1,8 @@
-"""What the model is asked for a repository task, and the function's body in its answer.
+"""Prompts for functions without a body, and the body in a model's answer (cAST, Section 4).
 
-The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: retrieved fragments as comments, then
-the code that precedes the body, for the model to go on; a second form asks the same in a chat turn.
+cAST follows the prompt of CodeRAG-Bench (Wang et al., 2024). Retrieved chunks come first, as
+comments. The code before the body follows, and the model continues it. A second form asks for the
+same in a chat turn.
 """
 
 import ast
@@ -14,7 +15,8 @@ from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.extraction import Region, bare_code, blocks, is_code
 from pkg_lib.graph.code import is_python
 
-CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
+# The paper allows 4,000 tokens, too many for two processor cores.
+CONTEXT_TOKENS = 1000
 LEFT_TOKENS = 500
 MAX_NEW_TOKENS = 256
 RULE = "-" * 50
@@ -26,46 +28,105 @@ LAST = (
 
 
 def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
-    """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
-    from pkg_lib.retrieval.budget import largest
+    """Return the end of the code before the body, cut to a budget.
+
+    Args:
+        task: The function to complete.
+        measure: Counts the tokens of a text.
+        limit: The budget in tokens.
+
+    Returns:
+        The last lines that fit. The head of the function is always among them.
+    """
+    from pkg_lib.retrieval.budget import largest  # slow to import
 
     lines = task.prompt.rstrip("\n").split("\n")
-    head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))
-    shown = largest(head, len(lines), lambda n: measure("\n".join(lines[-n:])) <= limit)
+    head_lines = 1
+    if task.def_lineno >= 0:
+        head_lines = task.lineno - task.def_lineno
+    head_lines = min(head_lines, len(lines))
+
+    def fits(count: int) -> bool:
+        return measure("\n".join(lines[-count:])) <= limit
+
+    shown = largest(head_lines, len(lines), fits)
     return "\n".join(lines[-shown:])
 
 
 def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
-    """The code to continue; with `chat` as the user's turn."""
+    """Return the prompt of a task.
+
+    Args:
+        task: The function to complete.
+        left: The code before the body, from `left_context`.
+        context: Retrieved chunks as comments; "" without retrieval.
+        chat: Whether the prompt is a user's turn of a chat.
+
+    Returns:
+        The code to continue, in a chat with instructions around it.
+    """
     code = f"{context}\n\n{left}" if context else left
-    return FIRST + code + LAST.format(name=task.entry_point) if chat else code + "\n"
+    if not chat:
+        return code + "\n"
+    instruction = LAST.format(name=task.entry_point)
+    return FIRST + code + instruction
 
 
 def ended(text: str) -> bool:
-    """Whether a continuation has left the body: a line of code stands left of its first line."""
+    """Return whether a continuation is past the end of the body.
+
+    Args:
+        text: What the model has generated so far.
+
+    Returns:
+        True once a line of code is indented less than the first line.
+    """
     lines = text.split("\n")
-    return len(_block(lines)) < len(lines) - _leading(lines)
+    body = _indented_block(lines)
+    return len(body) < len(lines) - _blank_lines(lines)
 
 
 def continued_body(text: str, task: RepoTask) -> str:
-    """The body at the start of a continuation, indented as the task's is; "" where there is none."""
-    lines = _block(text.replace("\t", "    ").split("\n"))
+    """Extract the body from a continuation of the code.
+
+    Args:
+        text: The continuation.
+        task: The function to complete.
+
+    Returns:
+        The body, indented as the reference is; "" if the continuation does not start with a body.
+    """
+    spaced = text.replace("\t", "    ")
+    lines = _indented_block(spaced.split("\n"))
     if not lines or _indent(lines[0]) < len(task.indent):
         return ""
-    return textwrap.indent(textwrap.dedent("\n".join(lines)).strip("\n").rstrip(), task.indent)
+    body = textwrap.dedent("\n".join(lines))
+    body = body.strip("\n").rstrip()
+    return textwrap.indent(body, task.indent)
 
 
 def settled(text: str) -> bool:
-    """Whether nothing that follows can change the extraction: the first block with text in it is closed."""
+    """Return whether a chat answer can stop, because later text cannot change the extraction.
+
+    Args:
+        text: What the model has generated so far.
+
+    Returns:
+        True once the first code block that is not empty is closed.
+    """
     return any(region.closed and region.code.strip() for region in blocks(text))
 
 
 def code_block(text: str, entry_point: str = "") -> Region:
     """Return the code of an answer.
 
+    Args:
+        text: A model's answer.
+        entry_point: Name of the function that was asked for.
+
     Returns:
-        The first fenced block that holds code. Without one, the longest run of lines that defines the entry
-        point or is a function body, else the whole answer.
+        The first fenced block that holds code. Without one, the longest run of lines that defines
+        the entry point or is a function body, else the whole answer.
     """
     text = answer(text)
     regions = [region for region in blocks(text) if region.code.strip()]
@@ -77,74 +138,105 @@ def code_block(text: str, entry_point: str = "") -> Region:
         return Region(bare, False)
     if regions:
         return regions[0]
-    return Region("" if blocks(text) else text, False)
+    whole = "" if blocks(text) else text
+    return Region(whole, False)
 
 
 def extract_body(text: str, task: RepoTask) -> str:
-    """The function's body in a model's answer, indented as the task's is; "" where there is none.
+    """Extract the function's body from a chat answer.
 
-    1. The first code block with text in it; without any block the lines that are a body, else the whole text.
-    2. Where it defines a function of the task's name: that function's body, without a docstring.
-    3. Else its lines up to the first one that stands left of the first one (CodeRAG-Bench's rule).
-    What else the block defines or imports is left out: only a body was asked for.
+    1. Take the code of the answer (`code_block`).
+    2. If it defines a function of the task's name, take that function's body without its docstring.
+    3. Otherwise take the lines before the first one that is indented less than the first line
+       (CodeRAG-Bench's rule).
+
+    Other definitions and imports of the answer are dropped, because only a body was asked for.
+
+    Args:
+        text: A model's answer.
+        task: The function to complete.
+
+    Returns:
+        The body, indented as the reference is; "" if the answer has none.
     """
-    code = code_block(text, task.entry_point).code.replace("\t", "    ")
-    head = re.search(
-        rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", code, re.M
-    )
-    lines = _body_of_definition(code, task.entry_point, head) if head else _block(code.split("\n"))
-    body = textwrap.dedent("\n".join(lines)).strip("\n")
+    region = code_block(text, task.entry_point)
+    code = region.code.replace("\t", "    ")
+    name = re.escape(task.entry_point)
+    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", code, re.M)
+    if head:
+        definition = _dedented(code[head.start() :], head[1])
+        lines = _body_of_definition(definition, task.entry_point)
+    else:
+        lines = _indented_block(code.split("\n"))
+    body = textwrap.dedent("\n".join(lines))
+    body = body.strip("\n")
     return textwrap.indent(body, task.indent) if body.strip() else ""
 
 
-def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
-    definition = _dedented(code[head.start() :], head[1])
+def _body_of_definition(definition: str, name: str) -> list[str]:
+    """Return the lines of the body of the first function of that name."""
     lines = definition.split("\n")
     try:
-        nodes = ast.walk(ast.parse(definition))
-    except (
-        SyntaxError
-    ):  # cut off: take what follows the signature, up to the first colon at a line's end
-        ends = (i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":"))
-        return _block(lines[next(ends, len(lines)) + 1 :])
-    node = next(
-        n
-        for n in nodes
-        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name
-    )
-    statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+        tree = ast.parse(definition)
+    except SyntaxError:
+        return _after_signature(lines)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    node = next(n for n in ast.walk(tree) if isinstance(n, kinds) and n.name == name)
+    statements = node.body
+    if ast.get_docstring(node, clean=False) is not None:
+        statements = statements[1:]
     if not statements:
         return []
     first = first_line(statements[0])
-    if first == node.lineno:
+    if first == node.lineno:  # the body is on the line of the signature
         return [ast.get_source_segment(definition, s) or "" for s in statements]
     return lines[first - 1 : node.end_lineno]
 
 
+def _after_signature(lines: list[str]) -> list[str]:
+    """Return the body of a definition that was cut off: what follows the first colon at a line end."""
+    for number, line in enumerate(lines):
+        code, _, _ = line.partition("#")
+        if code.rstrip().endswith(":"):
+            return _indented_block(lines[number + 1 :])
+    return []
+
+
 def _dedented(code: str, indent: str) -> str:
-    """The lines of a definition that starts the text, up to the first one left of it, dedented."""
+    """Return the definition at the start of the code, without its own indentation."""
     first, *rest = code.split("\n")
-    end = next(
-        (i for i, line in enumerate(rest) if line.strip() and not line.startswith(indent)),
-        len(rest),
-    )
-    return "\n".join(line[len(indent) :] for line in [first, *rest[:end]])
+    kept = [first]
+    for line in rest:
+        if line.strip() and not line.startswith(indent):
+            break
+        kept.append(line)
+    return "\n".join(line[len(indent) :] for line in kept)
 
 
-def _block(lines: list[str]) -> list[str]:
-    """From the first line with text up to the first one left of it; comments there move to the right."""
-    start = _leading(lines)
+def _indented_block(lines: list[str]) -> list[str]:
+    """Return the lines before the first one that is indented less than the first line with text.
+
+    A comment does not end the block; it is indented like the first line.
+    """
+    start = _blank_lines(lines)
     kept: list[str] = []
     for line in lines[start:]:
-        left = bool(line.strip()) and _indent(line) < _indent(lines[start])
-        if left and not line.lstrip().startswith("#"):
-            break
-        kept.append(" " * _indent(lines[start]) + line.lstrip() if left else line)
+        indent = _indent(lines[start])
+        if line.strip() and _indent(line) < indent:
+            comment = line.lstrip()
+            if not comment.startswith("#"):
+                break
+            line = " " * indent + comment
+        kept.append(line)
     return kept
 
 
-def _leading(lines: list[str]) -> int:
-    return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+def _blank_lines(lines: list[str]) -> int:
+    """Count the blank lines at the start."""
+    for number, line in enumerate(lines):
+        if line.strip():
+            return number
+    return len(lines)
 
 
 def _indent(line: str) -> int:

@@ -1,9 +1,15 @@
-"""What `cast prepare` makes below results/repo_tasks: chosen functions, measures of chunks and of retrieval.
+"""The steps of `cast prepare`, which write below results/repo_tasks.
 
-Retrieval is CodeRAG-Bench's task of RepoEval, which cAST follows: the corpus is every Python file as it is,
-gold are the chunks that share a line with the function. Other chunkings than a fixed-size baseline are
-measured on its chunks through scores of lines (Appendix A.2, ranking.py), by their mean or greatest ("max"),
-and on their own chunks ("own"). Completions and verdicts are made by `run`, as of any benchmark.
+1. tasks: choose functions of packages as tasks.
+2. chunks: measure how the chunkers cut (Section 4).
+3. retrieval: measure nDCG, precision and recall (Tables 1, 2, 4 and 5).
+
+Retrieval is CodeRAG-Bench's task of RepoEval, which cAST follows. The corpus is every Python file
+as it is. A chunk is relevant if it shares a line with the function. Scores of other chunkings are
+mapped to the chunks of the fixed-size baseline (Appendix A.2, retrieval/quality.py), by the "mean"
+or the "max" of line scores. The mapping "own" measures a chunking on its own chunks.
+
+The command `run` makes completions and verdicts, as for any benchmark.
 """
 
 import json
@@ -11,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +26,7 @@ import pandas as pd
 
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.chunking.chunk_jsonl import walk
-from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
+from pkg_lib.chunking.chunker import MAX_SIZE, Chunk, Chunker
 from pkg_lib.chunking.statistics import chunk_statistics
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
@@ -38,42 +45,92 @@ from pkg_lib.data.functions import (
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
-from pkg_lib.papers.cast.function_bodies import CONTROLS, FIELDS, control_body, job_of, limits_of
+from pkg_lib.papers.cast.function_bodies import (
+    CONTROLS,
+    FunctionBodies,
+    control_body,
+    job_of,
+    limits_of,
+)
 from pkg_lib.retrieval.chunks import make_ranker
 from pkg_lib.retrieval.quality import Span, map_scores, ranking_quality, relevant_chunks
+from pkg_lib.retrieval.ranking import Scores
 
 TRACER = Path(__file__).with_name("tracer.py")
 TRACE_SECONDS = 600
-LONGEST = 100_000  # calls of the package's functions; a test with more is not taken
+LONGEST = 100_000  # calls of the package's functions; longer tests are not used
 MOST = 12  # tests that decide about one function
 BATCH = 8
 STEPS = ("tasks", "chunks", "retrieval")
 LIMIT = 24  # tasks of a package
 RANKERS = ("BM25", "MiniLM")
-BASELINE, OWN, MEAN = "fixed-size", "own", "mean"
+BASELINE = "fixed-size"
+OWN = "own"
+MEAN = "mean"
 SIZES = (1000, 1500, 2500, 3000)  # Table 4, beside MAX_SIZE
-# RepoEval's baselines beside the one of 60 lines, which the paper's precision and recall rule out.
+# The paper's precision and recall on RepoEval rule out a baseline of 60 lines, so two more are
+# measured there.
 LINES = (20, 10)
 VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
 VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
-Say, Names = Callable[[str], None], Sequence[str]
-Query = tuple[str, str, Sequence[Span]]  # its id, its text, the lines that answer it
-Repository = tuple[
-    str, Mapping[str, str], Sequence[Query]
-]  # name, path -> text, what is asked of it
+Say = Callable[[str], None]
+Names = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One search in a repository.
+
+    Attributes:
+        id: The task's id.
+        text: What is searched for.
+        gold: The lines that answer it.
+    """
+
+    id: str
+    text: str
+    gold: Sequence[Span]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A corpus with its queries.
+
+    Attributes:
+        name: Its name.
+        files: Text of each file by path.
+        queries: What is searched for in it.
+    """
+
+    name: str
+    files: Mapping[str, str]
+    queries: Sequence[Query]
 
 
 def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Names = ()) -> None:
-    """The named steps in order, all where none is named. UserError, before the first, for a mistake."""
-    if strangers := [s for s in steps if s not in STEPS]:
-        raise unknown("step", strangers[0], STEPS)
+    """Run steps in order.
+
+    Args:
+        folder: Where results are written.
+        say: Reports progress.
+        steps: Names of STEPS; without any, all are run, and stored tasks are kept.
+        benchmark: A name in REPOSITORIES for the step retrieval; "" for packages.
+        rankers: Rankers for the step retrieval; by default RANKERS.
+
+    Raises:
+        UserError: A name is unknown, or an option does not apply to the steps.
+    """
+    for step in steps:
+        if step not in STEPS:
+            raise unknown("step", step, STEPS)
     if (rankers or benchmark) and list(steps) != ["retrieval"]:
         raise UserError("--benchmark and --ranker are of the step retrieval; name it alone")
     benchmark = benchmark or "packages"
     if benchmark not in REPOSITORIES:
         raise unknown("benchmark", benchmark, REPOSITORIES)
-    if "tasks" in steps or not (steps or (folder / "tasks.jsonl").exists()):
+    has_tasks = (folder / "tasks.jsonl").exists()
+    if "tasks" in steps or not (steps or has_tasks):
         choose(folder, say)
     if "chunks" in steps or not steps:
         measure_chunks(folder, say)
@@ -82,77 +139,157 @@ def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Name
 
 
 def choose(folder: Path, say: Say) -> None:
-    """Stores the tasks of every package and how they were chosen."""
-    rows, packages = [], {}
+    """Choose the tasks of every package, and store them with the counts of each reason.
+
+    Args:
+        folder: Where tasks.jsonl is written.
+        say: Reports progress.
+    """
+    rows = []
+    packages = {}
     for package in PACKAGES.values():
-        tasks, counts = _built(package, say, LIMIT)
-        about = {"version": package.version, "sha256": package.sha256, "licence": package.licence}
-        packages[package.name] = about | counts
-        for task in tasks:
-            place = task.path, task.id.rpartition(":")[2], task.gold
-            values = (task.id, package.name, *place, task.test_names, digest(task.prompt))
-            rows.append(dict(zip(FIELDS, values, strict=True)))
-    write_jsonl(folder / "tasks.jsonl", rows)
-    _write_about(folder / "tasks.jsonl", packages=packages, limit=LIMIT)
+        tasks, counts = _reported_tasks(package, say, LIMIT)
+        packages[package.name] = {
+            "version": package.version,
+            "sha256": package.sha256,
+            "licence": package.licence,
+            **counts,
+        }
+        rows += [_row(package, task) for task in tasks]
+    path = folder / "tasks.jsonl"
+    write_jsonl(path, rows)
+    _write_about(path, packages=packages, limit=LIMIT)
+
+
+def _row(package: Package, task: RepoTask) -> dict[str, Any]:
+    """Return what is stored of a task; its text is read from the package again."""
+    _, _, qualified = task.id.rpartition(":")
+    return {
+        "id": task.id,
+        "package": package.name,
+        "path": task.path,
+        "qualified": qualified,
+        "lines": task.gold,
+        "tests": task.test_names,
+        "prompt_sha256": digest(task.prompt),
+    }
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a package's tests say of its functions, which are (path, first line)."""
+    """What a package's tests reveal about its functions, each given as (path, first line).
 
-    calls: dict[str, frozenset[tuple[str, int]]]  # test that passes -> what it calls
+    Attributes:
+        calls: Test that passes -> the functions that it calls.
+        failing: Tests that fail.
+        unusable: Module of tests that cannot be imported -> why.
+        suspects: Functions that a failing test casts doubt on (tracer.py).
+    """
+
+    calls: dict[str, frozenset[tuple[str, int]]]
     failing: tuple[str, ...]
-    unusable: dict[str, str]  # module of tests -> why
-    suspects: frozenset[tuple[str, int]]  # what a failing test speaks against (tracer.py)
+    unusable: dict[str, str]
+    suspects: frozenset[tuple[str, int]]
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
-        """At most MOST tests that call it: first those that call the fewest functions, then by name."""
-        calling = [
-            test for test, calls in self.calls.items() if (function.path, function.first) in calls
-        ]
-        return tuple(sorted(calling, key=lambda t: (len(self.calls[t]), t))[:MOST])
+        """Choose the tests that decide about a function.
+
+        Args:
+            function: A function of the package.
+
+        Returns:
+            At most MOST tests that call it, first those that call the fewest functions.
+        """
+        place = (function.path, function.first)
+        calling = [test for test, calls in self.calls.items() if place in calls]
+        calling.sort(key=lambda test: (len(self.calls[test]), test))
+        return tuple(calling[:MOST])
 
 
 def trace(package: Package, files: Mapping[str, str]) -> Coverage:
-    """Runs the package's tests once, in a process of its own. UserError where that fails as a whole.
+    """Run a package's tests once, in a process of its own.
 
-    A package of the standard library alone sees no other, as in the sandbox: its tests import no pytest.
+    A package that needs only the standard library sees no other package, as in the sandbox. Its
+    tests cannot import pytest.
+
+    Args:
+        package: The package.
+        files: Text of each of its files by path.
+
+    Returns:
+        Which tests pass, and what they call.
+
+    Raises:
+        UserError: The tests take too long or cannot be run at all.
     """
-    paths = [p for p in files if below(p, package.tests) and Path(p).name.startswith("test_")]
-    tests = [p.removesuffix(".py").replace("/", ".") for p in paths]
-    command = [sys.executable, "-s", "-B", *([] if package.libraries else ["-S"]), str(TRACER)]
-    how = {"capture_output": True, "text": True, "timeout": TRACE_SECONDS}
-    how |= {"env": {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}}
+    paths = [path for path in files if below(path, package.tests)]
+    paths = [path for path in paths if Path(path).name.startswith("test_")]
+    tests = [path.removesuffix(".py").replace("/", ".") for path in paths]
+    isolation = [] if package.libraries else ["-S"]
     try:
-        process = subprocess.run(command, input=json.dumps({"files": files, "tests": tests}), **how)
+        process = subprocess.run(
+            [sys.executable, "-s", "-B", *isolation, str(TRACER)],
+            input=json.dumps({"files": files, "tests": tests}),
+            capture_output=True,
+            text=True,
+            timeout=TRACE_SECONDS,
+            env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},
+        )
     except subprocess.TimeoutExpired as e:
         raise UserError(f"the tests of {package.label} take more than {TRACE_SECONDS} s") from e
     if process.returncode:
         reason = process.stderr.strip().splitlines()[-1:]
         raise UserError(f"the tests of {package.label} cannot be traced: {reason}")
-    answer = json.loads(process.stdout)
-    good = [r for r in answer["tests"] if r["passed"] and r["events"] <= LONGEST]
-    calls = {r["test"]: frozenset(map(tuple, r["calls"])) for r in good}
-    failing = tuple(r["test"] for r in answer["tests"] if not r["passed"])
-    suspects = frozenset((path, line) for r in answer["tests"] for path, line in r["suspects"])
-    return Coverage(calls, failing, answer["unusable"], suspects)
+    return _coverage(json.loads(process.stdout))
+
+
+def _coverage(traced: dict[str, Any]) -> Coverage:
+    """Read what the tracer wrote."""
+    calls = {}
+    failing = []
+    suspects: set[tuple[str, int]] = set()
+    for row in traced["tests"]:
+        suspects.update(map(tuple, row["suspects"]))
+        if not row["passed"]:
+            failing.append(row["test"])
+        elif row["events"] <= LONGEST:
+            calls[row["test"]] = frozenset(map(tuple, row["calls"]))
+    return Coverage(calls, tuple(failing), traced["unusable"], frozenset(suspects))
 
 
 def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]:
-    """At most `limit` tasks whose controls go as they must, spread by the ids' digests; counts by reason."""
+    """Make tasks of a package's functions.
+
+    A function becomes a task if its tests pass with its own body and fail with an empty one.
+    Candidates are tried in the order of their ids' digests, which spreads tasks over the package.
+
+    Args:
+        package: The package.
+        limit: The most tasks to make.
+
+    Returns:
+        The tasks in the order of their ids, and how many functions and tests each reason left out.
+
+    Raises:
+        UserError: The package's tests cannot be run.
+    """
     files = package.files()
-    maskable, coverage = candidates(package, files), trace(package, files)
+    maskable = candidates(package, files)
+    coverage = trace(package, files)
     sound = [f for f in maskable if (f.path, f.first) not in coverage.suspects]
-    tasks = [as_task(package, f, files[f.path], coverage.tests(f)) for f in sound]
-    covered = sorted((t for t in tasks if t.test_names), key=lambda t: digest(t.id))
-    chosen, tried = list[RepoTask](), 0
+    covered = []
+    for function in sound:
+        task = as_task(package, function, files[function.path], coverage.tests(function))
+        if task.test_names:
+            covered.append(task)
+    covered.sort(key=lambda task: digest(task.id))
+    chosen: list[RepoTask] = []
+    tried = 0
     while tried < len(covered) and len(chosen) < limit:
         batch = covered[tried : tried + BATCH]
         tried += len(batch)
-        jobs = [job_of(t, package, files, control_body(t, c)) for t in batch for c in CONTROLS]
-        outcomes = run_jobs(jobs, limits_of(package))
-        decided = [as_they_must({c: next(outcomes) for c in CONTROLS}) for _ in batch]
-        chosen += [t for t, good in zip(batch, decided, strict=True) if good][: limit - len(chosen)]
+        decided = _decided_by_tests(package, files, batch)
+        chosen += decided[: limit - len(chosen)]
     counts = {
         "functions of 3 to 30 lines": len(maskable),
         "a test that fails here speaks against it": len(maskable) - len(sound),
@@ -163,137 +300,248 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]
         "tried with the controls": tried,
         "tasks": len(chosen),
     }
-    return sorted(chosen, key=lambda t: t.id), counts
+    chosen.sort(key=lambda task: task.id)
+    return chosen, counts
+
+
+def _decided_by_tests(
+    package: Package, files: Mapping[str, str], tasks: Sequence[RepoTask]
+) -> list[RepoTask]:
+    """Return the tasks whose controls pass and fail as they must."""
+    jobs = []
+    for task, control in product(tasks, CONTROLS):
+        body = control_body(task, control)
+        jobs.append(job_of(task, package, files, body))
+    outcomes = run_jobs(jobs, limits_of(package))
+    decided = []
+    for task in tasks:
+        by_control = {control: next(outcomes) for control in CONTROLS}
+        if as_they_must(by_control):
+            decided.append(task)
+    return decided
 
 
 def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
-    return all(
-        outcomes[c].status == ("passed" if passes else "failed") for c, passes in CONTROLS.items()
-    )
+    """Return whether the control rows of a task pass and fail as they must.
+
+    Args:
+        outcomes: Outcome of each control row.
+    """
+    for control, passes in CONTROLS.items():
+        required = "passed" if passes else "failed"
+        if outcomes[control].status != required:
+            return False
+    return True
 
 
 def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
-    """Writes one package's tasks in RepoEval's form, with the tests that decide. UserError for none."""
-    tasks, _ = _built(package, say, limit)
+    """Write a package's tasks in RepoEval's format, with the tests that decide.
+
+    Args:
+        package: The package.
+        output: The file to write.
+        say: Reports progress.
+        limit: The most tasks to make.
+
+    Raises:
+        UserError: The package gives no task.
+    """
+    tasks, _ = _reported_tasks(package, say, limit)
     if not tasks:
         reason = "its tests tell no function of 3 to 30 lines from an empty one"
         raise UserError(f"{package.label} gives no task: {reason}")
-    write_jsonl(output, [t.record() for t in tasks])
+    write_jsonl(output, [task.record() for task in tasks])
     say(f"written: {output}")
 
 
-def _built(package: Package, say: Say, limit: int) -> tuple[list[RepoTask], dict[str, int]]:
+def _reported_tasks(
+    package: Package, say: Say, limit: int
+) -> tuple[list[RepoTask], dict[str, int]]:
     tasks, counts = build(package, limit)
-    say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in counts.items())}")
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in counts.items())
+    say(f"{package.label}: {reasons}")
     return tasks, counts
 
 
 def _write_about(path: Path, **about: Any) -> None:
-    write_json(path.with_suffix(".meta.json"), about | {"versions": versions()})
+    """Write what a file was made from, beside it."""
+    about["versions"] = versions()
+    write_json(path.with_suffix(".meta.json"), about)
 
 
-def _write_table(path: Path, frames: list[pd.DataFrame], digits: str, **about: Any) -> pd.DataFrame:
-    rows = pd.concat(frames, ignore_index=True)
-    write_text(path, csv_text(rows, index=False, float_format=digits))
+def _write_table(path: Path, rows: pd.DataFrame, digits: str, **about: Any) -> None:
+    text = csv_text(rows, index=False, float_format=digits)
+    write_text(path, text)
     _write_about(path, **about)
-    return rows
 
 
 def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
-    """Writes chunk_statistics.csv, a row a language and chunker."""
-    chunkers = [*CHUNKERS.values(), replace(CHUNKERS["cast"], mode="lossless")]
-    frames, corpora = [], {}
+    """Measure the chunks of every chunker, and store chunk_statistics.csv.
+
+    Args:
+        folder: Where the table is written.
+        say: Reports progress.
+
+    Returns:
+        One row per language and chunker; see `chunk_statistics`.
+    """
+    lossless = replace(CHUNKERS["cast"], mode="lossless")
+    chunkers = [*CHUNKERS.values(), lossless]
+    frames = []
+    corpora = {}
     for language, label, files in _sources():
         say(f"{language}: {len(files)} files of {label}")
         corpora[language] = label
         frames.append(chunk_statistics(files, chunkers))
-    return _write_table(folder / "chunk_statistics.csv", frames, "%.6g", corpora=corpora)
+    rows = pd.concat(frames, ignore_index=True)
+    _write_table(folder / "chunk_statistics.csv", rows, "%.6g", corpora=corpora)
+    return rows
 
 
 def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
-    """(language, what it is, its files) of the packages and of three npm archives, less declarations."""
-    trees = [(p.label, walk(p.tree, languages={"python"})) for p in PACKAGES.values()]
-    python = [
-        (f"{label}/{n}", data) for label, files in trees for n, data in files if n.endswith(".py")
-    ]
-    yield "python", ", ".join(label for label, _ in trees), python
+    """Yield language, label and files of the packages, and of three npm archives."""
+    python = []
+    labels = []
+    for package in PACKAGES.values():
+        labels.append(package.label)
+        for name, data in walk(package.tree, languages={"python"}):
+            if name.endswith(".py"):
+                python.append((f"{package.label}/{name}", data))
+    yield "python", ", ".join(labels), python
     for about in PINNED["npm"]:
-        path, language = about["path"], about["language"]
-        archive = f"npm-{path.replace('/-/', '/').replace('/', '-').removeprefix('@')}"
-        root = unpacked(archive, about["sha256"], npm_path=path)
-        files = [f for f in walk(root, languages={language}) if not f[0].endswith(".d.ts")]
+        path = about["path"]
+        name = path.replace("/-/", "/").replace("/", "-").removeprefix("@")
+        root = unpacked(f"npm-{name}", about["sha256"], npm_path=path)
+        language = about["language"]
+        files = []
+        for name, data in walk(root, languages={language}):
+            if not name.endswith(".d.ts"):  # declarations hold no code
+                files.append((name, data))
         yield language, about["label"], files
 
 
 def _of_functions(name: str, tasks: Sequence[Any]) -> Iterator[Repository]:
+    """Yield the repositories of functions, each with the queries of its tasks."""
+    benchmark = BENCHMARKS[name]
+    assert isinstance(benchmark, FunctionBodies)
     queries: dict[str, list[Query]] = {}
     for task in tasks:
-        queries.setdefault(task.repository, []).append((task.id, task.query, [task.span]))
-    return (
-        (repository, BENCHMARKS[name].files(repository), of) for repository, of in queries.items()
-    )
+        query = Query(task.id, task.query, [task.span])
+        queries.setdefault(task.repository, []).append(query)
+    for repository, asked in queries.items():
+        yield Repository(repository, benchmark.files(repository), asked)
+
+
+def _of_packages() -> Iterator[Repository]:
+    return _of_functions("packages", BENCHMARKS["packages"].tasks())
+
+
+def _of_repoeval() -> Iterator[Repository]:
+    return _of_functions("repoeval", load_repoeval())
+
+
+def _of_swebench() -> Iterator[Repository]:
+    """Yield one repository per problem, since each is of a commit of its own."""
+    for problem in swebench.load_swebench():
+        query = Query(problem.id, problem.query, problem.gold)
+        files = swebench.DATA.repository(problem.id)
+        yield Repository(problem.id, files, [query])
 
 
 REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
-    "packages": lambda: _of_functions("packages", BENCHMARKS["packages"].tasks()),
-    "repoeval": lambda: _of_functions("repoeval", load_repoeval()),
-    # Each problem's repository is of a commit of its own.
-    "swebench-lite": lambda: (
-        (i.id, swebench.DATA.repository(i.id), [(i.id, i.query, i.gold)])
-        for i in swebench.load_swebench()
-    ),
+    "packages": _of_packages,
+    "repoeval": _of_repoeval,
+    "swebench-lite": _of_swebench,
 }
 
 
 def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) -> pd.DataFrame:
-    """Write retrieval.csv: one row per task, ranker, chunking and mapping."""
+    """Measure retrieval, and store retrieval.csv.
+
+    Args:
+        folder: Where the table is written; benchmarks other than packages have a subdirectory.
+        say: Reports progress.
+        benchmark: A name in REPOSITORIES.
+        rankers: Names of rankers; by default RANKERS.
+
+    Returns:
+        One row per task, ranker, chunking and mapping, with nDCG, precision and recall at 5 and 10.
+    """
     scorers = {name: make_ranker(name, ASCII) for name in rankers or RANKERS}
-    variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
+    chunkers = VARIANTS
+    if benchmark == "repoeval":
+        chunkers = VARIANTS | BASELINES
     frames = []
-    for repository, files, queries in REPOSITORIES[benchmark]():
-        pools = {name: chunked(chunker, files) for name, chunker in variants.items()}
-        say(
-            f"{repository}: {', '.join(f'{name} {len(pool)}' for name, pool in pools.items())} chunks"
-        )
-        ids, texts, spans = zip(*queries, strict=True)
-        for (name, pool), (ranker, scorer) in product(pools.items(), scorers.items()):
-            scores = scorer.scores(list(texts), pool)
-            for mapping in mappings(name, benchmark):
-                aggregate, _, lines = mapping.partition(", ")
-                target = pool if mapping == OWN else pools[f"{BASELINE} {lines}".strip()]
-                golds = [relevant_chunks(target, span) for span in spans]
-                on_target = (
-                    scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
-                )
-                about = {
-                    "package": repository,
-                    "ranker": ranker,
-                    "chunking": name,
-                    "mapping": mapping,
-                }
-                about |= {"chunks": len(pool), "gold": list(map(len, golds))}
-                frames.append(
-                    pd.DataFrame({"task_id": ids} | about).join(ranking_quality(on_target, golds))
-                )
-    place = folder if benchmark == "packages" else folder / benchmark
-    about = {
-        "max_size": MAX_SIZE,
-        "baseline_lines": CHUNKERS[BASELINE].lines,
-        "mode": CHUNKERS["cast"].mode,
-    }
-    rows = _write_table(place / "retrieval.csv", frames, "%.6f", **about)
-    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[
-        [c for c in rows if "@" in c]
-    ].mean()
+    for repository in REPOSITORIES[benchmark]():
+        pools = {name: chunked(chunker, repository.files) for name, chunker in chunkers.items()}
+        counts = ", ".join(f"{name} {len(pool)}" for name, pool in pools.items())
+        say(f"{repository.name}: {counts} chunks")
+        texts = [query.text for query in repository.queries]
+        for (chunking, pool), (ranker, scorer) in product(pools.items(), scorers.items()):
+            scores = scorer.scores(texts, pool)
+            measure = partial(_quality, repository, pools, chunking, scores)
+            for mapping in mappings(chunking, benchmark):
+                quality = measure(mapping)
+                quality.insert(2, "ranker", ranker)
+                frames.append(quality)
+    rows = pd.concat(frames, ignore_index=True)
+    output = folder if benchmark == "packages" else folder / benchmark
+    _write_table(
+        output / "retrieval.csv",
+        rows,
+        digits="%.6f",
+        max_size=MAX_SIZE,
+        baseline_lines=CHUNKERS[BASELINE].lines,
+        mode=CHUNKERS["cast"].mode,
+    )
+    measures = [name for name in rows.columns if "@" in str(name)]
+    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[measures].mean()
     say((100 * means).round(1).to_string())
     return rows
 
 
+def _quality(
+    repository: Repository,
+    pools: Mapping[str, list[Chunk]],
+    chunking: str,
+    scores: Scores,
+    mapping: str,
+) -> pd.DataFrame:
+    """Measure the scores [q, n] of a chunking's chunks, one row per query."""
+    target = pool = pools[chunking]
+    if mapping != OWN:
+        aggregate, _, lines = mapping.partition(", ")
+        target = pools[f"{BASELINE} {lines}".strip()]
+        scores = map_scores(pool, scores, target, aggregate)
+    golds = [relevant_chunks(target, query.gold) for query in repository.queries]
+    about = pd.DataFrame(
+        {
+            "task_id": [query.id for query in repository.queries],
+            "package": repository.name,
+            "chunking": chunking,
+            "mapping": mapping,
+            "chunks": len(pool),
+            "gold": [len(gold) for gold in golds],
+        }
+    )
+    return about.join(ranking_quality(scores, golds))
+
+
 def mappings(chunking: str, benchmark: str = "packages") -> tuple[str, ...]:
-    """How a chunking's scores are measured; the first is the one that the tables show."""
+    """Return how the scores of a chunking are measured.
+
+    Args:
+        chunking: A name in VARIANTS or BASELINES.
+        benchmark: A name in REPOSITORIES.
+
+    Returns:
+        Names of mappings. The tables show the first one.
+    """
     if chunking.startswith(BASELINE):
         return (OWN,)
-    others = (
-        [f"{MEAN}, {n}" for n in LINES] if benchmark == "repoeval" and chunking == "cast" else []
-    )
-    return (MEAN, "max", OWN, *others) if chunking in CHUNKERS else (MEAN,)
+    if chunking not in CHUNKERS:
+        return (MEAN,)
+    others = []
+    if benchmark == "repoeval" and chunking == "cast":
+        others = [f"{MEAN}, {n}" for n in LINES]
+    return (MEAN, "max", OWN, *others)

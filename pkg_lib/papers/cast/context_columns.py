@@ -1,8 +1,8 @@
-"""What a column of chunks retrieves: which chunks, ranked by what, from which part of a task's repository.
+"""The contexts of cAST's methods: chunks of a task's repository, ranked and cut to a budget.
 
-The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it; *masked*, it
-lacks every chunk that shares a line with the task's function. The columns "body in corpus" take all chunks,
-the answer among them, as CodeRAG-Bench's public scripts do.
+The corpus of a task is every Python file of its repository, including tests, as in RepoEval. A
+*masked* corpus lacks each chunk that shares a line with the task's function. The variants "body in
+corpus" keep all chunks, and so the reference body, as CodeRAG-Bench's public scripts do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -24,92 +23,202 @@ from pkg_lib.retrieval.budget import fill_context
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker
 from pkg_lib.retrieval.ranking import top
 
+# The chunkings of Tables 1 and 2, as the authors' package cuts.
 CHUNKERS = {name: Chunker(name, "as-published") for name in ("cast", "fixed-size", "split-only")}
-BEST = 20  # more chunks than these fit into no budget here
+BEST = 20  # chunks of a ranking; more than these exceed every budget used here
 Measure = Callable[[str], int]
 
 
 def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
-    return [
-        c
-        for path, text in files.items()
-        for c in chunker.chunk(encode(text), path).chunks
-        if c.size
-    ]
+    """Cut the files of a repository into chunks.
+
+    Args:
+        chunker: The chunker.
+        files: Text of each file by path.
+
+    Returns:
+        The chunks of all files in order, without those that hold only white space.
+    """
+    chunks: list[Chunk] = []
+    for path, text in files.items():
+        chunks += chunker.chunk(encode(text), path).chunks
+    return [chunk for chunk in chunks if chunk.size]
 
 
 def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks that share no line with the task's function, from its first decorator to its body's end."""
+    """Leave out the chunks that could reveal a task's reference body.
+
+    Args:
+        task: The function to complete.
+        chunks: Chunks of its repository.
+
+    Returns:
+        The chunks that share no line with the function, from its first decorator to its end.
+    """
     path, first, last = task.span
     return [c for c in chunks if c.document != path or c.last < first or c.first > last]
 
 
 def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:
-    """The best chunks for the task's query, best first; none that shares no word with it, for BM25."""
+    """Retrieve the best chunks for a task.
+
+    Args:
+        task: The function to complete. Its query is the code before the body.
+        chunks: What is searched.
+        ranker: Scores the chunks.
+
+    Returns:
+        At most BEST chunks, best first. BM25 returns none that shares no word with the query.
+    """
     scores = ranker.scores([task.query], list(chunks))[0]
-    return [chunks[i] for i in top(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
+    best = top(scores, BEST)
+    if ranker.name == BM25_NAME:
+        best = best[scores[best] > 0]
+    return [chunks[position] for position in best]
 
 
 def context_text(
     chunks: Sequence[Chunk], measure: Measure, limit: int = CONTEXT_TOKENS
 ) -> tuple[str, list[Chunk]]:
-    """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
+    """Write the best chunks as comments, cut to a budget (Appendix A.1).
+
+    Args:
+        chunks: Retrieved chunks, best first.
+        measure: Counts the tokens of a text.
+        limit: The budget in tokens.
+
+    Returns:
+        The comments, and the chunks in them; the last chunk may be cut at a line end.
+    """
     intro = "the below code fragment can be found in:"
-    shown = [
-        replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks
-    ]
-    text, used = fill_context(shown, limit, lambda t: measure(commented(t)))
-    return (commented(text) if used else ""), used
+    shown = []
+    for chunk in chunks:
+        code = chunk.text.rstrip()
+        text = f"{intro}\n{chunk.document}\n{RULE}\n{code}\n{RULE}"
+        shown.append(replace(chunk, text=text))
+
+    def measure_commented(text: str) -> int:
+        return measure(commented(text))
+
+    joined, used = fill_context(shown, limit, measure_commented)
+    return (commented(joined) if used else ""), used
 
 
 def commented(text: str) -> str:
-    """Every line behind "# ", under CodeRAG-Bench's first line."""
+    """Turn a text into comments under CodeRAG-Bench's title.
+
+    Args:
+        text: Chunks as `context_text` joins them.
+
+    Returns:
+        The title and the text, each line behind "# ".
+    """
     title = "Here are some relevant code fragments from other files of the repo:"
-    return "".join(
-        f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")]
-    )
+    lines = text.rstrip("\n").split("\n")
+    comments = ""
+    for line in [title, RULE, *lines]:
+        comments += f"# {line}".rstrip() + "\n"
+    return comments
 
 
 class Repositories:
-    """What the columns share: the chunks of each repository, and the model's measure of a context."""
+    """The repositories of a benchmark, whose chunks all methods share.
+
+    Attributes:
+        measure: Counts the tokens of a text as the generator does.
+        tokenizer: How BM25 splits words.
+        chunks: (repository, chunking) -> its chunks; each is computed once.
+    """
 
     def __init__(
-        self, files: Callable[[str], dict[str, str]], measure: Measure, tokenizer: str = UNICODE
+        self,
+        files: Callable[[str], dict[str, str]],
+        measure: Measure,
+        tokenizer: str = UNICODE,
     ) -> None:
         self.measure = measure
         self.tokenizer = tokenizer
-        self.chunks = cache(lambda repository, name: chunked(CHUNKERS[name], files(repository)))
+
+        @cache
+        def chunks(repository: str, chunking: str) -> list[Chunk]:
+            return chunked(CHUNKERS[chunking], files(repository))
+
+        self.chunks = chunks
 
     @property
     def documents(self) -> list[Document]:
+        """Refuse, since there is no corpus that all tasks share.
+
+        Raises:
+            UserError: Always.
+        """
         raise UserError("each task has a repository of its own; the stored source names the chunks")
 
-    def column(self, *about: Any) -> ChunkRetriever:
-        return ChunkRetriever(self, *about)
+    def column(self, method: str, chunking: str, ranker: str, masked: bool) -> ChunkRetriever:
+        """Return the retriever of a method.
+
+        Args:
+            method: Name of the method.
+            chunking: A name in CHUNKERS.
+            ranker: Name of a ranker.
+            masked: Whether the corpus lacks the task's function.
+
+        Returns:
+            A retriever over these repositories.
+        """
+        return ChunkRetriever(self, method, chunking, ranker, masked)
 
 
 @dataclass
 class ChunkRetriever:
-    """The best chunks of a task's repository within the budget; `defines_task`: its body is in them."""
+    """Retrieves the best chunks of a task's repository within the budget.
+
+    Attributes:
+        repositories: The repositories of the tasks.
+        method: Name of the method.
+        chunking: A name in CHUNKERS.
+        ranker: Name of a ranker.
+        masked: Whether the corpus lacks the task's function.
+    """
 
     repositories: Repositories
-    column: str
+    method: str
     chunking: str
     ranker: str
     masked: bool
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
+        """Retrieve a context for each task.
+
+        Args:
+            tasks: Functions to complete.
+
+        Returns:
+            One context per task, in order. `defines_task` tells whether the body is in it.
+        """
         ranker = make_ranker(self.ranker, self.repositories.tokenizer)
-        return [
-            self._context(t, ranker)
-            for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")
-        ]
+        progress = tqdm(tasks, desc=f"{self.method}: contexts", unit="task")
+        return [self._context(task, ranker) for task in progress]
 
     def _context(self, task: RepoTask, ranker: Ranker) -> Context:
         chunks = self.repositories.chunks(task.repository, self.chunking)
-        best = retrieve(task, masked(task, chunks) if self.masked else chunks, ranker)
+        if self.masked:
+            chunks = masked(task, chunks)
+        best = retrieve(task, chunks, ranker)
         text, used = context_text(best, self.repositories.measure)
-        first, last = task.gold
-        holds = any(c.document == task.path and c.first <= last and c.last >= first for c in used)
-        source = "; ".join(c.source for c in used)
-        return Context(task.id, self.column, text, source, defines_task=holds and not self.masked)
+        holds_body = any(_shows_body(task, chunk) for chunk in used)
+        return Context(
+            task_id=task.id,
+            method=self.method,
+            text=text,
+            source="; ".join(chunk.source for chunk in used),
+            defines_task=holds_body and not self.masked,
+        )
+
+
+def _shows_body(task: RepoTask, chunk: Chunk) -> bool:
+    """Return whether a chunk shares a line with the reference body."""
+    if chunk.document != task.path:
+        return False
+    first, last = task.gold
+    return chunk.first <= last and chunk.last >= first

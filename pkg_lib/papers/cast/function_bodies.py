@@ -1,7 +1,8 @@
-"""cAST's benchmarks and columns, loaded with the plug-ins: functions of packages, and RepoEval's.
+"""The benchmarks and methods of cAST (Sections 3 and 4): functions of packages, and of RepoEval.
 
-A package travels with a job: nothing is read from the disk. Not covered, beyond what sandbox.py names: a
-sample could alter unittest as it could alter math.
+Both are loaded with the plug-ins (core/registry.py). A package is sent with each job, so nothing is
+read from the disk. A sample could alter unittest as it could alter math; the sandbox does not
+prevent that.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from itertools import product
 from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.store import read_rows, results_path
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
@@ -36,68 +37,168 @@ from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
 from pkg_lib.retrieval.methods import METHODS, Method
 
-SAMPLE = 100  # of RepoEval's 455 tasks, which are completed
+if TYPE_CHECKING:
+    from pkg_lib.papers.cast.context_columns import Repositories
+
+SAMPLE = 100  # of RepoEval's 455 tasks, these are completed
 FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256")
-DECODING = {"max_new_tokens": body_prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16"}
-PLAIN = ({"stop": "body ended", "style": "plain"}, body_prompts.ended)
-CHAT = ({"stop": "first block closed", "style": "chat"}, body_prompts.settled)
+# Greedy decoding. The paper samples once at temperature 0.2 (Section 4).
+DECODING = {
+    "max_new_tokens": body_prompts.MAX_NEW_TOKENS,
+    "do_sample": False,
+    "dtype": "bfloat16",
+}
+SLOTS = 16  # prompts that are decoded together
 CHOOSE = "run python -m pkg_lib cast prepare tasks"
 INSIDE = Path(__file__).with_name("inside.py")
-SECONDS, MEMORY_MB = 20.0, 4096
-# Control rows. Two must fail every task, or its tests do not look at what the function does.
+SECONDS = 20.0
+MEMORY_MB = 4096
+# Control row -> whether it must pass. If an empty body passes, the tests do not examine what the
+# function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
 
 class FunctionBodies(Benchmark):
-    """Functions of repositories without their bodies; greedy decoding (the paper samples once at 0.2)."""
+    """Functions of repositories whose bodies a model completes."""
 
     corpus = corpora.REPOSITORY
-    in_tokens, selects, chat = True, False, False
+    in_tokens = True
+    selects = False
+    chat = False
     tokenizer = corpora.ASCII
     budgets = MappingProxyType({"context_tokens": CONTEXT_TOKENS, "left_tokens": LEFT_TOKENS})
 
     def files(self, repository: str) -> dict[str, str]:
-        """path -> text of a repository's Python files."""
+        """Return the Python files of a repository.
+
+        Args:
+            repository: Name of the repository.
+
+        Returns:
+            Text of each file by path.
+        """
         raise NotImplementedError
 
     def first(self, tasks: list[Task], limit: int) -> list[Task]:
-        """A part spread over the repositories, which a greater one continues."""
-        chosen = set(sorted((t.id for t in tasks), key=digest)[:limit])
-        return [t for t in tasks if t.id in chosen]
+        """Choose tasks from all repositories; a larger limit adds to the choice of a smaller one.
 
-    def knowledge(self, generator: Generator) -> Any:
-        from pkg_lib.papers.cast.context_columns import Repositories
+        Args:
+            tasks: All tasks.
+            limit: How many to choose.
+
+        Returns:
+            The tasks whose ids have the lowest digests, in the order of `tasks`.
+        """
+        ids = sorted((task.id for task in tasks), key=digest)
+        chosen = set(ids[:limit])
+        return [task for task in tasks if task.id in chosen]
+
+    def knowledge(self, generator: Generator) -> "Repositories":
+        """Return the repositories that the methods retrieve from.
+
+        Args:
+            generator: Counts the tokens of a context.
+
+        Returns:
+            The repositories of this benchmark.
+        """
+        from pkg_lib.papers.cast.context_columns import Repositories  # slow to import
 
         return Repositories(self.files, generator.measure, self.tokenizer)
 
     def decoding(self, style: str) -> Decoding:
+        """Return how a model decodes.
+
+        Args:
+            style: Prompt style of the model.
+
+        Returns:
+            Greedy decoding, which stops at the end of the body.
+
+        Raises:
+            UserError: The benchmark needs a chat model.
+        """
         if self.chat and style != "chat":
             raise UserError(
                 f"benchmark {self.name} is for chat models, and this one is prompted as {style}"
             )
-        how, ended = CHAT if self.chat else PLAIN
-        return Decoding(DECODING | how, ended, 16, chat=self.chat)
+        if self.chat:
+            how = {"stop": "first block closed", "style": "chat"}
+            return Decoding(DECODING | how, body_prompts.settled, SLOTS, chat=True)
+        how = {"stop": "body ended", "style": "plain"}
+        return Decoding(DECODING | how, body_prompts.ended, SLOTS, chat=False)
 
     def prompt(
         self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
     ) -> str:
+        """Return the prompt of a task.
+
+        Args:
+            task: The function to complete.
+            context: Retrieved chunks as comments; "" without retrieval.
+            style: Prompt style of the model, which is not used.
+            measure: Counts the tokens of a text.
+
+        Returns:
+            The text that is sent.
+        """
+        assert isinstance(task, RepoTask)
         left = body_prompts.left_context(task, measure)
         return body_prompts.prompt(task, left, context, self.chat)
 
     def solution(self, task: Task, raw: str) -> str:
-        return (body_prompts.extract_body if self.chat else body_prompts.continued_body)(raw, task)
+        """Extract the body from a completion.
+
+        Args:
+            task: The function to complete.
+            raw: The completion.
+
+        Returns:
+            The body; "" if there is none.
+        """
+        assert isinstance(task, RepoTask)
+        if self.chat:
+            return body_prompts.extract_body(raw, task)
+        return body_prompts.continued_body(raw, task)
 
     def program(self, task: Task, solution: str) -> str:
+        """Return the code of a solution.
+
+        Args:
+            task: The function to complete.
+            solution: Its body.
+
+        Returns:
+            The prompt's code with the body.
+        """
         return task.prompt + solution
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
+        """Compare a body with the reference (Appendix A.3).
+
+        Args:
+            task: The function to complete.
+            solution: The body.
+
+        Returns:
+            Exact match, edit similarity and identifier matches, from 0 to 1.
+        """
         return match(solution, task.solution)
 
 
 @dataclass(frozen=True)
 class PackageFunctions(FunctionBodies):
-    """Functions of PACKAGES, chosen (`cast prepare tasks`) and judged by their tests."""
+    """Functions of PACKAGES that `cast prepare tasks` has chosen, judged by the packages' tests.
+
+    Attributes:
+        name: Name of the benchmark.
+        title: Its title in tables.
+        chat: Whether bodies are requested in a chat turn.
+        methods: Methods that its tables show.
+        seconds: Time limit of the tests.
+        home: Where its data come from.
+    """
 
     name: str
     title: str
@@ -108,13 +209,24 @@ class PackageFunctions(FunctionBodies):
 
     @property
     def controls(self) -> dict[str, bool]:  # type: ignore[override]
-        return {} if self.chat else CONTROLS  # the tests are the same
+        """Control row -> whether it must pass; none for the chat prompt, whose tests are the same."""
+        return {} if self.chat else CONTROLS
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
-        return not all(p.available for p in PACKAGES.values())
+        """Whether a package must be downloaded first."""
+        return not all(package.available for package in PACKAGES.values())
 
     def tasks(self) -> list[Task]:
+        """Load the chosen functions.
+
+        Returns:
+            The tasks, in stored order.
+
+        Raises:
+            BenchmarkMissing: No tasks are stored, or a package is not available.
+            UserError: A stored task is not in its package.
+        """
         path = results_path() / "repo_tasks" / "tasks.jsonl"
         if not path.exists():
             raise BenchmarkMissing(f"no repository tasks are stored: {CHOOSE}")
@@ -122,65 +234,160 @@ class PackageFunctions(FunctionBodies):
         return [self._task(row, files(row["package"])) for row in read_rows(path, FIELDS)]
 
     def _task(self, row: dict[str, Any], files: dict[str, str]) -> RepoTask:
-        text, package = files.get(row["path"], ""), PACKAGES[row["package"]]
+        """Make the task of a stored row."""
+        text = files.get(row["path"], "")
+        package = PACKAGES[row["package"]]
         for function in functions(row["path"], text):
-            if (function.qualified, [*function.body]) == (row["qualified"], row["lines"]):
-                task = as_task(package, function, text, tuple(row["tests"]))
-                if digest(task.prompt) == row["prompt_sha256"]:
-                    return replace(task, benchmark=self.name)
+            if function.qualified != row["qualified"] or list(function.body) != row["lines"]:
+                continue
+            task = as_task(package, function, text, tuple(row["tests"]))
+            if digest(task.prompt) == row["prompt_sha256"]:
+                return replace(task, benchmark=self.name)
         raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
 
     def files(self, repository: str) -> dict[str, str]:
+        """Return the files of a package.
+
+        Args:
+            repository: Name of the package.
+
+        Returns:
+            Text of each file by path.
+
+        Raises:
+            BenchmarkMissing: The package is not available.
+        """
         try:
             return PACKAGES.get_or_fail(repository).files()
         except UserError as e:
             raise BenchmarkMissing(str(e)) from e
 
     def limits(self, task: Task) -> Limits:
-        return limits_of(PACKAGES[task.id.partition("/")[0]])
+        """Return what the tests of a task may use.
+
+        Args:
+            task: The function to complete.
+
+        Returns:
+            The limits of its package.
+        """
+        package, _, _ = task.id.partition("/")
+        return limits_of(PACKAGES[package])
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        """Return what the sandbox runs for a solution.
+
+        Args:
+            task: The function to complete.
+            solution: Its body.
+            protocol: Not used.
+
+        Returns:
+            The job; a failure if the answer holds no body.
+        """
+        assert isinstance(task, RepoTask)
         if not solution:
             return NO_BODY
         package = PACKAGES[task.repository]
         return job_of(task, package, self.files(package.name), solution)
 
     def control(self, task: Task, name: str) -> str:
+        """Return the body of a control row.
+
+        Args:
+            task: The function to complete.
+            name: A name in CONTROLS.
+
+        Returns:
+            The body.
+        """
+        assert isinstance(task, RepoTask)
         return control_body(task, name)
 
 
 def control_body(task: RepoTask, control: str) -> str:
+    """Return the body of a control row.
+
+    Args:
+        task: The function to complete.
+        control: A name in CONTROLS.
+
+    Returns:
+        The reference body, or one statement.
+    """
     return task.solution if control == "canonical body" else task.indent + control
 
 
 def limits_of(package: Package) -> Limits:
-    """What the tests may use; libraries are loaded first, or their classes would pass for the sample's."""
-    brought = {p.split("/")[0].removesuffix(".py") for p in (*package.sources, *package.tests)}
-    allowed = "all" if package.libraries else "stdlib"
-    return Limits(SECONDS, MEMORY_MB, allowed, tuple(sorted(brought)), package.libraries)
+    """Return what a package's tests may use.
+
+    Args:
+        package: The package.
+
+    Returns:
+        The limits. Libraries are loaded first; otherwise their classes would pass for the sample's.
+    """
+    brought = set()
+    for path in (*package.sources, *package.tests):
+        top_level, _, _ = path.partition("/")
+        brought.add(top_level.removesuffix(".py"))
+    return Limits(
+        seconds=SECONDS,
+        memory_mb=MEMORY_MB,
+        packages="all" if package.libraries else "stdlib",
+        brought=tuple(sorted(brought)),
+        preload=package.libraries,
+    )
 
 
 def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
-    """The solution imports the package from memory, with `body` in the task's place; then its tests run."""
-    code = {
-        p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)
-    }
+    """Return a job that runs a task's tests on a body.
+
+    The solution imports the package from memory, with the body in its function. Then the tests run.
+
+    Args:
+        task: The function to complete.
+        package: Its package.
+        files: Text of each file of the package by path.
+        body: The body to test.
+
+    Returns:
+        The job.
+    """
+    paths = [path for path in files if below(path, package.sources)]
+    code = {path: files[path] for path in paths if not below(path, package.tests)}
     code[task.path] = replaced(task, files[task.path], body)
-    modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.test_names}
-    parents = {f"{parent}/__init__.py" for m in modules for parent in Path(m).parents} - code.keys()
-    tests = {p: t for wanted in (modules, parents) for p, t in files.items() if p in wanted}
+    tests = _test_files(task, files, exclude=set(code))
     module = task.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     inside = INSIDE.read_text("utf8")
     solution = f"{inside}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
-    # An assertion last, since for others the sandbox searches the whole text for the statement that failed.
-    test = (
-        f"_tests = install({tests!r})\n_names = {list(task.test_names)!r}\nassert run_all(_names)\n"
-    )
+    # The assertion is the last line: for other lines the sandbox searches the whole text for the
+    # statement that failed.
+    names = list(task.test_names)
+    test = f"_tests = install({tests!r})\n_names = {names!r}\nassert run_all(_names)\n"
     return Job(task.id, solution, (test,), task.entry_point)
 
 
+def _test_files(task: RepoTask, files: Mapping[str, str], exclude: set[str]) -> dict[str, str]:
+    """Return the modules of a task's tests, then the packages around them."""
+    modules = set()
+    parents: set[str] = set()
+    for test in task.test_names:
+        module, _, _ = test.partition(":")
+        path = module.replace(".", "/") + ".py"
+        modules.add(path)
+        parents.update(f"{parent}/__init__.py" for parent in Path(path).parents)
+    packages = parents - exclude
+    found = {path: text for path, text in files.items() if path in modules}
+    found |= {path: text for path, text in files.items() if path in packages}
+    return found
+
+
 class RepoEval(FunctionBodies):
-    """A fixed sample of RepoEval's function level; it names no tests, so that bodies are only measured."""
+    """A fixed sample of RepoEval's function level (Section 3.1).
+
+    RepoEval names no tests, so bodies are compared with the reference but not executed.
+    """
 
     name = NAME
     title = "RepoEval, function level"
@@ -189,28 +396,59 @@ class RepoEval(FunctionBodies):
     controls = MappingProxyType({})
 
     def tasks(self) -> list[Task]:
-        return self.first(load_repoeval(), SAMPLE)
+        """Load the sample.
+
+        Returns:
+            SAMPLE tasks from all repositories.
+        """
+        return self.first([*load_repoeval()], SAMPLE)
 
     def files(self, repository: str) -> dict[str, str]:
+        """Return the files of a repository.
+
+        Args:
+            repository: Name of the repository.
+
+        Returns:
+            Text of each file by path.
+        """
         return DATA.repository(repository)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        """Return that nothing is executed.
+
+        Args:
+            task: The function to complete.
+            solution: Its body.
+            protocol: Not used.
+
+        Returns:
+            The outcome "not_measured".
+        """
         return Outcome("not_measured", detail="RepoEval names no tests")
 
 
-OF_RANKER = (
-    f"{chunking}, {ranker}" for ranker in ("BM25", "MiniLM") for chunking in ("fixed-size", "cast")
-)
-MEASURED = ("NoRAG", *OF_RANKER)
-BENCHMARKS.register(PackageFunctions("packages", "Functions of packages", False, MEASURED))
-BENCHMARKS.register(
-    PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("NoRAG",))
-)
-BENCHMARKS.register(RepoEval())
+def _register_benchmarks() -> None:
+    measured = ["NoRAG"]
+    for ranker in ("BM25", "MiniLM"):
+        measured += [f"fixed-size, {ranker}", f"cast, {ranker}"]
+    plain = PackageFunctions("packages", "Functions of packages", methods=tuple(measured))
+    title = "Functions of packages (chat prompt)"
+    chat = PackageFunctions("packages-chat", title, chat=True, methods=("NoRAG",))
+    for benchmark in (plain, chat, RepoEval()):
+        BENCHMARKS.register(benchmark)
 
-PAIRS = product(("BM25", "MiniLM", "MiniLM, body in corpus"), ("fixed-size", "cast"))
-for about, chunking in (*PAIRS, ("MiniLM", "split-only")):
-    ranker, _, unmasked = about.partition(", ")
-    column = f"{chunking}, {about}"
-    retriever = methodcaller("column", column, chunking, ranker, not unmasked)  # of Repositories
-    METHODS.register(Method(column, retriever, (corpora.REPOSITORY,), "chunk"))
+
+def _register_methods() -> None:
+    """Register one method for each chunking and way to rank, named as "chunking, ranking"."""
+    rankings = ("BM25", "MiniLM", "MiniLM, body in corpus")
+    pairs = [*product(rankings, ("fixed-size", "cast")), ("MiniLM", "split-only")]
+    for ranking, chunking in pairs:
+        name = f"{chunking}, {ranking}"
+        ranker, _, body_in_corpus = ranking.partition(", ")
+        retriever = methodcaller("column", name, chunking, ranker, not body_in_corpus)
+        METHODS.register(Method(name, retriever, (corpora.REPOSITORY,), "chunk"))
+
+
+_register_benchmarks()
+_register_methods()

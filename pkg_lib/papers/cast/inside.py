@@ -1,78 +1,138 @@
-"""Runs beside the package under test, in sandbox and tracer: modules from memory, single tests by name.
+"""Run single tests of a package that is imported from memory.
 
-Its text travels with every job (function_bodies.py), as the package's does: standard library alone.
+The sandbox and the tracer execute this file beside the package under test. Its text is sent with
+every job (function_bodies.py), so it uses the standard library alone.
 """
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import inspect
 import sys
 import types
 import unittest
 from collections.abc import Iterator
 
-ROOT = "/package/"  # what stands before a file's path in tracebacks; no such directory exists
+ROOT = "/package/"  # precedes a file's path in tracebacks; no such directory exists
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports Python files that are given as path -> text."""
+    """Imports Python files from memory.
+
+    Attributes:
+        texts: Module name -> path and source.
+    """
 
     def __init__(self, files: dict[str, str]) -> None:
         self.texts: dict[str, tuple[str, str]] = {}
         for path, text in files.items():
-            parts = path.removesuffix(".py").split("/")
-            self.texts[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = (path, text)
+            module = path.removesuffix(".py").removesuffix("/__init__")
+            self.texts[module.replace("/", ".")] = (path, text)
         for name in list(self.texts):
-            while name := name.rpartition(".")[0]:
-                self.texts.setdefault(name, (name.replace(".", "/") + "/__init__.py", ""))
+            parent, _, _ = name.rpartition(".")
+            while parent:
+                empty = parent.replace(".", "/") + "/__init__.py"
+                self.texts.setdefault(parent, (empty, ""))
+                parent, _, _ = parent.rpartition(".")
 
     def find_spec(self, fullname: str, *place: object) -> importlib.machinery.ModuleSpec | None:
+        """Find a module.
+
+        Args:
+            fullname: Dotted name of the module.
+            *place: Where Python would search, which is ignored.
+
+        Returns:
+            Its specification; None for a module that was not given.
+        """
         if fullname not in self.texts:
             return None
-        spec = importlib.util.spec_from_loader(
-            fullname, self, origin=ROOT + self.texts[fullname][0]
+        path, _ = self.texts[fullname]
+        spec = importlib.machinery.ModuleSpec(
+            name=fullname,
+            loader=self,
+            origin=ROOT + path,
+            is_package=self.is_package(fullname),
         )
         spec.has_location = True
         return spec
 
     def is_package(self, fullname: str) -> bool:
-        return self.texts[fullname][0].endswith("/__init__.py")
+        """Return whether a module is a package.
+
+        Args:
+            fullname: Dotted name of the module.
+        """
+        path, _ = self.texts[fullname]
+        return path.endswith("/__init__.py")
 
     def get_source(self, fullname: str) -> str:
-        return self.texts[fullname][1]
+        """Return the source of a module.
+
+        Args:
+            fullname: Dotted name of the module.
+        """
+        _, text = self.texts[fullname]
+        return text
 
     def get_code(self, fullname: str) -> types.CodeType:
+        """Compile a module.
+
+        Args:
+            fullname: Dotted name of the module.
+
+        Returns:
+            Its code, whose file name starts with ROOT.
+        """
         path, text = self.texts[fullname]
         return compile(text, ROOT + path, "exec", dont_inherit=True)
 
 
 def install(files: dict[str, str]) -> Modules:
-    """Makes the files importable, before whatever is installed under the same names."""
+    """Make files importable, before modules that are installed under the same names.
+
+    Args:
+        files: Source of each file by path.
+
+    Returns:
+        The finder that imports them.
+    """
     modules = Modules(files)
     sys.meta_path.insert(0, modules)
     return modules
 
 
 def names(module: types.ModuleType) -> Iterator[str]:
-    """The tests of a module in its order: "module:Class.method" and "module:function" without parameters."""
-    top, loader = module.__name__, unittest.TestLoader()
+    """Find the tests of a module, in its order.
+
+    Args:
+        module: An imported module of tests.
+
+    Yields:
+        "module:Class.method" and "module:function", without functions that take parameters.
+    """
+    module_name = module.__name__
+    loader = unittest.TestLoader()
     for name, value in list(vars(module).items()):
-        if isinstance(value, type) and value.__module__ == top:
+        if isinstance(value, type) and value.__module__ == module_name:
             if issubclass(value, unittest.TestCase) or name.startswith("Test"):
-                yield from (f"{top}:{name}.{method}" for method in loader.getTestCaseNames(value))
-        elif (
-            name.startswith("test")
-            and inspect.isfunction(value)
-            and not inspect.signature(value).parameters
-        ):
-            yield f"{top}:{name}"
+                for method in loader.getTestCaseNames(value):
+                    yield f"{module_name}:{name}.{method}"
+        elif name.startswith("test") and inspect.isfunction(value):
+            parameters = inspect.signature(value).parameters
+            yield from [] if parameters else [f"{module_name}:{name}"]
 
 
 def run(test: str) -> None:
-    """Runs one test; it raises whatever makes it fail (unittest.SkipTest when it is skipped)."""
+    """Run one test.
+
+    Args:
+        test: A name as `names` returns it.
+
+    Raises:
+        Exception: Whatever makes the test fail; unittest.SkipTest if it is skipped.
+    """
     module, _, name = test.partition(":")
     owner, _, method = name.partition(".")
     value = vars(importlib.import_module(module))[owner]
@@ -87,7 +147,14 @@ def run(test: str) -> None:
 
 
 def run_all(tests: list[str]) -> bool:
-    """True when every test has run."""
+    """Run tests until one fails.
+
+    Args:
+        tests: Names as `names` returns them.
+
+    Returns:
+        True if every test passed; a failing one raises.
+    """
     for test in tests:
         run(test)
     return True

@@ -1,4 +1,7 @@
-"""The claim ledger: every checkable claim of the PKG paper (reference/claims.toml), a verdict by one rule."""
+"""The claim ledger: every checkable claim of the PKG paper, with a verdict by one rule.
+
+The claims are rows of reference/claims.toml. claim_tests.py measures them.
+"""
 
 import math
 import tomllib
@@ -16,16 +19,22 @@ from pkg_lib.analysis.tables import HERE
 from pkg_lib.papers.pkg.pass_tables import printed
 
 POWER = 0.80
-MARGIN = 0.05  # "about": five points to either side
+MARGIN = 0.05  # "about": five percentage points to either side
 FACTOR = 2.0  # "scale": half to twice the published number
 # The first pair is reserved for the same kind of model and the same work (`Evidence.repeats_paper`),
 # and for targets that the paper names (not `Evidence.ours`). Other evidence says for what a claim
 # holds: for the models that were run, or for this implementation where no model takes part.
-REPRODUCED, CONTRADICTED = "reproduced", "contradicted"
-HOLDS, FAILS = "holds for these models", "does not hold for these models"
-HOLDS_BUILT, FAILS_BUILT = "holds for this implementation", "does not hold for this implementation"
-INCONCLUSIVE, MIXED, NOT_ATTEMPTED = "inconclusive", "mixed", "not attempted"
-SUPPORTING, OPPOSING = (HOLDS, HOLDS_BUILT, REPRODUCED), (FAILS, FAILS_BUILT, CONTRADICTED)
+REPRODUCED = "reproduced"
+CONTRADICTED = "contradicted"
+HOLDS = "holds for these models"
+FAILS = "does not hold for these models"
+HOLDS_BUILT = "holds for this implementation"
+FAILS_BUILT = "does not hold for this implementation"
+INCONCLUSIVE = "inconclusive"
+MIXED = "mixed"
+NOT_ATTEMPTED = "not attempted"
+SUPPORTING = (HOLDS, HOLDS_BUILT, REPRODUCED)
+OPPOSING = (FAILS, FAILS_BUILT, CONTRADICTED)
 OVERALL = (
     REPRODUCED,
     CONTRADICTED,
@@ -38,17 +47,28 @@ OVERALL = (
     NOT_ATTEMPTED,
 )
 DIRECTED = ("above", "below")
-RUNS, REPLAYED, BUILT, PRINTED = (
-    "runs",
-    "replayed",
-    "built",
-    "printed",
-)  # where a measurement is from
+# Where a measurement is from.
+RUNS = "runs"
+REPLAYED = "replayed"
+BUILT = "built"
+PRINTED = "printed"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One entry of claims.toml; its header explains the fields."""
+    """One row of claims.toml; its header explains the fields.
+
+    Attributes:
+        id: A short name.
+        topic: Group in the ledger.
+        version: Version of the paper that has the claim.
+        place: Where in the paper it is.
+        says: The claim in short words of our own.
+        test: How it is measured, a name in claim_tests.TESTS or of a check.
+        needs: What it takes to test it.
+        args: Arguments of the test.
+        cells: Printed cells as [table, row, column, value].
+    """
 
     id: str
     topic: str
@@ -62,54 +82,89 @@ class Claim:
 
     @property
     def relation(self) -> str:
+        """How the claim relates a number to its target; see `allowed`."""
         return str(self.args.get("relation", ""))
 
     @property
-    def columns(self) -> list[str]:
-        """The columns that it compares: its `column`, and `against` which it stands, one or several."""
+    def benchmark(self) -> str:
+        """The benchmark that it is about."""
+        return str(self.args["benchmark"])
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that it compares: `column`, and one or several `against`."""
+        compared: list[str] = []
+        if "column" in self.args:
+            compared.append(self.args["column"])
         against = self.args.get("against", [])
-        others = [against] if isinstance(against, str) else against
-        return [*([self.args["column"]] if "column" in self.args else []), *others]
+        if isinstance(against, str):
+            against = [against]
+        return [*compared, *against]
+
+    @property
+    def pair(self) -> str:
+        """Name of the comparison, the same for a claim and its opposite."""
+        return " and ".join(sorted(self.methods))
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One measurement in `unit`: "points" and "percent" are fractions; "tokens"; "" a plain number."""
+    """One measurement.
 
-    subject: str = ""  # the model, or whose numbers
-    where: str = ""  # benchmark and corpus, or the reading of a sentence
+    Attributes:
+        subject: The model, or whose numbers are measured.
+        where: Benchmark and corpus, or the reading of a sentence.
+        n: Number of tasks.
+        effect: The measured number, in `unit`.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        p: Two-sided p-value of the exact McNemar or paired t test, for "above" and "below" only.
+        unit: "points" and "percent" are fractions; "tokens"; "" for a plain number.
+        exact: Whether it is recomputed from all cases, so that it has no interval.
+        family: The p-values of a family are corrected together.
+        pair: Name of the comparison, which counts once in its family.
+        discordant: Share of tasks in which the two methods differ.
+        target: What the claim names, or the number that its word ("few", "most") is read as.
+        spread: Smallest and largest effect over the paper's models.
+        p_corrected: The corrected p-value.
+        smallest: The effect that this n could have shown: `detectable`, or half of the interval.
+        verdict: What the measurement says of the claim, one of OVERALL.
+        source: RUNS, REPLAYED, BUILT or PRINTED.
+        ours: Whether this ledger chose the target, for a word of the paper.
+        repeats_paper: Whether it is one of the paper's models on the paper's own work, or a number
+            that the paper printed.
+    """
+
+    subject: str = ""
+    where: str = ""
     n: int = 0
     effect: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p: float = math.nan  # two-sided, exact McNemar or paired t; only for "above" and "below"
+    p: float = math.nan
     unit: str = "points"
-    exact: bool = False  # recomputed, with no task drawn, so without interval
-    family: str = ""  # the p values of one family are corrected together,
-    pair: str = ""  # a pair once
-    discordant: float = math.nan  # the share of tasks in which the two differ
-    target: float = (
-        math.nan
-    )  # what the claim names, or what its word (few, most) is taken for here (`ours`)
-    spread: tuple[float, float] = (
-        math.nan,
-        math.nan,
-    )  # smallest and largest effect over the paper's models
+    exact: bool = False
+    family: str = ""
+    pair: str = ""
+    discordant: float = math.nan
+    target: float = math.nan
+    spread: tuple[float, float] = (math.nan, math.nan)
     p_corrected: float = math.nan
-    smallest: float = (
-        math.nan
-    )  # what this n could have shown: `detectable`, or half of the interval
+    smallest: float = math.nan
     verdict: str = ""
     source: str = RUNS
     ours: bool = False
-    repeats_paper: bool = (
-        False  # one of the paper's models and the paper's own work, or its printed numbers
-    )
+    repeats_paper: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """A claim with what was measured for it."""
+    """A claim with its measurements.
+
+    Attributes:
+        claim: The claim.
+        evidence: What was measured for it.
+    """
 
     claim: Claim
     evidence: tuple[Evidence, ...]
@@ -122,48 +177,80 @@ class Assessed:
         decides a claim about some cases ("some"). A claim that cases differ ("differs") needs one
         measurement of each sign.
         """
+        args = self.claim.args
         verdicts = {e.verdict for e in self.evidence} - {NOT_ATTEMPTED}
         opposed = verdicts.intersection(OPPOSING)
         supported = verdicts.intersection(SUPPORTING)
-        if self.claim.args.get("differs") and supported | opposed:
-            return weakest(supported) if supported and opposed else INCONCLUSIVE
-        if self.claim.args.get("some") and verdicts:
+        if args.get("differs") and supported | opposed:
+            both_signs = supported and opposed
+            return weakest(supported) if both_signs else INCONCLUSIVE
+        if args.get("some") and verdicts:
             if supported:
                 return weakest(supported)
-            return weakest(opposed) if verdicts == opposed else INCONCLUSIVE
-        return weakest(opposed) if self.claim.args.get("all") and opposed else overall(verdicts)
+            all_oppose = verdicts == opposed
+            return weakest(opposed) if all_oppose else INCONCLUSIVE
+        if args.get("all") and opposed:
+            return weakest(opposed)
+        return overall(verdicts)
 
 
 def load() -> list[Claim]:
-    """The claims in the order of their file."""
+    """Load the claims.
+
+    Returns:
+        The rows of claims.toml, in order.
+    """
     text = (HERE / "reference" / "claims.toml").read_text("utf8")
-    return [Claim(**row) for row in tomllib.loads(text)["claim"]]
+    rows = tomllib.loads(text)["claim"]
+    return [Claim(**row) for row in rows]
 
 
 @cache
 def table(number: str, version: str = "second") -> pd.DataFrame:
-    """A published table, row x column, in printed order; NaN where it has no such cell."""
-    wide = printed(number).astype(float)
-    for r, c, v in first_version(number) if version == "first" else ():
-        wide.loc[r, c] = v
-    return wide
+    """Return a published table.
+
+    Args:
+        number: Its number in the second version of the paper.
+        version: "first" or "second".
+
+    Returns:
+        The cells [row, column] in printed order; NaN where the table has no such cell.
+    """
+    cells = printed(number).astype(float)
+    if version == "first":
+        for row, column, value in first_version(number):
+            cells.loc[row, column] = value
+    return cells
 
 
 def first_version(number: str) -> list[tuple[str, str, float]]:
-    """(row, column, value) of the cells of a table that stand only so in the first version."""
-    cells = pd.read_csv(
-        HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float}
-    )
-    return list(
-        cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None)
-    )
+    """Return the cells of a table that differ in the first version of the paper.
+
+    Args:
+        number: Number of the table.
+
+    Returns:
+        Row, column and value of each cell.
+    """
+    path = HERE / "reference" / "pkg_first_version.csv"
+    cells = pd.read_csv(path, dtype={"table": str, "value": float})
+    cells = cells[cells["table"] == number]
+    rows = cells[["row", "column", "value"]]
+    return list(rows.itertuples(index=False, name=None))
 
 
 def allowed(relation: str, target: float) -> tuple[float, float]:
-    """The numbers that bear a claim out, the same for every claim."""
-    half_digit = (
-        0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9
-    )  # 0.5 for 14, 0.05 for 14.2
+    """Return the numbers that support a claim, by the same rule for every claim.
+
+    Args:
+        relation: How the claim relates a number to its target.
+        target: The target.
+
+    Returns:
+        The lowest and the highest number.
+    """
+    _, _, decimals = f"{target:.10g}".partition(".")
+    half_digit = 0.5 * 10.0 ** -len(decimals) + 1e-9  # 0.5 for 14, 0.05 for 14.2
     return {
         "above": (0.0, math.inf),
         "below": (-math.inf, 0.0),
@@ -192,13 +279,20 @@ def decide(relation: str, e: Evidence) -> str:
     lowest, highest = allowed(relation, e.target)
     if not e.n or math.isnan(e.effect):
         return NOT_ATTEMPTED
-    if relation in DIRECTED and not (e.p_corrected < ALPHA and e.effect):
+    directed = relation in DIRECTED
+    significant = e.p_corrected < ALPHA and e.effect
+    if directed and not significant:
         return INCONCLUSIVE
     supporting, opposing = words_for(e)
-    low, high = (e.effect, e.effect) if e.exact or relation in DIRECTED else (e.low, e.high)
+    low = high = e.effect
+    if not (e.exact or directed):
+        low = e.low
+        high = e.high
     if lowest <= low and high <= highest:
         return supporting
-    return opposing if high < lowest or low > highest else INCONCLUSIVE
+    if high < lowest or low > highest:
+        return opposing
+    return INCONCLUSIVE
 
 
 def words_for(e: Evidence) -> tuple[str, str]:
@@ -215,7 +309,9 @@ def words_for(e: Evidence) -> tuple[str, str]:
     """
     if e.repeats_paper and not e.ours:
         return REPRODUCED, CONTRADICTED
-    return (HOLDS_BUILT, FAILS_BUILT) if e.source == BUILT else (HOLDS, FAILS)
+    if e.source == BUILT:
+        return HOLDS_BUILT, FAILS_BUILT
+    return HOLDS, FAILS
 
 
 def overall(verdicts: Iterable[str]) -> str:
@@ -231,8 +327,11 @@ def overall(verdicts: Iterable[str]) -> str:
     known = {v for v in verdicts if v != NOT_ATTEMPTED}
     if not known:
         return NOT_ATTEMPTED
-    agree = len(known) == 1 or known <= {*SUPPORTING} or known <= {*OPPOSING}
-    return weakest(known) if agree else MIXED
+    all_support = known.issubset(SUPPORTING)
+    all_oppose = known.issubset(OPPOSING)
+    if all_support or all_oppose or len(known) == 1:
+        return weakest(known)
+    return MIXED
 
 
 def weakest(verdicts: Collection[str]) -> str:
@@ -249,43 +348,73 @@ def weakest(verdicts: Collection[str]) -> str:
 
 
 def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
-    """The smallest difference that McNemar's test on `n` tasks shows with POWER; NaN where none could be.
+    """Return the smallest difference that McNemar's test shows with POWER (Connor, 1987).
 
-    Connor (1987), of the discordant share s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power) sqrt(s - d^2).
+    The difference d solves d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power) sqrt(s - d^2), where s is
+    the share of discordant tasks.
+
+    Args:
+        n: Number of tasks.
+        discordant: Share of tasks in which the methods differ.
+        alpha: Significance level.
+
+    Returns:
+        The difference as a fraction; NaN if the test can show none.
     """
-    a, b = norm.ppf(1 - alpha / 2), norm.ppf(POWER)
+    z_alpha = norm.ppf(1 - alpha / 2)
+    z_power = norm.ppf(POWER)
 
-    def shown(d: float) -> float:
-        return (
-            d * math.sqrt(n)
-            - a * math.sqrt(discordant)
-            - b * math.sqrt(max(discordant - d * d, 0.0))
-        )
+    def excess(d: float) -> float:
+        """Return the left side minus the right side of the equation."""
+        variance = max(discordant - d * d, 0.0)
+        needed_for_alpha = z_alpha * math.sqrt(discordant)
+        needed_for_power = z_power * math.sqrt(variance)
+        return float(d * math.sqrt(n) - needed_for_alpha - needed_for_power)
 
-    possible = n and discordant > 0 and shown(discordant) >= 0
-    return float(brentq(shown, 0.0, discordant)) if possible else math.nan
+    if not n or discordant <= 0 or excess(discordant) < 0:
+        return math.nan
+    return float(brentq(excess, 0.0, discordant))
 
 
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:
-    """Corrects p by family (all comparisons of claims on a run; its topics by themselves), then decides."""
-    rows = [(claim, [e for e in evidence if e.n]) for claim, evidence in measured]
+    """Decide claims.
+
+    p-values are corrected by family: all comparisons of a run belong to one, and its topics to
+    another.
+
+    Args:
+        measured: Each claim with its measurements.
+
+    Returns:
+        The claims in order, with the verdict of every measurement.
+    """
+    rows = []
     families: dict[str, dict[str, float]] = {}
-    for e in (e for _, evidence in rows for e in evidence if not math.isnan(e.p)):
-        families.setdefault(e.family, {})[e.pair] = e.p
-    corrected = {
-        f: dict(zip(ps, holm(list(ps.values())), strict=True)) for f, ps in families.items()
-    }
-    return [
-        Assessed(
-            claim, tuple(_decided(claim.relation, e, corrected.get(e.family, {})) for e in evidence)
-        )
-        for claim, evidence in rows
-    ]
+    for claim, evidence in measured:
+        known = [e for e in evidence if e.n]
+        rows.append((claim, known))
+        for e in known:
+            if not math.isnan(e.p):
+                families.setdefault(e.family, {})[e.pair] = e.p
+    corrected = {family: _corrected(p_values) for family, p_values in families.items()}
+    assessed = []
+    for claim, known in rows:
+        decided = [_decided(claim.relation, e, corrected.get(e.family, {})) for e in known]
+        assessed.append(Assessed(claim, tuple(decided)))
+    return assessed
+
+
+def _corrected(p_values: dict[str, float]) -> dict[str, float]:
+    """Return the p-values of a family, corrected by Holm's method."""
+    corrected = holm(list(p_values.values()))
+    return dict(zip(p_values, corrected, strict=True))
 
 
 def _decided(relation: str, e: Evidence, corrected: dict[str, float]) -> Evidence:
-    """The measurement with its corrected p, the smallest effect that it could have shown, and its verdict."""
-    smallest = math.nan if e.exact else (e.high - e.low) / 2
+    """Return the measurement with its corrected p, the smallest effect it could show, and its verdict."""
+    smallest = math.nan
+    if not e.exact:
+        smallest = (e.high - e.low) / 2
     if relation in DIRECTED:
         e = replace(e, p_corrected=corrected.get(e.pair, math.nan))
         if not math.isnan(e.discordant):

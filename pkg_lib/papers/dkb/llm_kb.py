@@ -1,7 +1,8 @@
-"""LLM-KB (Sections 6.2, 6.5.3, C.2): a model lists each file's class and dependencies, batch by batch.
+"""LLM-KB (Sections 6.2, 6.5.3 and C.2): a model lists the class and dependencies of each file.
 
-A file is processed when the answer names it, by path or else by file name; the rest is "SKIPPED/MISSED by
-LLM" (Listing 3). A processed file without a class has no record; records make the graph.
+Files are sent in batches. A file counts as processed if the answer names it, by its path or else by
+its file name. The others are "SKIPPED/MISSED by LLM" (Listing 3). A processed file without a class
+gives no record. The graph is built from the records.
 """
 
 import json
@@ -19,80 +20,143 @@ from pkg_lib.data.structuring import json_part
 from pkg_lib.generation.generator import Generator
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode
 
-TRUNCATED_AT = 15_000  # characters of a file, Listing 3
-BATCH = 4  # files a prompt; the paper prints neither this nor retries
-MAX_NEW_TOKENS = 700  # a record has about 60 tokens; a small model that repeats itself is cut here
+TRUNCATED_AT = 15_000  # characters of a file (Listing 3)
+BATCH = 4  # files of a prompt; the paper states neither this number nor that of retries
+MAX_NEW_TOKENS = 700  # a record has about 60 tokens; this stops a model that repeats itself
 
 with Path(__file__).with_name("prompts.toml").open("rb") as file:
     PROMPTS: dict[str, str] = tomllib.load(file)
 
 
 def fill(template: str, **values: str) -> str:
-    """The template with its values; any other brace, in the template or in a value, stays as it is."""
-    return re.sub(r"\{(context|question|batch_content)\}", lambda place: values[place[1]], template)
+    """Put values into a prompt.
+
+    Args:
+        template: A text of prompts.toml.
+        **values: Value by name; the names are context, question and batch_content.
+
+    Returns:
+        The prompt. Other braces, in the template or in a value, are kept.
+    """
+    return re.sub(r"\{(context|question|batch_content)\}", lambda match: values[match[1]], template)
 
 
 class FileRecord(NamedTuple):
+    """What a model says about a file.
+
+    Attributes:
+        class_name: Its class.
+        dependencies: Names of the types that it uses, each once.
+    """
+
     class_name: str
     dependencies: tuple[str, ...]
 
 
 @dataclass
 class Extraction:
-    """A repository's records by path, and what became of the answers."""
+    """The records of a repository, and what went wrong with the answers.
+
+    Attributes:
+        files: Paths of all files.
+        records: Record by path.
+        named: Files that an answer names.
+        identified: Those of them that cannot be confused with another file of the batch.
+        faults: How often each fault occurred.
+        answers: The answers that were read.
+        missing: Prompts without a stored answer, by the first file of each.
+        by_name: Number of records that name their file by its last part only.
+    """
 
     files: list[str]
     records: dict[str, FileRecord] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)  # files
-    identified: set[str] = field(
-        default_factory=set
-    )  # of them those where no other of the batch is meant
+    named: set[str] = field(default_factory=set)
+    identified: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
     answers: list[Generation] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)  # first file -> prompt without an answer
-    by_name: int = 0  # records that named a file by its last part only
+    missing: dict[str, str] = field(default_factory=dict)
+    by_name: int = 0
 
     @property
     def skipped(self) -> list[str]:
-        return [f for f in self.files if f not in self.named]
+        """Files that no answer names, in order."""
+        return [path for path in self.files if path not in self.named]
 
     @property
     def success_rate(self) -> float:
-        """Equation 6, over file names as the paper counts: skipped files of one name are one."""
-        return (len(self.files) - len(set(map(basename, self.skipped)))) / len(self.files)
+        """Share of processed files (Equation 6).
+
+        As in the paper, skipped files are counted by name: two of the same name count once.
+        """
+        skipped_names = {basename(path) for path in self.skipped}
+        return (len(self.files) - len(skipped_names)) / len(self.files)
 
     @property
     def dependencies(self) -> set[tuple[str, str]]:
-        """(class, dependency) as the model named them."""
-        return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
+        """Pairs of a class and a dependency, as the model named them."""
+        pairs = set()
+        for record in self.records.values():
+            for dependency in record.dependencies:
+                pairs.add((record.class_name, dependency))
+        return pairs
 
     def graph(self) -> TypeGraph:
-        """Nodes are extracted class names, the first file's of several; other dependencies are left out (the
-        paper's "graph cleaning")."""
-        paths = [path for path in reversed(self.files) if path in self.records]
-        nodes = {(name := self.records[p].class_name): TypeNode(name, "class", p) for p in paths}
-        edges = {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
+        """Build the graph of the extracted classes.
+
+        Returns:
+            One node per class name; the first file wins if several have it. Dependencies that are
+            no extracted class are left out (the paper's "graph cleaning").
+        """
+        nodes: dict[str, TypeNode] = {}
+        for path in reversed(self.files):
+            if path in self.records:
+                name = self.records[path].class_name
+                nodes[name] = TypeNode(name, "class", path)
+        edges = {}
+        for user, used in self.dependencies:
+            if used in nodes and user != used:
+                edges[user, used] = {"depends_on"}
         return TypeGraph.of("llm-kb", nodes, edges)
 
     def read(self, batch: Sequence[str], raw: str, finish: str = "end") -> None:
-        """Takes one answer's records, and counts what cannot be taken."""
+        """Take the records of one answer, and count its faults.
+
+        Args:
+            batch: Paths of the files in the prompt.
+            raw: The answer.
+            finish: Why decoding stopped; "length" if the answer was cut off.
+        """
         try:
             answer = json.loads(json_part(raw))
         except (ValueError, RecursionError):
-            self.faults["cut off" if finish == "length" else "no JSON"] += 1
+            fault = "cut off" if finish == "length" else "no JSON"
+            self.faults[fault] += 1
             return
         results = answer.get("results") if isinstance(answer, dict) else None
         if not isinstance(results, list):
             self.faults['no list "results"'] += 1
             return
-        paths, namesakes = {_path(result) for result in results}, Counter(map(basename, batch))
-        named = {p for p in batch if basename(p) in set(map(basename, paths))}
-        self.named |= named
-        self.identified |= {p for p in named if normpath(p) in paths or namesakes[basename(p)] == 1}
-        self.faults += Counter(filter(None, [self._take(batch, result) for result in results]))
+        self._count_named(batch, results)
+        for result in results:
+            fault = self._take(batch, result)
+            if fault:
+                self.faults[fault] += 1
+
+    def _count_named(self, batch: Sequence[str], results: list[Any]) -> None:
+        """Record which files of a batch the results name."""
+        paths = {_path(result) for result in results}
+        names = {basename(path) for path in paths}
+        files_of_name = Counter(basename(path) for path in batch)
+        for path in batch:
+            name = basename(path)
+            if name not in names:
+                continue
+            self.named.add(path)
+            if normpath(path) in paths or files_of_name[name] == 1:
+                self.identified.add(path)
 
     def _take(self, batch: Sequence[str], result: Any) -> str:
-        """Takes one of the results; says what is wrong with it."""
+        """Take one of the results; return its fault, "" for none."""
         path = _path(result)
         if not path:
             return "names no file" if isinstance(result, dict) else "no object"
@@ -100,47 +164,85 @@ class Extraction:
         meant = exact or [p for p in batch if basename(p) == basename(path)]
         if not meant:
             return "names a file not in the batch"
-        name, needs = result.get("class_name"), result.get("dependencies")
+        name = result.get("class_name")
         if not isinstance(name, str) or not name.strip():
             return "names no class"
         if meant[0] in self.records:
             return "names a file again"
-        self.by_name += not exact
-        texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
-        self.records[meant[0]] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
+        if not exact:
+            self.by_name += 1
+        dependencies = result.get("dependencies")
+        if not isinstance(dependencies, list):
+            dependencies = []
+        texts = [text.strip() for text in dependencies if isinstance(text, str)]
+        unique = tuple(dict.fromkeys(texts))
+        self.records[meant[0]] = FileRecord(name.strip(), unique)
         return ""
 
 
 def _path(result: Any) -> str:
-    """The path that one of the results gives, "" for none."""
+    """Return the path that one of the results gives, "" for none."""
     path = result.get("file_path") if isinstance(result, dict) else None
-    return (
-        normpath(path.strip().replace("\\", "/")) if isinstance(path, str) and path.strip() else ""
-    )
+    if not isinstance(path, str) or not path.strip():
+        return ""
+    return normpath(path.strip().replace("\\", "/"))
 
 
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
-    """The published prompt over a batch of files (Listings 3 and 6)."""
-    content = "".join(f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n" for path in batch)
+    """Return the published prompt for a batch of files (Listings 3 and 6).
+
+    Args:
+        batch: Paths of the files.
+        texts: Text of each file by path.
+
+    Returns:
+        The prompt.
+    """
+    content = ""
+    for path in batch:
+        content += f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n"
     return fill(PROMPTS["extraction"], batch_content=content)
 
 
 def extraction_of(
     texts: Mapping[str, str], generator: Generator, batch: int = BATCH, retries: int = 0
 ) -> Extraction:
-    """What a model's stored answers say of all files, then `retries` times of skipped ones, one a prompt."""
+    """Read a model's stored answers about all files.
+
+    Args:
+        texts: Text of each file by path.
+        generator: The model, with its stored answers.
+        batch: Number of files of a prompt.
+        retries: How often skipped files are sent again, each in a prompt of its own.
+
+    Returns:
+        The extraction. It ends before the first attempt whose answers are not all stored; these
+        prompts are in `missing`.
+    """
     extraction = Extraction(list(texts))
     for attempt in range(retries + 1):
-        left, size = extraction.skipped, 1 if attempt else batch
-        parts = [left[i : i + size] for i in range(0, len(left), size)]
-        # Greedy decoding answers the same prompt in the same way, so a second retry says which it is.
-        more = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
-        prompts = {part[0]: prompt_of(part, texts) + more for part in parts}
-        answers = [generator.stored(prompt) for prompt in prompts.values()]
-        if None in answers:
-            extraction.missing = prompts
+        prompts = _prompts_of_attempt(extraction.skipped, texts, batch, attempt)
+        answers = {first: generator.stored(prompt) for first, (_, prompt) in prompts.items()}
+        if None in answers.values():
+            extraction.missing = {first: prompt for first, (_, prompt) in prompts.items()}
             break
-        extraction.answers += answers
-        for part, answer in zip(parts, answers, strict=True):
+        for first, answer in answers.items():
+            assert answer is not None
+            part, _ = prompts[first]
+            extraction.answers.append(answer)
             extraction.read(part, answer.raw, answer.finish)
     return extraction
+
+
+def _prompts_of_attempt(
+    files: Sequence[str], texts: Mapping[str, str], batch: int, attempt: int
+) -> dict[str, tuple[Sequence[str], str]]:
+    """Return the parts of the files, each by its first file with its prompt."""
+    size = 1 if attempt else batch
+    # Greedy decoding answers the same prompt in the same way, so later retries state their number.
+    suffix = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
+    prompts = {}
+    for start in range(0, len(files), size):
+        part = files[start : start + size]
+        prompts[part[0]] = (part, prompt_of(part, texts) + suffix)
+    return prompts

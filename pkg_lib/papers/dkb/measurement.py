@@ -1,9 +1,11 @@
-"""What is measured of a repository: its graph, seconds of indexing and of a query, and whether the types that
-an answer needs reach the context. Three readings, from strict to lenient:
+"""What is measured of a repository (Sections 6.2 to 6.5): its graph, times, and retrieval.
 
-    source  some lines of the type's declaration stand in the context
-    listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
-    named   its simple name stands in the context as a word, wherever
+Retrieval is measured by whether the types that an answer needs reach the context. There are three
+readings of "reach", from strict to lenient:
+
+    source  the context has lines of the type's declaration
+    listed  the same, or [ONTOLOGY INFO] names the type (the reading that the tables use first)
+    named   the context has the type's simple name as a word
 """
 
 import os
@@ -13,12 +15,12 @@ import tempfile
 import time
 import timeit
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from pkg_lib.core.store import versions, write_json
@@ -32,135 +34,247 @@ from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, sou
 from pkg_lib.papers.dkb.settings import MODEL, SAME_SIZE
 from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.ranking import Vectors, top
 
 READINGS = ("source", "listed", "named")
 READING = "listed"
+Value = TypeVar("Value")
 
 
 def outermost(graph: TypeGraph, name: str) -> str:
-    """The top-level type around a type, which a package or nothing is around."""
-    while (outer := name.rpartition(".")[0]) in graph.nodes:
+    """Return the top-level type around a type.
+
+    Args:
+        graph: The graph that has both.
+        name: Full name of the type.
+
+    Returns:
+        The name of the outermost type; the type itself if it is in none.
+    """
+    outer, _, _ = name.rpartition(".")
+    while outer in graph.nodes:
         name = outer
+        outer, _, _ = name.rpartition(".")
     return name
 
 
 def reached_types(graph: TypeGraph, context: Gathered, reading: str) -> set[str]:
-    """The types that a context reaches, by the resolved graph, whatever graph a pipeline uses."""
+    """Return the types that a context reaches.
+
+    Args:
+        graph: The resolved graph, whatever graph the pipeline uses.
+        context: A pipeline's context.
+        reading: One of READINGS.
+
+    Returns:
+        Full names of the types.
+    """
     if reading == "named":
         words = set(re.findall(r"[^\W\d][\w$]*", context.text))
         return {node.name for node in graph.nodes.values() if node.simple in words}
-    types = {
-        n.name for part in context for n in graph.within_lines(part.path, part.first, part.last)
-    }
-    for name in chain.from_iterable(part.names for part in context if reading == "listed"):
-        # In a graph that is keyed by simple names, a listed name means all types that have it.
-        types.update([name] if name in graph.nodes else graph.by_simple.get(name, []))
+    types: set[str] = set()
+    for part in context:
+        shown = graph.within_lines(part.path, part.first, part.last)
+        types.update(node.name for node in shown)
+        if reading == "listed":
+            for name in part.names:
+                # In a graph with simple names as keys, a listed name means every type that has it.
+                full_names = [name] if name in graph.nodes else graph.by_simple.get(name, [])
+                types.update(full_names)
     return types
 
 
 def scores(
     graph: TypeGraph, question: Question, context: Gathered, reading: str
 ) -> dict[str, float]:
-    """Recall: the share of the needed types that are reached. Precision: of the reached types those needed, a
-    nested type as the type around it; NaN where nothing is reached."""
-    reached, needed = reached_types(graph, context, reading), gold(question, graph)
-    whole, wanted = ({outermost(graph, n) for n in names} for names in (reached, needed))
-    precision = len(whole & wanted) / len(whole) if whole else float("nan")
-    return {"recall": sum(n in reached for n in needed) / len(needed), "precision": precision}
+    """Measure the context of a question.
+
+    Args:
+        graph: The resolved graph.
+        question: The question, with the types that its answer needs.
+        context: A pipeline's context.
+        reading: One of READINGS.
+
+    Returns:
+        `recall`: the share of the needed types that are reached. `precision`: the share of the
+        reached types that are needed, where nested types count as their outermost type; NaN if
+        nothing is reached.
+    """
+    reached = reached_types(graph, context, reading)
+    needed = gold(question, graph)
+    found = [name for name in needed if name in reached]
+    reached_outermost = {outermost(graph, name) for name in reached}
+    needed_outermost = {outermost(graph, name) for name in needed}
+    precision = float("nan")
+    if reached_outermost:
+        relevant = reached_outermost & needed_outermost
+        precision = len(relevant) / len(reached_outermost)
+    return {"recall": len(found) / len(needed), "precision": precision}
 
 
 def table(study: RepositoryStudy, pipelines: Sequence[Pipeline]) -> pd.DataFrame:
-    """A row a pipeline, question and reading: recall, precision, the context's characters, excerpts."""
+    """Measure the contexts of pipelines.
+
+    Args:
+        study: The repository and its questions.
+        pipelines: What to measure.
+
+    Returns:
+        One row per pipeline, question and reading: recall, precision, characters and excerpts.
+    """
     rows = []
-    for pipeline, q in product(pipelines, study.questions):
-        context = pipeline.gather(q.id)
-        sizes = {
-            "characters": len(context.text),
-            "excerpts": sum(bool(part.path) for part in context),
-        }
-        about = {"pipeline": pipeline.column, "question": q.id, "kind": q.kind}
-        rows += [
-            about | {"reading": r} | scores(study.graph, q, context, r) | sizes for r in READINGS
-        ]
+    for pipeline, question in product(pipelines, study.questions):
+        context = pipeline.gather(question.id)
+        excerpts = [part for part in context if part.path]
+        for reading in READINGS:
+            row = {
+                "pipeline": pipeline.method,
+                "question": question.id,
+                "kind": question.kind,
+                "reading": reading,
+                **scores(study.graph, question, context, reading),
+                "characters": len(context.text),
+                "excerpts": len(excerpts),
+            }
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def evidence_of(study: RepositoryStudy) -> dict[str, Any]:
-    """The `table` of a study's pipelines ("rows") and variants, with the sizes that they are of."""
-    frames = {"rows": table(study, study.pipelines), "variants": table(study, study.variants)}
-    return {"repository": study.name, "k": study.k, "depth": study.depth} | frames
+    """Measure the contexts of a study.
+
+    Args:
+        study: The repository and its questions.
+
+    Returns:
+        The tables "rows" of its pipelines and "variants" of DKB's variants, with the settings.
+    """
+    return {
+        "repository": study.name,
+        "k": study.k,
+        "depth": study.depth,
+        "rows": table(study, study.pipelines),
+        "variants": table(study, study.variants),
+    }
 
 
 def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
-    """Reads, splits and graphs a repository, writes index.json into the folder. No model is needed."""
-    load, tree = os.getloadavg()[0], scan(root)
+    """Read, split and graph a repository, and write index.json. No model is needed.
+
+    Args:
+        root: Directory or archive of Java source.
+        name: Name of the repository.
+        folder: Where the file is written.
+        processes: Number of processes that parse.
+    """
+    load = os.getloadavg()[0]
+    tree = scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
-    splitting, count = _timed(
-        lambda: {path: len(chunks_of(path, text)) for path, text in files.items()}
-    )
+    splitting, chunk_counts = _timed(lambda: _count_chunks(files))
     built = build(root, MODES[0], processes)
+    graphs = {}
+    for mode in MODES:
+        in_this_mode = built if mode == MODES[0] else in_mode(built, mode)
+        graphs[mode] = _figures(in_this_mode, chunk_counts)
     index = {
         "repository": name,
         "source": source_digest(files),
         "files": len(built.files),
         "characters": sum(map(len, files.values())),
-        "chunks": sum(count.values()),
+        "chunks": sum(chunk_counts.values()),
         "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
-        "graphs": {
-            m: _figures(built if m == MODES[0] else in_mode(built, m), count) for m in MODES
-        },
+        "graphs": graphs,
         "processes": processes,
+        **_circumstances(load),
     }
-    write_json(folder / "index.json", index | _circumstances(load))
+    write_json(folder / "index.json", index)
+
+
+def _count_chunks(files: Mapping[str, str]) -> dict[str, int]:
+    return {path: len(chunks_of(path, text)) for path, text in files.items()}
 
 
 def _circumstances(load: float) -> dict[str, Any]:
-    return {"processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions()}
+    return {
+        "processors": os.cpu_count(),
+        "load_before": round(load, 2),
+        "versions": versions(),
+    }
 
 
-def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
+def _figures(built: BuiltGraph, chunk_counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the figures of a graph that index.json keeps."""
+    reasons = [reason for _, reason in built.skipped]
+    chunks_with_a_node = [chunk_counts.get(path, 0) for path in built.graph.by_path]
     return {
         "nodes": built.graph.node_counts(),
         "edges": built.graph.edge_counts(),
         "references": dict(sorted(built.resolution.references.items())),
         "cycles": len(built.graph.cycles()),
-        "skipped": dict(Counter(reason for _, reason in built.skipped)),
-        "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
-        "chunks_of_files_with_a_node": sum(chunks.get(path, 0) for path in built.graph.by_path),
+        "skipped": dict(Counter(reasons)),
+        "seconds": {step: round(seconds, 3) for step, seconds in built.seconds.items()},
+        "chunks_of_files_with_a_node": sum(chunks_with_a_node),
     }
 
 
 def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
-    """Embeds all chunks anew and asks each question five times; what goes beside the ranking."""
-    load, parts = os.getloadavg()[0], [c.text for c in study.chunks.values()]
+    """Measure the times of embedding all chunks and of answering each query.
+
+    Args:
+        study: The repository and its questions.
+
+    Returns:
+        What is stored beside the ranking. A query's time is the median of five.
+    """
+    load = os.getloadavg()[0]
+    parts = [chunk.text for chunk in study.chunks.values()]
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
         embedder.encode(["warm"])  # loads the model
         embedding, vectors = _timed(lambda: embedder.encode(parts))
         study.embedder = study.embedder or embedder
-        chosen = [
-            p for p in study.pipelines if p.column != SAME_SIZE
-        ]  # made from these vectors, if need be
-    seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
-    for q in study.questions:
-        search = _median(lambda q=q: np.argsort(-(embedder.compute([q.question]) @ vectors.T)[0]))
-        for p in chosen:
-            seconds[p.column][q.id] = round(search + _median(lambda p=p, q=q: p.gather(q.id)), 6)
-    # Word pieces as the embedder's tokenizer counts them, those that it cuts off too.
-    tokenizer = embedder._model.tokenizer  # type: ignore[union-attr]
+        # A missing ranking is made from these vectors, so before the folder is deleted.
+        pipelines = [p for p in study.pipelines if p.method != SAME_SIZE]
+    seconds: dict[str, dict[str, float]] = {pipeline.method: {} for pipeline in pipelines}
+    for question in study.questions:
+        searching = _median_time(partial(_search, embedder, vectors, question))
+        for pipeline in pipelines:
+            gathering = _median_time(partial(pipeline.gather, question.id))
+            seconds[pipeline.method][question.id] = round(searching + gathering, 6)
+    # All word pieces are counted, including those that the embedder cuts off.
+    tokenizer = embedder._model.tokenizer
     pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
-    tokens = {"embedding_seconds": round(embedding, 3), "embedded_tokens": sum(map(len, pieces))}
-    return tokens | {"query_seconds": seconds, "budget": BUDGET._asdict()} | _circumstances(load)
+    return {
+        "embedding_seconds": round(embedding, 3),
+        "embedded_tokens": sum(map(len, pieces)),
+        "query_seconds": seconds,
+        "budget": BUDGET._asdict(),
+        **_circumstances(load),
+    }
+
+
+def _search(embedder: Embedder, vectors: Vectors, question: Question) -> None:
+    """Embed a question and rank all chunks, as a query does."""
+    cosines = embedder.compute([question.question]) @ vectors.T
+    top(cosines[0])
 
 
 def record(study: RepositoryStudy) -> None:
-    """Measures everything of a study again, and keeps it."""
+    """Measure everything of a study again, and store it.
+
+    Args:
+        study: The repository and its questions.
+    """
     measure(study.built.tree.root, study.name, study.folder)
-    queries, evidence = measure_queries(study), evidence_of(study)
+    queries = measure_queries(study)
+    evidence = evidence_of(study)
     write_json(study.file("ranking"), study.ranked | queries)
-    about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}
-    frames = {name: evidence[name].to_dict("split", index=False) for name in ("rows", "variants")}
-    write_json(study.file("evidence"), evidence | frames | about)
+    for name in ("rows", "variants"):
+        evidence[name] = evidence[name].to_dict("split", index=False)
+    evidence["budget"] = BUDGET._asdict()
+    evidence["digest"] = study.digest
+    evidence["versions"] = versions()
+    write_json(study.file("evidence"), evidence)
 
 
 def run(
@@ -171,32 +285,67 @@ def run(
     retries: int = 0,
     again: bool = False,
 ) -> Iterator[str]:
-    """What `dkb ask` prints; asks `model` for what is not stored, measures and records if `again`."""
+    """Run the command `dkb ask`.
+
+    Args:
+        repository: A repository as `place` takes it.
+        questions: Path of the file of questions.
+        results: The results directory.
+        model: The model that answers what is not stored; "" for none.
+        retries: How often LLM-KB's skipped files are sent again.
+        again: Whether everything is measured again and stored.
+
+    Yields:
+        The lines to print.
+    """
     study = open_study(repository, questions, results, model=model or MODEL, retries=retries)
-    sizes = f"{len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
-    yield f"{study.name}: {sizes}"
+    files = f"{len(study.texts):,} files"
+    chunks = f"{len(study.chunks):,} chunks"
+    yield f"{study.name}: {files}, {chunks}, {len(study.questions)} questions"
     if model:
         ask(study)
-        e, faults = study.extracted, dict(study.extracted.faults) or "none"
-        yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {faults}"
-        yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in study.answers.items())}"
+        yield from _answer_lines(study)
     if again:
         record(study)
-    groups = evidence_of(study)["rows"].groupby(["pipeline", "reading"], sort=False)
-    for (pipeline, reading), row in groups[["recall", "precision"]].mean().iterrows():
-        yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
-    for q in study.questions:
-        for pipeline in study.pipelines:
-            reached = reached_types(study.graph, pipeline.gather(q.id), READING)
-            if missed := [n for n in gold(q, study.graph) if n not in reached]:
-                yield f"{q.id}: {pipeline.column} misses {', '.join(missed)}"
+    rows = evidence_of(study)["rows"]
+    groups = rows.groupby(["pipeline", "reading"], sort=False)
+    means = groups[["recall", "precision"]].mean().reset_index()
+    for row in means.itertuples():
+        rates = f"recall {row.recall:.3f}, precision {row.precision:.3f}"
+        yield f"{row.pipeline:<20} {row.reading:<7} {rates}"
+    for question in study.questions:
+        yield from _missed_lines(study, question)
 
 
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+def _answer_lines(study: RepositoryStudy) -> Iterator[str]:
+    """Yield what the model extracted and answered."""
+    extraction = study.extracted
+    assert extraction is not None
+    files = f"{len(extraction.records)} of {len(extraction.files)} files"
+    faults = dict(extraction.faults) or "none"
+    yield f"LLM-KB by {study.model}: {files}; faults: {faults}"
+    counts = [f"{method} {len(rows)}" for method, rows in study.answers.items()]
+    yield f"answers: {', '.join(counts)}"
+
+
+def _missed_lines(study: RepositoryStudy, question: Question) -> Iterator[str]:
+    """Yield what each pipeline misses of the types that a question needs."""
+    for pipeline in study.pipelines:
+        context = pipeline.gather(question.id)
+        reached = reached_types(study.graph, context, READING)
+        missed = [name for name in gold(question, study.graph) if name not in reached]
+        if missed:
+            yield f"{question.id}: {pipeline.method} misses {', '.join(missed)}"
+
+
+def _timed(call: Callable[[], Value]) -> tuple[float, Value]:
+    """Return the seconds of a call, and its value."""
     start = time.perf_counter()
     value = call()
     return time.perf_counter() - start, value
 
 
-def _median(call: Callable[[], Any]) -> float:
-    return statistics.median(timeit.repeat(call, number=1))  # of five
+def _median_time(call: Callable[[], object]) -> float:
+    """Return the median seconds of five calls."""
+    seconds: Iterable[float] = timeit.repeat(call, number=1)
+    return statistics.median(seconds)

@@ -1,39 +1,61 @@
-"""No-Graph, DKB and LLM-KB (Section 5.1): what each puts before the model. All start from one ranking.
+"""The pipelines No-Graph, DKB and LLM-KB (Section 5.1), which gather a question's context.
 
-ranking of chunks -> top-k (V0) -> neighbours in the graph (Algorithm 1) -> excerpts in a budget (C.1.5)
+All three start from the same ranking of chunks:
+
+1. Take the k best chunks (V0).
+2. Follow the graph from the types in them (Algorithm 1).
+3. Add a summary of each type and excerpts of its neighbours, up to a budget (Appendix C.1.5).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.splitter import TextChunk
+from pkg_lib.retrieval.budget import largest
 
-TOP_K, DEPTH = 10, 1
+TOP_K = 10
+DEPTH = 1
 
 
 class Budget(NamedTuple):
-    """In characters; ours, since the paper prints none."""
+    """Limits of a context in characters, chosen by us because the paper states none.
+
+    Attributes:
+        chunk: Characters of a retrieved chunk.
+        neighbour: Characters of a neighbour's excerpt.
+        total: Characters of the context.
+        neighbours: Number of neighbours of a type in each direction.
+    """
 
     chunk: int = 1000
     neighbour: int = 500
     total: int = 24_000
-    neighbours: int = 20  # of a type a side
+    neighbours: int = 20
 
 
 BUDGET = Budget()
-CHUNKS_ALONE = {"graph": TypeGraph("none"), "budget": Budget(total=sys.maxsize)}  # No-Graph
+# The options that make a pipeline No-Graph.
+CHUNKS_ALONE: dict[str, Any] = {"graph": TypeGraph("none"), "budget": Budget(total=sys.maxsize)}
 
 
 class ContextPart(NamedTuple):
-    """A part of a context: lines of a file, or a summary that names types."""
+    """A part of a context: lines of a file, or a summary that names types.
+
+    Attributes:
+        text: What the model reads.
+        path: Path of the file; "" for a summary.
+        first: First line, counted from 1.
+        last: Last line, inclusive.
+        names: Types that a summary names.
+    """
 
     text: str
     path: str = ""
@@ -43,52 +65,129 @@ class ContextPart(NamedTuple):
 
     @classmethod
     def of_code(cls, path: str, first: int, text: str) -> ContextPart:
-        return cls(f"// {path}\n{text}\n", path, first, first + text.count("\n"))
+        """Make a part of code.
+
+        Args:
+            path: Path of the file.
+            first: First line of the code in the file.
+            text: The code.
+
+        Returns:
+            The code under a comment with its path.
+        """
+        last = first + text.count("\n")
+        return cls(f"// {path}\n{text}\n", path, first, last)
+
+    @classmethod
+    def of_chunk(cls, chunk: TextChunk, size: int | None = None) -> ContextPart:
+        """Make a part of a chunk.
+
+        Args:
+            chunk: The chunk.
+            size: The most characters; None for the whole chunk.
+
+        Returns:
+            The beginning of the chunk under a comment with its path.
+        """
+        return cls.of_code(chunk.path, chunk.first, chunk.text[:size])
 
 
 class Gathered(list[ContextPart]):
+    """The parts of a context, in order."""
+
     @property
     def text(self) -> str:
+        """What the model reads."""
         return "\n".join(part.text for part in self)
 
 
 @dataclass(frozen=True)
 class RankedText:
-    """Files as text, their chunks by id, and for every question (chunk id, cosine), the best first."""
+    """A repository's chunks, ranked for every question.
+
+    Attributes:
+        texts: Text of each file by path.
+        chunks: Chunk by id.
+        ranking: Question -> (chunk id, cosine), best first.
+    """
 
     texts: Mapping[str, str]
     chunks: Mapping[str, TextChunk]
     ranking: Mapping[str, Sequence[tuple[str, float]]]
 
     def best(self, question: str) -> list[TextChunk]:
+        """Return the chunks for a question, best first.
+
+        Args:
+            question: Id of the question.
+        """
         return [self.chunks[name] for name, _ in self.ranking[question]]
 
     def fitting(self, question: str, size: int) -> int:
-        """How many of the best chunks so many characters hold, at least one."""
-        parts = (ContextPart.of_code(c.path, c.first, c.text) for c in self.best(question))
-        return max(1, sum(length <= size for length in accumulate(len(p.text) + 1 for p in parts)))
+        """Count the best chunks that fit into a context.
+
+        Args:
+            question: Id of the question.
+            size: Characters of the context.
+
+        Returns:
+            The number of chunks, at least one.
+        """
+        parts = [ContextPart.of_chunk(chunk) for chunk in self.best(question)]
+        lengths = list(accumulate(len(part.text) + 1 for part in parts))
+        return largest(1, len(parts), lambda count: lengths[count - 1] <= size)
+
+
+class Neighbours(NamedTuple):
+    """The types around a type.
+
+    Attributes:
+        below: What it uses.
+        above: What uses it.
+        through: Interface that it implements -> what uses it through that interface.
+    """
+
+    below: list[str]
+    above: list[str]
+    through: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types."""
+    """Gathers the best chunks, and what the graph knows about the types in them.
 
-    column: str
+    Attributes:
+        method: Name of the pipeline.
+        repository: The ranked chunks.
+        graph: The graph; an empty one for No-Graph.
+        k: Number of chunks.
+        depth: How many edges are followed.
+        budget: Limits of the context.
+        counts: Question -> a number of chunks that replaces k.
+        paths: The only files that are searched (coupled, Observation 4); None for all.
+        interfaces: Whether consumers of a type's interfaces are neighbours.
+        summary: Whether [ONTOLOGY INFO] is added.
+        by_file: Whether a chunk stands for the type with its file's name, as in Listing 2. By
+            default it stands for the types on its lines.
+        nearest: "first" orders neighbours by their nearness to the question, "lines" also shows
+            their nearest lines.
+
+    Raises:
+        UserError: `k` or `depth` is too small.
+    """
+
+    method: str
     repository: RankedText
     graph: TypeGraph
     k: int = TOP_K
     depth: int = DEPTH
     budget: Budget = BUDGET
-    counts: Mapping[str, int] = field(default_factory=dict)  # question -> its own k
-    paths: frozenset[str] | None = None  # the only files that are embedded (coupled, Observation 4)
-    interfaces: bool = True  # consumers of the interfaces that a seed implements
-    summary: bool = True  # [ONTOLOGY INFO]
-    by_file: bool = (
-        False  # a chunk's class is its file's name (Listing 2), not the types on its lines
-    )
-    nearest: Literal["", "first", "lines"] = (
-        ""  # neighbours nearest to the question first, or their lines
-    )
+    counts: Mapping[str, int] = field(default_factory=dict)
+    paths: frozenset[str] | None = None
+    interfaces: bool = True
+    summary: bool = True
+    by_file: bool = False
+    nearest: Literal["", "first", "lines"] = ""
 
     def __post_init__(self) -> None:
         if self.k < 1 or self.depth < 0:
@@ -97,81 +196,137 @@ class Pipeline:
             )
 
     def gather(self, question: str) -> Gathered:
-        """The parts that the budget has room for; after one that is too long smaller ones may still fit."""
-        context, size = Gathered(), 0
+        """Gather the context of a question.
+
+        Args:
+            question: Id of the question.
+
+        Returns:
+            The parts that the budget has room for. A part that is too long is left out, and
+            shorter ones after it may still fit.
+        """
+        context = Gathered()
+        size = 0
         for part in self._parts(question):
-            if size + len(part.text) + 1 <= self.budget.total:
+            part_size = len(part.text) + 1
+            if size + part_size <= self.budget.total:
                 context.append(part)
-                size += len(part.text) + 1
+                size += part_size
         return context
 
     def _parts(self, question: str) -> Iterator[ContextPart]:
-        embedded = [
-            c for c in self.repository.best(question) if self.paths is None or c.path in self.paths
-        ]
-        best = embedded[: self.counts.get(question, self.k)]
-        yield from (ContextPart.of_code(c.path, c.first, c.text[: self.budget.chunk]) for c in best)
-        around = {name: self._around(name) for chunk in best for name in self._seeds(chunk)}
-        if self.summary:
-            yield from (self._summary(name, *neighbours) for name, neighbours in around.items())
-        reached = dict.fromkeys(n for below, above, _ in around.values() for n in [*below, *above])
-        yield from self._excerpts(question, [n for n in reached if n not in around])
+        """Yield all parts by importance: chunks, summaries, excerpts of neighbours."""
+        best = self._retrieved(question)
+        around: dict[str, Neighbours] = {}
+        for chunk in best:
+            yield ContextPart.of_chunk(chunk, self.budget.chunk)
+            for name in self._seeds(chunk):
+                around[name] = self._around(name)
+        reached: dict[str, None] = {}
+        for name, neighbours in around.items():
+            if self.summary:
+                yield self._summary(name, neighbours)
+            reached |= dict.fromkeys([*neighbours.below, *neighbours.above])
+        others = [name for name in reached if name not in around]
+        yield from self._excerpts(question, others)
+
+    def _retrieved(self, question: str) -> list[TextChunk]:
+        """Return the k best chunks (V0)."""
+        chunks = self.repository.best(question)
+        if self.paths is not None:
+            chunks = [chunk for chunk in chunks if chunk.path in self.paths]
+        return chunks[: self.counts.get(question, self.k)]
 
     def _seeds(self, chunk: TextChunk) -> list[str]:
-        """EntitiesFromDocs: the types of a chunk."""
+        """Return the types of a chunk (EntitiesFromDocs of Algorithm 1)."""
         if self.by_file:
-            return [name] if (name := PurePosixPath(chunk.path).stem) in self.graph.nodes else []
-        first_of_file = self.graph.by_path.get(chunk.path, [])[:1]
-        return [
-            n.name
-            for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last) or first_of_file
-        ]
+            name = PurePosixPath(chunk.path).stem
+            return [name] if name in self.graph.nodes else []
+        nodes = self.graph.within_lines(chunk.path, chunk.first, chunk.last)
+        if not nodes:
+            nodes = self.graph.by_path.get(chunk.path, [])[:1]
+        return [node.name for node in nodes]
 
-    def _around(self, name: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """(what a type uses, what uses it, interface -> what uses the type through it)."""
-        most, through = self.budget.neighbours, {}
-        below, above = (
-            self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors")
-        )
-        for target in self.graph.digraph.succ[name] if self.interfaces else ():
+    def _around(self, name: str) -> Neighbours:
+        """Return the neighbours of a type (Algorithm 1)."""
+        most = self.budget.neighbours
+        below = self.graph.within(name, self.depth, "successors")[:most]
+        above = self.graph.within(name, self.depth, "predecessors")[:most]
+        through = self._users_of_interfaces(name) if self.interfaces else {}
+        for users in through.values():
+            above += [user for user in users if user not in above]
+        return Neighbours(below, above, through)
+
+    def _users_of_interfaces(self, name: str) -> dict[str, list[str]]:
+        """Return what uses each interface that a type implements."""
+        digraph = self.graph.digraph
+        users = {}
+        for target in digraph.succ[name]:
             if "implements" in self.graph.edges[name, target]:
-                through[target] = [u for u in self.graph.digraph.pred[target] if u != name][:most]
-                above += [u for u in through[target] if u not in above]
-        return below, above, through
+                others = [user for user in digraph.pred[target] if user != name]
+                users[target] = others[: self.budget.neighbours]
+        return users
 
-    def _summary(
-        self, name: str, below: list[str], above: list[str], through: Mapping[str, list[str]]
-    ) -> ContextPart:
-        """Listing 2 about one type; what is more than a step away is indirect."""
-        graph, title = self.graph, "\n[ONTOLOGY INFO]:"
-        shown = {n: graph.nodes[n].simple for n in (name, *below, *above, *through)}
-        shown = {
-            n: simple if len(graph.by_simple[simple]) == 1 else n for n, simple in shown.items()
-        }
-        checks = (f"implements {shown[i]}. Checking consumers of {shown[i]}..." for i in through)
-        lines = [f"{title} {shown[name]} {check}" for check in checks]
-        lines.append(f"{title} Relationships for {shown[name]}:")
-        for n in below:
-            relation = " and ".join(graph.edges.get((name, n), ["indirectly"]))
-            lines.append(f" - [INJECTS/USES] -> {shown[n]} ({relation})")
-        consumers = set(chain.from_iterable(through.values()))
-        for n in above:
-            otherwise = "uses (via interface)" if n in consumers else "indirectly"
-            relation = " and ".join(graph.edges.get((n, name), [otherwise]))
-            lines.append(f" - [USED BY] <- {shown[n]} ({relation})")
-        return ContextPart("\n".join(lines) + "\n", names=frozenset(shown))
+    def _summary(self, name: str, neighbours: Neighbours) -> ContextPart:
+        """Return [ONTOLOGY INFO] about a type (Listing 2); more than one edge away is indirect."""
+        below, above, through = neighbours
+        shown = self._printed_names([name, *below, *above, *through])
+        title = f"\n[ONTOLOGY INFO]: {shown[name]}"
+        lines = []
+        for interface in through:
+            printed = shown[interface]
+            lines.append(f"{title} implements {printed}. Checking consumers of {printed}...")
+        lines.append(f"\n[ONTOLOGY INFO]: Relationships for {shown[name]}:")
+        for used in below:
+            relation = self._relation(name, used, "indirectly")
+            lines.append(f" - [INJECTS/USES] -> {shown[used]} ({relation})")
+        consumers = set().union(*through.values())
+        for user in above:
+            otherwise = "uses (via interface)" if user in consumers else "indirectly"
+            relation = self._relation(user, name, otherwise)
+            lines.append(f" - [USED BY] <- {shown[user]} ({relation})")
+        text = "\n".join(lines) + "\n"
+        return ContextPart(text, names=frozenset(shown))
+
+    def _relation(self, user: str, used: str, otherwise: str) -> str:
+        return " and ".join(self.graph.edges.get((user, used), [otherwise]))
+
+    def _printed_names(self, names: Iterable[str]) -> dict[str, str]:
+        """Return simple names where they are unique in the graph, else full ones."""
+        printed = {}
+        for name in names:
+            simple = self.graph.nodes[name].simple
+            unique = len(self.graph.by_simple[simple]) == 1
+            printed[name] = simple if unique else name
+        return printed
 
     def _excerpts(self, question: str, names: list[str]) -> Iterator[ContextPart]:
-        """The first lines of neighbours (their file's, where they are not known), or their best chunks."""
-        chunks, nearest = self.repository.best(question) if self.nearest else [], {}
-        for rank, chunk in enumerate(chunks):
-            for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last):
-                nearest.setdefault(n.name, rank)
-        for name in sorted(names, key=lambda n: nearest.get(n, len(chunks))):
-            node, first = self.graph.nodes[name], self.graph.nodes[name].first or 1
-            text = "\n".join(
-                self.repository.texts[node.path].split("\n")[first - 1 : node.last or None]
-            )
+        """Yield the first lines of neighbours, or the chunks of them nearest to the question.
+
+        Where the lines of a type are not known, the excerpt begins with its file.
+        """
+        chunks = self.repository.best(question) if self.nearest else []
+        nearest = self._nearest_chunks(chunks)
+
+        def rank(name: str) -> int:
+            return nearest.get(name, len(chunks))
+
+        for name in sorted(names, key=rank):
+            node = self.graph.nodes[name]
             if self.nearest == "lines" and name in nearest:
-                first, text = chunks[nearest[name]].first, chunks[nearest[name]].text
+                chunk = chunks[nearest[name]]
+                first = chunk.first
+                text = chunk.text
+            else:
+                first = node.first or 1
+                lines = self.repository.texts[node.path].split("\n")
+                text = "\n".join(lines[first - 1 : node.last or None])
             yield ContextPart.of_code(node.path, first, text[: self.budget.neighbour])
+
+    def _nearest_chunks(self, chunks: list[TextChunk]) -> dict[str, int]:
+        """Return the rank of the best chunk of each type."""
+        nearest: dict[str, int] = {}
+        for rank, chunk in enumerate(chunks):
+            for node in self.graph.within_lines(chunk.path, chunk.first, chunk.last):
+                nearest.setdefault(node.name, rank)
+        return nearest

@@ -1,16 +1,17 @@
-"""Questions about a Java repository as a benchmark, and what each pipeline puts before the model as a column.
+"""Questions about a Java repository as a benchmark, with one method for each pipeline (Section 6.3).
 
-Loaded with the plug-ins (core/registry.py). Nothing is executed: an answer is measured by the needed types
-that it names.
+Loaded with the plug-ins (core/registry.py). Nothing is executed. An answer is measured by the
+needed types that it names.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pkg_lib.core.types import Context, Outcome, Task, digest
 from pkg_lib.data.benchmark import Benchmark
@@ -21,19 +22,36 @@ from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, OURS, SAME_
 from pkg_lib.retrieval.methods import METHODS, Method
 
 if TYPE_CHECKING:
+    from pkg_lib.papers.dkb.pipelines import Gathered
     from pkg_lib.papers.dkb.repository_study import RepositoryStudy
 
 
 def named(needs: set[str], answer: str) -> float:
-    """The share of the simple names of types that an answer has as words."""
-    return len(needs & set(re.findall(r"\w+", answer))) / len(needs)
+    """Return the share of needed types that an answer names.
+
+    Args:
+        needs: Simple names of types.
+        answer: A model's answer.
+
+    Returns:
+        The share whose name is a word of the answer, from 0 to 1.
+    """
+    words = set(re.findall(r"\w+", answer))
+    return len(needs & words) / len(needs)
 
 
 @dataclass(frozen=True)
 class JavaQuestions(Benchmark):
-    """A file's questions about a repository, both by path below the checkout, or an `opened` study's.
+    """The questions of a file about a repository.
 
-    A context is the whole prompt: each pipeline words its own around its chunks and the question.
+    A context is the whole prompt, since each pipeline has its own text around chunks and question.
+
+    Attributes:
+        name: Name of the benchmark.
+        title: Its title in tables.
+        repository: Path of the repository below the checkout.
+        questions: Path of the file of questions below the checkout.
+        opened: A study that replaces both paths.
     """
 
     name: str
@@ -42,96 +60,228 @@ class JavaQuestions(Benchmark):
     questions: str = ""
     opened: RepositoryStudy | None = None
 
-    corpus, notebook, methods = JAVA, "dkb", (BASE, OURS, LLM_KB)
-    home, seconds = "a YAML file of questions", 0.0
-    in_tokens, selects, controls = True, False, MappingProxyType({})
+    corpus = JAVA
+    notebook = "dkb"
+    methods = (BASE, OURS, LLM_KB)
+    home = "a YAML file of questions"
+    seconds = 0.0
+    in_tokens = True
+    selects = False
+    controls = MappingProxyType({})
 
     @property
     def prompts(self) -> str:  # type: ignore[override]
+        """Name of the prompts, which are the benchmark's own."""
         return self.name
 
     def tasks(self) -> list[Task]:
+        """Return the questions as tasks.
+
+        Returns:
+            One task per question. Its solution lists the simple names of the needed types, one per
+            line.
+        """
         from pkg_lib.data.questions import read_questions
         from pkg_lib.papers.dkb.repository_study import place
 
-        questions = self.opened.questions if self.opened else read_questions(place(self.questions))
-        # A needed type's simple name: what follows the last dot of a full one.
-        needs = {q.id: "\n".join(n.rpartition(".")[2] for n in q.needs) for q in questions}
-        return [Task(q.id, self.name, q.question, "", solution=needs[q.id]) for q in questions]
+        study = self.opened
+        questions = study.questions if study else read_questions(place(self.questions))
+        tasks = []
+        for question in questions:
+            simple_names = [name.rpartition(".")[2] for name in question.needs]
+            task = Task(
+                id=question.id,
+                benchmark=self.name,
+                prompt=question.question,
+                entry_point="",
+                solution="\n".join(simple_names),
+            )
+            tasks.append(task)
+        return tasks
 
     def knowledge(self, generator: Generator) -> RepositoryStudy:
+        """Return the study whose pipelines retrieve.
+
+        Args:
+            generator: The model that extracts LLM-KB's graph.
+
+        Returns:
+            The open study, or the one of the paths.
+        """
         from pkg_lib.papers.dkb.repository_study import open_study
 
-        about = {"model": generator.model, "backend": generator.backend}
         return self.opened or open_study(
-            self.repository, self.questions, generator.results, **about
+            self.repository,
+            self.questions,
+            generator.results,
+            model=generator.model,
+            backend=generator.backend,
         )
 
     def decoding(self, style: str) -> Decoding:
+        """Return how a model decodes its answers.
+
+        Args:
+            style: Prompt style of the model.
+
+        Returns:
+            Greedy decoding.
+        """
         return decoding("questions", ANSWER_TOKENS, style)
 
-    def prompt(self, task: Task, context: str, style: str, measure: Any = len) -> str:
+    def prompt(
+        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+    ) -> str:
+        """Return the prompt of a task, which is its context.
+
+        Args:
+            task: The question.
+            context: The prompt of a pipeline.
+            style: Not used.
+            measure: Not used.
+
+        Returns:
+            The context.
+        """
         return context
 
     def solution(self, task: Task, raw: str) -> str:
+        """Return an answer unchanged.
+
+        Args:
+            task: The question.
+            raw: The answer.
+
+        Returns:
+            The answer.
+        """
         return raw
 
     def program(self, task: Task, solution: str) -> str:
+        """Return an answer unchanged.
+
+        Args:
+            task: The question.
+            solution: The answer.
+
+        Returns:
+            The answer.
+        """
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        """Return what identifies a measurement: the needed types.
+
+        Args:
+            task: The question.
+            protocol: Not used.
+
+        Returns:
+            The names as one text.
+        """
         return (task.solution,)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Outcome:
+        """Return that nothing is executed.
+
+        Args:
+            task: The question.
+            solution: The answer.
+            protocol: Not used.
+
+        Returns:
+            The outcome "not_measured".
+        """
         return Outcome("not_measured", detail="an answer is measured, not executed")
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
-        return {"named": named(set(task.solution.split("\n")), solution)}
+        """Measure an answer.
+
+        Args:
+            task: The question.
+            solution: The answer.
+
+        Returns:
+            `named`: the share of the needed types that the answer names.
+        """
+        needs = set(task.solution.split("\n"))
+        return {"named": named(needs, solution)}
 
 
 @dataclass
 class PipelineRetriever:
-    """A pipeline's published prompts; LLM-KB's graph is asked of the model first, where it is not stored."""
+    """Returns the published prompts of a pipeline as contexts.
+
+    Attributes:
+        study: The repository and its questions.
+        method: Name of the pipeline.
+    """
 
     study: RepositoryStudy
-    column: str
+    method: str
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a question, in order."""
-        if self.column == LLM_KB:
+        """Return the prompt of each question.
+
+        LLM-KB's graph is extracted first, if it is not stored.
+
+        Args:
+            tasks: The questions.
+
+        Returns:
+            One context per question, in order.
+        """
+        if self.method == LLM_KB:
             self.study.extract()
-        pipeline = next(p for p in self.study.pipelines if p.column == self.column)
-        prompts, parts = self.study.prompts(pipeline), {t.id: pipeline.gather(t.id) for t in tasks}
-        sources = {
-            i: "; ".join(f"{p.path}:{p.first}-{p.last}" for p in of if p.path)
-            for i, of in parts.items()
-        }
-        return [
-            Context(t.id, self.column, prompts[t.id], sources[t.id], defines_task=False)
-            for t in tasks
-        ]
+        pipeline = next(p for p in self.study.pipelines if p.method == self.method)
+        prompts = self.study.prompts(pipeline)
+        contexts = []
+        for task in tasks:
+            source = _source(pipeline.gather(task.id))
+            prompt = prompts[task.id]
+            contexts.append(Context(task.id, self.method, prompt, source, defines_task=False))
+        return contexts
+
+
+def _source(gathered: Gathered) -> str:
+    """Return the files and lines of a context."""
+    excerpts = [part for part in gathered if part.path]
+    return "; ".join(f"{part.path}:{part.first}-{part.last}" for part in excerpts)
 
 
 def ask(study: RepositoryStudy) -> int:
-    """Asks the study's model what is not stored; returns how many questions that were."""
+    """Prompt the study's model with the questions whose answers are not stored.
+
+    Args:
+        study: The repository and its questions.
+
+    Returns:
+        The number of prompts that the model received.
+    """
     from pkg_lib.evaluation.pipeline import Evaluator
     from pkg_lib.evaluation.results import Results
 
-    # Contexts are kept by this name: other sources, questions or sizes have another.
-    made_from = digest(study.digest, str((study.k, study.depth, study.retries)))[:8]
+    # Contexts are stored under this name, so other sources, questions or sizes need another one.
+    settings = str((study.k, study.depth, study.retries))
+    made_from = digest(study.digest, settings)[:8]
     name = f"{study.name}-questions-{made_from}"
     BENCHMARKS[name] = JavaQuestions(name, f"Questions about {study.name}", opened=study)
     run = Results(study.model, name, results=study.results)
-    return Evaluator(run, backend=study.backend).prepare(list(JavaQuestions.methods))
+    evaluator = Evaluator(run, backend=study.backend)
+    return evaluator.prepare(list(JavaQuestions.methods))
 
 
-BENCHMARKS.register(
-    JavaQuestions(
-        "shop-questions",
-        "Questions about a shop",
-        "tests/data/shop",
-        "tests/data/shop/questions.yaml",
+def _register() -> None:
+    shop = JavaQuestions(
+        name="shop-questions",
+        title="Questions about a shop",
+        repository="tests/data/shop",
+        questions="tests/data/shop/questions.yaml",
     )
-)
-for _name in (BASE, SAME_SIZE, OURS, LLM_KB):
-    METHODS.register(Method(_name, partial(PipelineRetriever, column=_name), (JAVA,), "chunk"))
+    BENCHMARKS.register(shop)
+    for name in (BASE, SAME_SIZE, OURS, LLM_KB):
+        retriever = partial(PipelineRetriever, method=name)
+        METHODS.register(Method(name, retriever, (JAVA,), "chunk"))
+
+
+_register()

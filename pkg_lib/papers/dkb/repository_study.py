@@ -1,8 +1,14 @@
-"""A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
+"""A Java repository with its questions: pipelines, a model's answers, and where they are stored.
 
-results/repo_qa/NAME has index.json (files, chunks, graphs, seconds by step), ranking.json (every question's
-chunks, seconds of a query), evidence.json (recall and precision) and answers/MODEL (LLM-KB's extraction).
-Another repository of the name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
+results/repo_qa/NAME holds:
+
+    index.json      files, chunks, graphs, and seconds of each step
+    ranking.json    the chunks for every question, and seconds of a query
+    evidence.json   recall and precision of the contexts
+    answers/MODEL   LLM-KB's extraction
+
+Another repository of the same name is stored as NAME-DIGEST, and other questions as
+ranking-DIGEST.json.
 """
 
 from collections.abc import Mapping
@@ -11,9 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pkg_lib.core.data_folders import data_folder
+from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import absolute, is_there
 from pkg_lib.core.source_tree import ends_with, find, read_each
@@ -45,17 +50,26 @@ from pkg_lib.papers.dkb.settings import (
     decoding,
 )
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
-from pkg_lib.retrieval.embed import DEFAULT, Embedder
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.ranking import top
 
-KEPT = 400  # chunks of a ranking that are stored
+KEPT = 400  # stored chunks of a ranking
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
 
 
 def place(repository: str) -> Path:
-    """A repository by path, absolute or below the checkout.
+    """Return where a repository is.
 
-    "openjdk-17" is the JDK's own source; "openjdk-17/java.sql" a module, unpacked into the cache directory.
+    Args:
+        repository: A path, absolute or below the checkout. "openjdk-17" is the JDK's own source,
+            and "openjdk-17/java.sql" one of its modules, unpacked into the cache directory.
+
+    Returns:
+        A directory, or an archive.
+
+    Raises:
+        UserError: The JDK's source is not available, or has no such module.
     """
     name, _, module = repository.partition("/")
     if name != "openjdk-17":
@@ -67,7 +81,13 @@ def place(repository: str) -> Path:
         )
     if source.is_dir() or not module:
         return source / module
-    folder = cache_dir() / "java-source" / digest(str(absolute(source)))[:8]
+    return _unpacked_module(source, module)
+
+
+def _unpacked_module(source: Path, module: str) -> Path:
+    """Unpack a module of the JDK's archive into the cache directory."""
+    archive = digest(str(absolute(source)))[:8]
+    folder = cache_dir() / "java-source" / archive
     tree = find(source, ends_with(SUFFIX))
     tree.files = [file for file in tree.files if file.name.startswith(f"{module}/")]
     for file, data in read_each(tree):
@@ -78,22 +98,63 @@ def place(repository: str) -> Path:
 
 
 def folder_of(results: Path, name: str) -> Path:
+    """Return where the results of a repository are stored.
+
+    Args:
+        results: The results directory.
+        name: Name of the repository.
+
+    Returns:
+        The directory.
+    """
     return results / "repo_qa" / slug(name)
 
 
 def _fits(path: Path, key: str, digest: str) -> bool:
-    """Whether nothing is stored there yet, or what is has this digest."""
-    return not is_there(path) or read_json(path).get(key) == digest
+    """Return whether a path is free, or holds a file with this digest."""
+    if not is_there(path):
+        return True
+    stored = read_json(path)
+    return bool(stored.get(key) == digest)
 
 
 def source_digest(files: Mapping[str, str]) -> str:
-    """Of a repository's files, by path and text."""
-    return digest(*(part for path in sorted(files) for part in (path, files[path])))
+    """Return a digest of a repository's files.
+
+    Args:
+        files: Text of each file by path.
+
+    Returns:
+        SHA-256 in hex over paths and texts.
+    """
+    parts: list[str] = []
+    for path in sorted(files):
+        parts += [path, files[path]]
+    return digest(*parts)
 
 
 @dataclass
 class RepositoryStudy:
-    """A repository with its questions, the sizes of its pipelines and the model that is asked about it."""
+    """A repository with its questions, the pipelines' settings and the model that answers.
+
+    Attributes:
+        name: Name of the repository.
+        results: The results directory.
+        questions: The questions.
+        built: The resolved type graph.
+        texts: Text of each file by path.
+        chunks: Chunk by id.
+        model: The model that extracts LLM-KB's graph and answers.
+        k: Number of chunks that a pipeline starts from.
+        depth: How many edges DKB follows.
+        retries: How often LLM-KB's skipped files are sent again.
+        embedder: Embeds chunks and questions; None for the default.
+        backend: Runs the model; None for the default.
+
+    Raises:
+        UserError: The model is unknown, a setting is out of range, or a question needs a type that
+            the repository lacks.
+    """
 
     name: str
     results: Path
@@ -104,97 +165,136 @@ class RepositoryStudy:
     model: str = MODEL
     k: int = TOP_K
     depth: int = DEPTH
-    retries: int = 0  # how often LLM-KB asks again for skipped files
+    retries: int = 0
     embedder: Embedder | None = None
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
-        """UserError for an unknown model, a size that no pipeline can take, a needed type that is none."""
+        # These calls only check the settings.
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
-            raise UserError(
-                f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored"
-            )
+            chunks = f"{len(self.chunks):,} chunks"
+            raise UserError(f"k = {self.k}: of {chunks} the best {KEPT} are stored")
         for question in self.questions:
             gold(question, self.graph)
 
     @property
     def graph(self) -> TypeGraph:
+        """The resolved type graph."""
         return self.built.graph
 
     @cached_property
     def digest(self) -> str:
-        """Of the chunks and questions: what a ranking is made from, with the embedder."""
-        chunks = (f"{c.id} {c.text}" for c in self.chunks.values())
-        return digest(DEFAULT, *chunks, *(q.id + " " + q.question for q in self.questions))
+        """Digest of chunks, questions and embedder, from which a ranking is made."""
+        chunks = [f"{chunk.id} {chunk.text}" for chunk in self.chunks.values()]
+        questions = [f"{question.id} {question.question}" for question in self.questions]
+        return digest(DEFAULT, *chunks, *questions)
 
     @cached_property
     def folder(self) -> Path:
-        """Where what is stored of this very source lies."""
-        home, source = folder_of(self.results, self.name), source_digest(self.texts)
-        return (
-            home if _fits(home / "index.json", "source", source) else Path(f"{home}-{source[:8]}")
-        )
+        """Where the results of exactly this source are stored."""
+        folder = folder_of(self.results, self.name)
+        source = source_digest(self.texts)
+        if _fits(folder / "index.json", "source", source):
+            return folder
+        return Path(f"{folder}-{source[:8]}")
 
     def file(self, stem: str) -> Path:
-        """A file that is made from the source and the questions."""
+        """Return where a file about exactly this source and these questions is stored.
+
+        Args:
+            stem: "ranking" or "evidence".
+
+        Returns:
+            The path.
+        """
         path = self.folder / f"{stem}.json"
-        return (
-            path
-            if _fits(path, "digest", self.digest)
-            else path.with_stem(f"{stem}-{self.digest[:8]}")
-        )
+        if _fits(path, "digest", self.digest):
+            return path
+        return path.with_stem(f"{stem}-{self.digest[:8]}")
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
-        """index.json, None where it was not measured."""
+        """The content of index.json, None if it was not measured."""
         path = self.folder / "index.json"
-        return read_json(path) if is_there(path) else None
+        if not is_there(path):
+            return None
+        index: dict[str, Any] = read_json(path)
+        return index
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
-        """The content of ranking.json, made where there is none of this source and these questions."""
-        path, ids, ranking = self.file("ranking"), list(self.chunks), {}
+        """The content of ranking.json, which is computed and stored if it is missing."""
+        path = self.file("ranking")
         if not is_there(path):
-            embedder = self.embedder or Embedder()
-            vectors = embedder.encode([c.text for c in self.chunks.values()])
-            cosines = embedder.encode([q.question for q in self.questions]) @ vectors.T
-            for q, row in zip(self.questions, cosines, strict=True):
-                best = np.argsort(-row, kind="stable")[:KEPT]
-                ranking[q.id] = [[ids[i], round(float(row[i]), 6)] for i in best]
-            about = {"digest": self.digest, "embedder": embedder.name, "chunks": len(ids)}
-            write_json(path, about | {"ranking": ranking})
-        return read_json(path)
+            write_json(path, self._ranking())
+        stored: dict[str, Any] = read_json(path)
+        return stored
+
+    def _ranking(self) -> dict[str, Any]:
+        """Rank the chunks for every question by the cosine of their vectors."""
+        embedder = self.embedder or Embedder()
+        vectors = embedder.encode([chunk.text for chunk in self.chunks.values()])
+        queries = embedder.encode([question.question for question in self.questions])
+        ids = list(self.chunks)
+        ranking = {}
+        for question, cosines in zip(self.questions, queries @ vectors.T, strict=True):
+            best = top(cosines, KEPT)
+            ranking[question.id] = [[ids[i], round(float(cosines[i]), 6)] for i in best]
+        return {
+            "digest": self.digest,
+            "embedder": embedder.name,
+            "chunks": len(ids),
+            "ranking": ranking,
+        }
 
     @cached_property
     def repository(self) -> RankedText:
+        """The files, and the chunks ranked for every question."""
         return RankedText(self.texts, self.chunks, self.ranked["ranking"])
 
-    def pipelines_of(self, columns: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
-        """DKB by other names, with what differs from it."""
-        usual = {"graph": self.graph, "k": self.k, "depth": self.depth}
-        return [
-            Pipeline(column, self.repository, **usual | options)
-            for column, options in columns.items()
-        ]
+    def pipelines_of(self, methods: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
+        """Make pipelines that differ from DKB.
+
+        Args:
+            methods: Name -> the options of `Pipeline` that differ.
+
+        Returns:
+            One pipeline per name.
+        """
+        pipelines = []
+        for method, options in methods.items():
+            settings = {"graph": self.graph, "k": self.k, "depth": self.depth, **options}
+            pipelines.append(Pipeline(method, self.repository, **settings))
+        return pipelines
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
-        """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
+        """No-Graph, No-Graph with contexts as long as DKB's, DKB, and LLM-KB if it is stored."""
         (dkb,) = self.pipelines_of({OURS: {}})
-        counts = {
-            q.id: self.repository.fitting(q.id, len(dkb.gather(q.id).text)) for q in self.questions
+        counts = {}
+        for question in self.questions:
+            size = len(dkb.gather(question.id).text)
+            counts[question.id] = self.repository.fitting(question.id, size)
+        methods = {
+            BASE: CHUNKS_ALONE,
+            SAME_SIZE: {**CHUNKS_ALONE, "counts": counts},
+            OURS: {},
         }
-        columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
-        return self.pipelines_of(
-            columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {})
-        )
+        if self.extracted:
+            methods[LLM_KB] = analysed(self.extracted)
+        return self.pipelines_of(methods)
 
     @property
     def variants(self) -> list[Pipeline]:
-        """DKB with one thing changed at a time; LLM-KB after a retry where that is stored."""
+        """DKB with one change at a time, and LLM-KB after a retry if that is stored."""
         published = in_mode(self.built, "as-published").graph
+        as_published = {
+            "graph": published,
+            "paths": frozenset(published.by_path),
+            "by_file": True,
+        }
         changes: dict[str, dict[str, Any]] = {
             OURS: {},
             "depth 0 (interface consumers only)": {"depth": 0},
@@ -202,82 +302,143 @@ class RepositoryStudy:
             "depth 3": {"depth": 3},
             "without interface consumers": {"interfaces": False},
             "coupled": {"paths": frozenset(self.graph.by_path)},
-            "as published": {
-                "graph": published,
-                "paths": frozenset(published.by_path),
-                "by_file": True,
-            },
+            "as published": as_published,
             "neighbours nearest to the question first": {"nearest": "first"},
             "their lines nearest to the question": {"nearest": "lines"},
         }
+        once = self.extraction(retries=0)
         again = self.extraction(retries=1)
-        if len(again.answers) > len(self.extraction(retries=0).answers):
+        if len(again.answers) > len(once.answers):
             changes["LLM-KB, one retry"] = analysed(again)
         return self.pipelines_of(changes)
 
     @cached_property
     def extractor(self) -> Generator:
-        """The model as LLM-KB asks it; its answers lie with what is stored of the repository."""
+        """The model that extracts LLM-KB's graph; its answers are stored with the repository."""
         cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        how = decoding("extraction", llm_kb.MAX_NEW_TOKENS, model_spec(self.model).style)
+        style = model_spec(self.model).style
+        how = decoding("extraction", llm_kb.MAX_NEW_TOKENS, style)
         return Generator(self.model, how, cache, self.results, self.backend)
 
     def extraction(self, retries: int) -> llm_kb.Extraction:
-        """LLM-KB's records as far as answers are stored."""
+        """Return LLM-KB's records as far as answers are stored.
+
+        Args:
+            retries: How often skipped files are sent again.
+
+        Returns:
+            The extraction.
+        """
         return llm_kb.extraction_of(self.texts, self.extractor, retries=retries)
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
-        """LLM-KB's records; None where an answer is not stored."""
+        """LLM-KB's records, None if an answer is not stored."""
         extraction = self.extraction(self.retries)
         return None if extraction.missing else extraction
 
     def prompts(self, pipeline: Pipeline) -> dict[str, str]:
-        """question -> published prompt."""
-        template = llm_kb.PROMPTS[pipeline.column.partition(",")[0]]
-        contexts = {q: pipeline.gather(q.id).text for q in self.questions}
-        return {
-            q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()
-        }
+        """Return the published prompt of every question (Listings 4, 5 and 7).
+
+        Args:
+            pipeline: The pipeline that gathers the contexts.
+
+        Returns:
+            Prompt by question.
+        """
+        name, _, _ = pipeline.method.partition(",")
+        template = llm_kb.PROMPTS[name]
+        prompts = {}
+        for question in self.questions:
+            context = pipeline.gather(question.id).text
+            prompts[question.id] = llm_kb.fill(
+                template, context=context, question=question.question
+            )
+        return prompts
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
-        """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
-        how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
+        """Pipeline -> question -> answer, for the pipelines whose answers are all stored."""
+        style = model_spec(self.model).style
+        how = decoding("questions", ANSWER_TOKENS, style)
         cache = GenerationCache(cache_folder(self.results, self.model))
-        stored = Generator(self.model, how, cache, self.results).stored
-        answers = {
-            p.column: {q: stored(text) for q, text in self.prompts(p).items()}
-            for p in self.pipelines
-        }
-        return {column: rows for column, rows in answers.items() if None not in rows.values()}
+        generator = Generator(self.model, how, cache, self.results)
+        answers = {}
+        for pipeline in self.pipelines:
+            stored = {}
+            prompts = self.prompts(pipeline)
+            for question, prompt in prompts.items():
+                answer = generator.stored(prompt)
+                if answer is not None:
+                    stored[question] = answer
+            if len(stored) == len(prompts):
+                answers[pipeline.method] = stored
+        return answers
 
     def extract(self) -> None:
-        """Asks the model for LLM-KB's records, as far as they are not stored."""
+        """Prompt the model for those of LLM-KB's records that are not stored."""
         while prompts := self.extraction(self.retries).missing:
-            asked = (Request(name, text, "") for name, text in prompts.items())
-            self.extractor.complete(
-                (StoredRequest(r, "extraction.jsonl") for r in asked), "extraction"
-            )
-        for known in ("extracted", "pipelines"):  # made without these records
-            self.__dict__.pop(known, None)
+            requests = []
+            for name, text in prompts.items():
+                request = Request(name, text, entry_point="")
+                requests.append(StoredRequest(request, "extraction.jsonl"))
+            self.extractor.complete(requests, "extraction")
+        for outdated in ("extracted", "pipelines"):  # computed without these records
+            self.__dict__.pop(outdated, None)
 
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
-    """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-    changed = {"interfaces": False, "summary": False}
-    return {"graph": extraction.graph(), "paths": frozenset(extraction.records)} | changed
+    """Return the options that make a pipeline LLM-KB.
+
+    It retrieves chunks of analysed files only. It follows dependencies both ways, without types of
+    edges and without a summary.
+
+    Args:
+        extraction: The model's records.
+
+    Returns:
+        Options of `Pipeline`.
+    """
+    return {
+        "graph": extraction.graph(),
+        "paths": frozenset(extraction.records),
+        "interfaces": False,
+        "summary": False,
+    }
 
 
 def open_study(
     repository: str, questions: str, results: Path | None = None, **options: Any
 ) -> RepositoryStudy:
-    """A repository by `place` with its question file; UserError where there is nothing to read."""
-    root, asked = place(repository), read_questions(place(questions))
+    """Open a repository with its questions.
+
+    Args:
+        repository: A repository as `place` takes it.
+        questions: Path of the file of questions, absolute or below the checkout.
+        results: The results directory; None for the default.
+        **options: Further attributes of the study.
+
+    Returns:
+        The study.
+
+    Raises:
+        UserError: There is nothing to read, or an option is wrong.
+    """
+    root = place(repository)
+    asked = read_questions(place(questions))
     files = dict(texts(scan(root)))
-    chunks = {c.id: c for path, text in files.items() for c in chunks_of(path, text)}
+    chunks = {}
+    for path, text in files.items():
+        for chunk in chunks_of(path, text):
+            chunks[chunk.id] = chunk
     if not chunks:
         raise UserError(f"{root} has no {SUFFIX} file that can be read")
     return RepositoryStudy(
-        root.name, results or results_dir(), asked, build(root), files, chunks, **options
+        name=root.name,
+        results=results or results_dir(),
+        questions=asked,
+        built=build(root),
+        texts=files,
+        chunks=chunks,
+        **options,
     )

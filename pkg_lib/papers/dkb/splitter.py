@@ -1,6 +1,7 @@
-"""The recursive character splitter (Section 6.1): the chunks of langchain's `RecursiveCharacterTextSplitter`.
+"""The recursive character splitter (Section 6.1), as langchain's RecursiveCharacterTextSplitter.
 
-Text is cut at blank lines, else line ends, spaces, anywhere. Spans are kept, so each chunk's lines are known.
+A text is cut at blank lines. Pieces that are still too long are cut at line ends, then at spaces,
+then anywhere. Positions are kept, so the lines of each chunk are known.
 """
 
 import re
@@ -8,13 +9,23 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-SIZE, OVERLAP = 1000, 100  # characters, at most
+# In characters, at most.
+SIZE = 1000
+OVERLAP = 100
 SEPARATORS = ("\n\n", "\n", " ", "")
 Span = tuple[int, int]
 
 
 class TextChunk(NamedTuple):
-    """A part of a file, with its lines from 1; `id` is path#number, from 0."""
+    """A part of a file.
+
+    Attributes:
+        path: Path of the file.
+        id: The path and the chunk's number from 0, as "path#number".
+        text: Its text.
+        first: First line, counted from 1.
+        last: Last line, inclusive.
+    """
 
     path: str
     id: str
@@ -24,49 +35,89 @@ class TextChunk(NamedTuple):
 
 
 def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[TextChunk]:
-    """A file's chunks; none where it holds only white space."""
-    chunks, line, before = [], 1, 0
-    for n, (start, end) in enumerate(split(text, size, overlap)):
-        line, before = line + text.count("\n", before, start), start
-        last = line + text.count("\n", start, end)
-        chunks.append(TextChunk(path, f"{path}#{n}", text[start:end], line, last))
+    """Cut a file into chunks.
+
+    Args:
+        path: Path of the file.
+        text: Its text.
+        size: The most characters of a chunk.
+        overlap: The most characters that neighbouring chunks share.
+
+    Returns:
+        The chunks in order; none if the file holds only white space.
+    """
+    chunks = []
+    first = 1
+    counted = 0
+    for number, (start, end) in enumerate(split(text, size, overlap)):
+        first += text.count("\n", counted, start)
+        counted = start
+        last = first + text.count("\n", start, end)
+        chunk_id = f"{path}#{number}"
+        chunks.append(TextChunk(path, chunk_id, text[start:end], first, last))
     return chunks
 
 
 def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> Iterator[Span]:
-    """(start, end) of each chunk without white space around it; the overlap is below the size."""
-    for start, end in _recurse(text, (0, len(text)), SEPARATORS, size, overlap):
+    """Cut a text.
+
+    Args:
+        text: The text.
+        size: The most characters of a chunk.
+        overlap: The most characters that neighbouring chunks share; less than `size`.
+
+    Yields:
+        Start and end of each chunk, without the white space around it.
+    """
+    for start, end in _split_span(text, (0, len(text)), SEPARATORS, size, overlap):
         part = text[start:end]
-        if part.strip():
-            yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+        stripped = part.strip()
+        if stripped:
+            start += len(part) - len(part.lstrip())
+            yield start, start + len(stripped)
 
 
-def _recurse(
+def _split_span(
     text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int
 ) -> Iterator[Span]:
-    at = next(i for i, s in enumerate(separators) if not s or text.find(s, *span) >= 0)
-    finer, small = separators[at + 1 :], []
-    # The text is cut before each separator, which stays at the start of what follows.
-    places = (m.start() for m in re.compile(re.escape(separators[at])).finditer(text, *span))
-    for piece in pairwise([span[0], *(p for p in places if span[0] < p < span[1]), span[1]]):
-        if piece[1] - piece[0] < size:
+    """Cut a span at the first separator that occurs in it, and its long pieces at finer ones."""
+    while separators[0] and text.find(separators[0], *span) < 0:
+        separators = separators[1:]
+    separator, *finer = separators
+    small: list[Span] = []
+    for piece in _cut_before(text, span, separator):
+        start, end = piece
+        if end - start < size:
             small.append(piece)
             continue
         yield from _merged(small, size, overlap)
         small = []
-        yield from _recurse(text, piece, finer, size, overlap) if finer else [piece]
+        if finer:
+            yield from _split_span(text, piece, tuple(finer), size, overlap)
+        else:
+            yield piece
     yield from _merged(small, size, overlap)
 
 
+def _cut_before(text: str, span: Span, separator: str) -> Iterator[Span]:
+    """Cut a span before each separator, which stays at the start of what follows."""
+    first, last = span
+    pattern = re.compile(re.escape(separator))
+    starts = [match.start() for match in pattern.finditer(text, first, last)]
+    cuts = [start for start in starts if first < start < last]
+    return pairwise([first, *cuts, last])
+
+
 def _merged(pieces: list[Span], size: int, overlap: int) -> Iterator[Span]:
-    """Neighbouring pieces joined up to the size; the next chunk begins with what fits the overlap."""
+    """Join neighbouring pieces up to the size; the next chunk begins with what fits the overlap."""
     current: list[Span] = []
-    for start, end in pieces:
+    for piece in pieces:
+        _, end = piece
         if current and end - current[0][0] > size:
-            last = current[-1][1]
-            yield current[0][0], last
-            while current and (last - current[0][0] > overlap or end - current[0][0] > size):
+            chunk_end = current[-1][1]
+            yield current[0][0], chunk_end
+            while current and (chunk_end - current[0][0] > overlap or end - current[0][0] > size):
                 del current[0]
-        current.append((start, end))
+        current.append(piece)
     if current:
         yield current[0][0], current[-1][1]
