@@ -22,8 +22,9 @@ def lines_with_calls(program: str, given: str = "") -> list[str]:
     stripped = [line.strip() for line in program.splitlines()]
     found = []
     for line in dict.fromkeys(stripped):
-        is_new = line not in known and not line.startswith("#")
-        if is_new and CALL_OF_LIBRARY.search(line) and _is_complete(line):
+        if line in known or line.startswith("#"):
+            continue
+        if CALL_OF_LIBRARY.search(line) and _is_complete(line):
             found.append(line)
     return found
 

@@ -40,9 +40,11 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     methods["model, nearest names"] = NEAREST
     rows = {}
     for benchmark, results in evor.by_benchmark.items():
+        title = evor.title(benchmark)
         for query, method in methods.items():
-            if results.contexts(f"{method}@1"):
-                rows[f"{evor.title(benchmark)}: {query}"] = _query_cells(evor, benchmark, method)
+            second_round = results.contexts(f"{method}@1")
+            if second_round:
+                rows[f"{title}: {query}"] = _query_cells(evor, benchmark, method)
     if not rows:
         return None
     names = []
@@ -61,13 +63,18 @@ def _query_cells(evor: EvorResults, benchmark: str, method: str) -> Cells:
     active = [c.task_id for c in contexts if c.method == second_round]
     held_out = evor.held_out(benchmark)
     cells: Cells = []
-    for is_held_out in (False, True):
-        tasks = [i for i in active if (i in held_out) == is_held_out and i in second.index]
-        cells += [len(tasks), percent(first[tasks].mean()), percent(second[tasks].mean())]
+    measured = [i for i in active if i in second.index]
+    development = [i for i in measured if i not in held_out]
+    for tasks in (development, [i for i in measured if i in held_out]):
+        cells.append(len(tasks))
+        for recall in (first, second):
+            cells.append(percent(recall[tasks].mean()))
     verdicts = evor.verdicts(benchmark, second_round)
     if not verdicts.notna().all():
         return [*cells, DASH, DASH]
-    return [*cells, rate_cell(verdicts.drop(held_out)), rate_cell(verdicts[held_out])]
+    cells.append(rate_cell(verdicts.drop(held_out)))
+    cells.append(rate_cell(verdicts[held_out]))
+    return cells
 
 
 # Where the loop loses
@@ -104,9 +111,9 @@ def _losses(evor: EvorResults, benchmark: str) -> Cells:
     right_at_last = evor.last_verdicts(benchmark, EVOR).reindex(failed).fillna(False)
     recall_at_first = evor.recall(benchmark, first).reindex(failed)
     recalls = [evor.recall(benchmark, name) for name in later]
+    best_recall = _best_of_rounds(recalls, failed)
     uses = [evor.used(benchmark, name) for name in later]
-    best_recall = pd.concat(recalls, axis=1).max(axis=1).reindex(failed)
-    best_use = pd.concat(uses, axis=1).max(axis=1).reindex(failed)
+    best_use = _best_of_rounds(uses, failed)
     found_at_first = recall_at_first == 1
     found = found_at_first | (best_recall == 1)
     used = found & (best_use == 1)
@@ -122,6 +129,12 @@ def _losses(evor: EvorResults, benchmark: str) -> Cells:
         used.sum(),
         (used & right_at_last).sum(),
     ]
+
+
+def _best_of_rounds(shares: list[pd.Series], tasks: list[str]) -> pd.Series:
+    """The largest share of each task over several rounds."""
+    by_round = pd.concat(shares, axis=1)
+    return by_round.max(axis=1).reindex(tasks)
 
 
 # Names that do not exist
@@ -168,11 +181,13 @@ def _missing_cells(evor: EvorResults, benchmark: str, method: str) -> Cells | No
     last_round = evor.rounds(benchmark, method)[-1]
     ended = 0
     counts: Counter[str] = Counter()
-    for outcome in evor.by_benchmark[benchmark].outcomes(last_round).values():
-        names = missing_names(outcome.detail) if outcome.status == "failed" else []
-        if names:
-            ended += 1
-            counts.update(set(names))
+    outcomes = evor.by_benchmark[benchmark].outcomes(last_round)
+    for outcome in outcomes.values():
+        if outcome.status != "failed":
+            continue
+        names = set(missing_names(outcome.detail))
+        ended += bool(names)
+        counts.update(names)
     passed = int(verdicts.fillna(False).sum())
     most = min(counts.items(), key=lambda item: (-item[1], item[0]), default=(DASH, DASH))
     return [len(verdicts), passed, ended, *most]

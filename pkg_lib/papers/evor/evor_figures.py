@@ -68,7 +68,8 @@ def token_curves(evor: EvorResults, benchmark: str) -> dict[str, Curve]:
     spent = 0.0
     for name in evor.rounds(benchmark, EVOR):
         spent += evor.tokens(benchmark, name).mean()
-        evor_curve.append((spent, stats.pass_at_1(evor.verdicts(benchmark, name)).value))
+        rate = stats.pass_at_1(evor.verdicts(benchmark, name))
+        evor_curve.append((spent, rate.value))
     sampled_curve: Curve = []
     samples = evor.by_benchmark[benchmark].draws(SAMPLED, "T0.8")
     if samples:
@@ -76,8 +77,9 @@ def token_curves(evor: EvorResults, benchmark: str) -> dict[str, Curve]:
         together = pd.concat(verdicts, axis=1)
         tokens = evor.tokens(benchmark, samples[0]).mean()
         for count in range(1, len(samples) + 1):
-            rate = stats.mean_pass_at_k(together, count)
-            sampled_curve.append((tokens * count, rate.value if rate else None))
+            mean = stats.mean_pass_at_k(together, count)
+            share = mean.value if mean else None
+            sampled_curve.append((tokens * count, share))
     return {EVOR: evor_curve, SAMPLED: sampled_curve}
 
 
@@ -95,10 +97,15 @@ def token_figure(evor: EvorResults) -> Figure:
             if not curve:
                 continue
             frame = pd.DataFrame(curve, columns=["tokens", "rate"])
-            percents = 100 * frame["rate"]
-            label = f"{method}, {evor.short_title(benchmark)}"
-            axes.plot(frame["tokens"], percents, LINES[method], color=colour, label=label)
-    axes.set(xlabel="tokens a task", ylabel="solved (%)", xlim=(0, None), ylim=(0, None))
+            axes.plot(
+                frame["tokens"],
+                100 * frame["rate"],
+                LINES[method],
+                color=colour,
+                label=f"{method}, {evor.short_title(benchmark)}",
+            )
+    axes.set(xlabel="tokens a task", ylabel="solved (%)")
+    axes.set(xlim=(0, None), ylim=(0, None))
     figure.legend(loc="outside lower left", ncols=2)
     return figure
 
@@ -155,5 +162,10 @@ def _draw_forms(
         rates.append(rate)
         below.append(abs(100 * bounds[0] - rate))
         above.append(abs(100 * bounds[1] - rate))
-    style: dict[str, Any] = {"fmt": "o", "capsize": 2, "color": colour, "label": label}
+    style: dict[str, Any] = {
+        "fmt": "o",
+        "capsize": 2,
+        "color": colour,
+        "label": label,
+    }
     axes.errorbar(places, rates, [below, above], **style)

@@ -115,9 +115,7 @@ class EvorRound:
         # Line 9: K_r <- R(q_i, K).
         introductions = self._introductions(iteration)
         endings = self._endings(iteration, knowledge_base)
-        requests = []
-        for query, introduction, ending in zip(queries, introductions, endings, strict=True):
-            requests.append(ContextRequest(query, introduction, ending))
+        requests = list(map(ContextRequest, queries, introductions, endings))
         retrieved = knowledge_base.retrieve(
             requests,
             self.method,
@@ -146,16 +144,20 @@ class EvorRound:
         """q_i of each active task; after the first round also n, which finds other documents."""
         way = self.method.query if iteration.last else "question"
         if way in QUERY_RULES:
+            rule = QUERY_RULES[way]
             texts = []
             for task in iteration.active:
-                draft = iteration.last.get(task.id) or Draft(task, "", Feedback(True))
-                texts.append(QUERY_RULES[way](draft))
+                no_draft = Draft(task, "", Feedback(True))
+                draft = iteration.last.get(task.id, no_draft)
+                texts.append(rule(draft))
         else:  # q_i <- M_q(n, p^(i-1), I, F^(i-1))
-            answers = self._answers("query", PROMPTS["queries"][way], iteration)
+            template = PROMPTS["queries"][way]
+            answers = self._answers("query", template, iteration)
             texts = [answers[task.id].raw for task in iteration.active]
         if way == "question":
             return [(text,) for text in texts]
-        return [(text, task.prompt) for text, task in zip(texts, iteration.active, strict=True)]
+        questions = [task.prompt for task in iteration.active]
+        return list(zip(texts, questions, strict=True))
 
     def _answers(self, what: str, template: str, iteration: Iteration) -> dict[str, Generation]:
         """The answers of M_q about each active task."""
@@ -163,8 +165,12 @@ class EvorRound:
         for task in iteration.active:
             fields = self._template_fields(task, iteration)
             prompts[task.id] = template.format(**fields).strip()
-        file = f"{self.name}.{what}"
-        answers = self.run.ask(file, prompts, self.method.query_model, ANSWER_TOKENS)
+        answers = self.run.ask(
+            file=f"{self.name}.{what}",
+            prompts=prompts,
+            model=self.method.query_model,
+            max_tokens=ANSWER_TOKENS,
+        )
         iteration.answers.append(answers)
         return answers
 
@@ -190,9 +196,13 @@ class EvorRound:
         drafts = [draft for drafts in history for draft in drafts.values()]
         # Line 14: K <- K + {p^j} for each draft that ran.
         programs = [(example, "") for example in self.run.verified_examples]
-        programs += [(d.program, d.task.prompt) for d in drafts if d.feedback.ok]
         # Line 16: K <- K + {(p^j, F^j)} for each draft that failed.
-        failures = [draft.feedback.text for draft in drafts if not draft.feedback.ok]
+        failures = []
+        for draft in drafts:
+            if draft.feedback.ok:
+                programs.append((draft.program, draft.task.prompt))
+            else:
+                failures.append(draft.feedback.text)
         benchmark = self.run.benchmark
         collected = {
             "snippets": snippets_of(programs, self.method.whole_programs),
@@ -226,11 +236,14 @@ class EvorRound:
             errors = [iteration.last[task.id].feedback.error for task in iteration.active]
             names = [missing_attribute(error) for error in errors]
         nearest = knowledge_base.nearest_documents(names, self.method)
+        parts = PROMPTS["failed"]
         texts = []
         for task, name, documents in zip(iteration.active, names, nearest, strict=True):
-            template = PROMPTS["failed"]["draft"]
-            if name:
-                template += PROMPTS["failed"]["nearest" if documents else "absent"]
+            template = parts["draft"]
+            if name and documents:
+                template += parts["nearest"]
+            elif name:
+                template += parts["absent"]
             fields = self._template_fields(task, iteration)
             fields["name"] = name
             fields["nearest"] = documents
@@ -254,10 +267,10 @@ class EvorRound:
         contexts = {}
         for task, request, knowledge in zip(iteration.active, requests, retrieved, strict=True):
             contexts[task.id] = Context(
-                task.id,
-                self.name,
-                knowledge.text,
-                "; ".join(knowledge.documents),
+                task_id=task.id,
+                method=self.name,
+                text=knowledge.text,
+                source="; ".join(knowledge.documents),
                 defines_task=False,
                 query=request.queries[0],
                 spent=spent[task.id],
@@ -266,10 +279,11 @@ class EvorRound:
         if self.number > 0:
             # The context of an ended task keeps the name of its round, and so that round's answer.
             # What it costs now are the inputs that its first draft ran on.
-            before = self.run.results.contexts(self.method.round_name(self.number - 1))
-            for context in before:
+            last_round = self.method.round_name(self.number - 1)
+            for context in self.run.results.contexts(last_round):
                 cost = spent.get(context.task_id)
-                contexts.setdefault(context.task_id, replace(context, spent=cost))
+                kept = replace(context, spent=cost)
+                contexts.setdefault(context.task_id, kept)
         return [contexts[task.id] for task in tasks]
 
 
@@ -295,9 +309,15 @@ class OracleRetriever:
         benchmark = self.run.benchmark
         contexts = []
         for task in tasks:
-            names = "; ".join(sorted(benchmark.needed(task)))
-            text = benchmark.oracle(task)
-            contexts.append(Context(task.id, "Oracle", text, names, defines_task=False))
+            names = sorted(benchmark.needed(task))
+            context = Context(
+                task_id=task.id,
+                method="Oracle",
+                text=benchmark.oracle(task),
+                source="; ".join(names),
+                defines_task=False,
+            )
+            contexts.append(context)
         return contexts
 
 

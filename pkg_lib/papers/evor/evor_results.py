@@ -84,7 +84,12 @@ class EvorResults:
         Returns:
             The ids of the tasks, chosen by a digest of the id.
         """
-        return [i for i in self.tasks[benchmark] if int(digest(i)[:8], 16) % 2]
+        held_out = []
+        for task_id in self.tasks[benchmark]:
+            number = int(digest(task_id)[:8], 16)
+            if number % 2:
+                held_out.append(task_id)
+        return held_out
 
     def related(self, benchmark: str) -> Results | None:
         """Return the same model's results on another benchmark.
@@ -219,9 +224,8 @@ class EvorResults:
         Returns:
             Task id -> row with ``ok`` and ``error``.
         """
-        rows: dict[str, dict[str, Any]] = self.by_benchmark[benchmark].knowledge.feedback_rows(
-            round_name
-        )
+        run: Any = self.by_benchmark[benchmark].knowledge
+        rows: dict[str, dict[str, Any]] = run.feedback_rows(round_name)
         return rows
 
     def tokens(self, benchmark: str, round_name: str) -> pd.Series:
@@ -240,8 +244,10 @@ class EvorResults:
         for task_id, answer in results.completions(round_name).items():
             context = contexts[task_id]
             had_ended = "@" in round_name and context.method != round_name
-            written = 0 if had_ended else answer.prompt_tokens + len(answer.tokens)
-            tokens[task_id] = written + (context.spent or 0)
+            tokens[task_id] = context.spent or 0
+            if not had_ended:
+                tokens[task_id] += answer.prompt_tokens
+                tokens[task_id] += len(answer.tokens)
         return pd.Series(tokens, dtype=float)
 
     def all_tokens(self, benchmark: str, method: str) -> pd.Series:
@@ -258,11 +264,13 @@ class EvorResults:
         samples = MPSC_SAMPLES.get(method, ())
         spent: dict[str, int] = {}
         if samples:
-            contexts = self.by_benchmark[benchmark].contexts(method)
-            spent = {context.task_id: context.spent or 0 for context in contexts}
+            for context in self.by_benchmark[benchmark].contexts(method):
+                spent[context.task_id] = context.spent or 0
         rounds: list[str] = []
-        if method != "MPSC":
-            rounds = self.rounds(benchmark, EVOR if method == "EVOR + MPSC" else method)
+        if method == "EVOR + MPSC":
+            rounds = self.rounds(benchmark, EVOR)
+        elif method != "MPSC":
+            rounds = self.rounds(benchmark, method)
         total = pd.Series(spent, self.tasks[benchmark], dtype=float).fillna(0)
         for name in (*rounds, *samples):
             total = total + self.tokens(benchmark, name)
@@ -275,7 +283,9 @@ class EvorResults:
             ControlError: A control row has another rate.
         """
         for name, results in self.by_benchmark.items():
-            rates = {row: 100 * passes for row, passes in results.rules.controls.items()}
+            rates = {}
+            for row, passes in results.rules.controls.items():
+                rates[row] = 100 if passes else 0
             stats.check_controls(results.controls(), self.tasks[name], rates)
 
     def provenance(self) -> dict[str, Any]:

@@ -91,12 +91,18 @@ class EvorRun:
         Returns:
             Task id -> answer.
         """
-        generator = self._generator_of(model).decoding_with(
-            {"stop": "end", "max_new_tokens": max_tokens}
-        )
-        path = f"{slug(self.benchmark.name)}/{slug(file)}.jsonl"
-        requests = [StoredRequest(Request(i, text, ""), path) for i, text in prompts.items()]
-        generator.complete(requests, f"{file} on {self.benchmark.name}")
+        changed_decoding = {
+            "stop": "end",
+            "max_new_tokens": max_tokens,
+        }
+        generator = self._generator_of(model).decoding_with(changed_decoding)
+        benchmark = self.benchmark.name
+        path = f"{slug(benchmark)}/{slug(file)}.jsonl"
+        requests = []
+        for task_id, text in prompts.items():
+            request = Request(task_id, text, entry_point="")
+            requests.append(StoredRequest(request, path))
+        generator.complete(requests, f"{file} on {benchmark}")
         answers = {}
         for task_id, text in prompts.items():
             answer = generator.stored(text)
@@ -144,7 +150,8 @@ class EvorRun:
         """
         inputs = {}
         for task_id, answer in answers.items():
-            inputs[task_id] = self.benchmark.input_calls(answer.raw, self.tasks[task_id])
+            task = self.tasks[task_id]
+            inputs[task_id] = self.benchmark.input_calls(answer.raw, task)
         return inputs
 
     # E
@@ -182,37 +189,50 @@ class EvorRun:
         solutions = self.results.solutions(round_name)
         rows = self.feedback_rows(round_name)
         jobs = {}
+        fingerprints = {}
         for task_id, solution in solutions.items():
+            task = self.tasks[task_id]
             calls = inputs.get(task_id, ())
-            jobs[task_id] = self.benchmark.draft_job(self.tasks[task_id], solution, calls)
-        fingerprints = {i: digest(job.solution, *job.tests) for i, job in jobs.items()}
+            job = self.benchmark.draft_job(task, solution, calls)
+            jobs[task_id] = job
+            fingerprints[task_id] = digest(job.solution, *job.tests)
 
         def is_current(task_id: str) -> bool:
-            return rows.get(task_id, {}).get("sha256") == fingerprints[task_id]
+            row = rows.get(task_id, {})
+            return row.get("sha256") == fingerprints[task_id]
 
         outdated = [task_id for task_id in solutions if not is_current(task_id)]
-        executed = self.execute([jobs[i] for i in outdated], f"the drafts of {round_name}")
+        outdated_jobs = [jobs[task_id] for task_id in outdated]
+        executed = self.execute(outdated_jobs, f"the drafts of {round_name}")
         for task_id, feedback in zip(outdated, executed, strict=True):
             if feedback is None:
                 continue
             if feedback.ok and self._adds_nothing(task_id, solutions[task_id]):
                 feedback = Feedback(False, NOTHING_WRITTEN)
-            row = {"task_id": task_id, "sha256": fingerprints[task_id]}
-            rows[task_id] = row | asdict(feedback)
+            rows[task_id] = {
+                "task_id": task_id,
+                "sha256": fingerprints[task_id],
+                **asdict(feedback),
+            }
         if outdated:
             stored = [rows[task_id] for task_id in self.tasks if task_id in rows]
             write_jsonl(self._feedback_file(round_name), stored)
         drafts = {}
         for task_id, solution in solutions.items():
             if is_current(task_id):
-                stored_row = rows[task_id]
-                feedback = Feedback(stored_row["ok"], stored_row["error"], stored_row["line"])
+                row = rows[task_id]
+                feedback = Feedback(
+                    ok=row["ok"],
+                    error=row["error"],
+                    line=row["line"],
+                )
                 drafts[task_id] = Draft(self.tasks[task_id], solution, feedback)
         return drafts
 
     def _adds_nothing(self, task_id: str, solution: str) -> bool:
         task = self.tasks[task_id]
-        return self.benchmark.program(task, solution).split() == task.prompt.split()
+        program = self.benchmark.program(task, solution)
+        return program.split() == task.prompt.split()
 
     def feedback_rows(self, round_name: str) -> dict[str, dict[str, Any]]:
         """Read the stored feedback on a round's drafts.
@@ -284,8 +304,13 @@ class EvorRun:
             valid[task_id] += bool(feedback and feedback.ok)
         rows = []
         for task_id, calls in inputs.items():
-            row = {"task_id": task_id, "sha256": fingerprint}
-            rows.append(row | {"inputs": len(calls), "valid": valid[task_id]})
+            row = {
+                "task_id": task_id,
+                "sha256": fingerprint,
+                "inputs": len(calls),
+                "valid": valid[task_id],
+            }
+            rows.append(row)
         write_jsonl(self._input_file, rows)
 
     def input_rows(self) -> list[dict[str, Any]]:

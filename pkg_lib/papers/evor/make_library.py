@@ -82,8 +82,11 @@ class Library:
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
         """Path -> syntax tree of the library's own files, without its tests."""
-        own = {path: text for path, text in self.files.items() if not TEST.search(path)}
-        return {path: ast.parse(text) for path, text in own.items()}
+        trees = {}
+        for path, text in self.files.items():
+            if not TEST.search(path):
+                trees[path] = ast.parse(text)
+        return trees
 
     @cached_property
     def public(self) -> dict[str, str]:
@@ -142,7 +145,9 @@ class Library:
         Raises:
             UserError: Given names collide, or the library lacks one that libraries.toml names.
         """
-        names = self.given | {old: f"{old}_" for old in self.moved}
+        names = dict(self.given)
+        for old in self.moved:
+            names[old] = f"{old}_"
         added = {replacement.partition(".")[0] for replacement, _ in self.moved.values()}
         given = [*names.values(), *added]
         used = self._used_names()
@@ -217,17 +222,20 @@ class Library:
         quote = match["quote"]
         if quote:
             prefix = match["prefix"] or ""
-            return f"{prefix}{quote}{self._string(prefix.lower(), match['text'])}{quote}"
+            content = self._string(prefix.lower(), match["text"])
+            return f"{prefix}{quote}{content}{quote}"
         name = match["name"]
         if not name:  # a comment
             return match[0]
         before = match["before"] or ""
         call = match["call"] or ""
         is_use = before != "def " if bare else call and before == "."
-        if name in self.moved and is_use:
-            replacement, first_argument = self.moved[name]
-            return before + replacement + (call + first_argument if call else "")
-        return before + self.names.get(name, name) + call
+        if name not in self.moved or not is_use:
+            return before + self.names.get(name, name) + call
+        replacement, first_argument = self.moved[name]
+        if not call:
+            return before + replacement
+        return before + replacement + call + first_argument
 
     def _string(self, prefix: str, text: str) -> str:
         """The content of a string under the new names."""
@@ -235,12 +243,15 @@ class Library:
             parts = FIELD.split(text)
             for number, part in enumerate(parts):
                 is_code = number % 2 == 1
-                parts[number] = self.code(part) if is_code else self.text(part)
+                translate = self.code if is_code else self.text
+                parts[number] = translate(part)
             return "".join(parts)
         if text.isidentifier():  # a word without "_" may be a key of data
             is_name = "_" in text or text in self.given
             return self.names.get(text, text) if is_name else text
-        return self.path(text) if PYTHON_FILE.fullmatch(text) else self.text(text)
+        if PYTHON_FILE.fullmatch(text):
+            return self.path(text)
+        return self.text(text)
 
     @cached_property
     def spans(self) -> re.Pattern[str]:
@@ -290,14 +301,20 @@ class Library:
         functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         added = ""
         for row in self.spec.get("merged", ()):
-            cases = {c: functions[old] for c, old in row["apis"].items() if old in functions}
+            cases = {}
+            for case, old in row["apis"].items():
+                if old in functions:
+                    cases[case] = functions[old]
             if cases:
                 added += _merged(row, cases)
         for row in self.spec.get("gathered", ()):
-            here = {method: old for method, old in row["apis"].items() if old in functions}
-            methods = [f"{method} = staticmethod({old})" for method, old in here.items()]
+            methods = []
+            for method, old in row["apis"].items():
+                if old in functions:
+                    methods.append(f"{method} = staticmethod({old})")
             if methods:
-                added += PROGRAMS["gathered"].format(**row, methods="\n    ".join(methods))
+                body_text = "\n    ".join(methods)
+                added += PROGRAMS["gathered"].format(**row, methods=body_text)
         return added
 
 

@@ -126,10 +126,13 @@ def confidence(agreements: Sequence[str], tests: int) -> npt.NDArray[Any]:
     for row, bits in enumerate(agreements):
         if bits:
             values[row] = [int(bit) for bit in bits]
+    of_solutions = values[:, : tests + CHECKS]
+    # A check agrees with a test whatever the solution is; one that ran tells.
+    of_checks = values[:, tests + CHECKS :].max(0).reshape(CHECKS, tests)
+    first_check = solutions + tests
     edges = np.zeros((vertices, vertices))
-    edges[:solutions, solutions:] = values[:, : tests + CHECKS]
-    between = values[:, tests + CHECKS :].max(0).reshape(CHECKS, tests)
-    edges[solutions + tests :, solutions : solutions + tests] = between
+    edges[:solutions, solutions:] = of_solutions
+    edges[first_check:, solutions:first_check] = of_checks
     edges = edges + edges.T + np.eye(vertices)
     scores = np.ones(vertices)
     for _ in range(POWER_STEPS):
@@ -165,13 +168,15 @@ class LastPrompts:
         for number, name in enumerate(evor.round_names):
             if number > 0:
                 self._require(evor.round_name(number - 1), len(tasks))
-            for context in EvorRound(self.run, evor, number).retrieve(tasks):
+            evor_round = EvorRound(self.run, evor, number)
+            for context in evor_round.retrieve(tasks):
                 if context.method == name:
                     last[context.task_id] = context
         return [replace(last[task.id], method=LAST_PROMPT, spent=None) for task in tasks]
 
     def _require(self, round_name: str, tasks: int) -> None:
-        if len(self.run.results.completions(round_name)) < tasks:
+        completed = self.run.results.completions(round_name)
+        if len(completed) < tasks:
             raise Unavailable(f"{LAST_PROMPT} needs all of EVOR: complete {round_name} first")
 
 
@@ -209,9 +214,12 @@ class MpscRetriever:
         contexts = {context.task_id: context for context in stored}
         chosen = []
         for task in tasks:
-            method = selected.get(task.id, self.samples[0])
-            cost = spent.get(task.id, 0)
-            chosen.append(replace(contexts[task.id], method=method, spent=cost))
+            context = replace(
+                contexts[task.id],
+                method=selected.get(task.id, self.samples[0]),
+                spent=spent.get(task.id, 0),
+            )
+            chosen.append(context)
         return chosen
 
     def _perspectives(
@@ -226,9 +234,11 @@ class MpscRetriever:
             for task in tasks:
                 prompts[task.id] = template.format(task=task.prompt, name=task.entry_point)
             answers = self.run.ask(f"MPSC.{perspective}", prompts)
-            texts[perspective] = {i: answer.raw for i, answer in answers.items()}
+            texts[perspective] = {}
             for task_id, answer in answers.items():
-                spent[task_id] += len(answer.tokens) + answer.prompt_tokens
+                texts[perspective][task_id] = answer.raw
+                spent[task_id] += len(answer.tokens)
+                spent[task_id] += answer.prompt_tokens
         return texts["tests"], texts["checks"], spent
 
     def _selected(
@@ -252,7 +262,8 @@ class MpscRetriever:
             jobs += [self.run.benchmark.draft_job(task, p, (probe,)) for p in programs]
         agreements = []
         for feedback in self.run.execute(jobs, "MPSC's solutions"):
-            match = AGREEMENTS.search(feedback.error if feedback else "")
+            reported = feedback.error if feedback else ""
+            match = AGREEMENTS.search(reported)
             agreements.append(match[1] if match else "")
         selected = {}
         for number, task in enumerate(tasks):

@@ -97,8 +97,9 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
         if not text:  # the anchor is another name of the next one
             continue
         titles = unescape(" ".join(FUNCTION_TITLE.findall(html)))
-        functions = frozenset(re.split(r"[,\s]+", titles)) - {""}
-        found[name] = text, functions
+        functions = set(re.split(r"[,\s]+", titles))
+        functions.discard("")
+        found[name] = text, frozenset(functions)
     return found
 
 
@@ -271,7 +272,11 @@ class NewLisp(EvorBenchmark):
             task: A task of this benchmark.
         """
         words = set(TOKEN.findall(task.solution))
-        return frozenset(name for name, (_, functions) in self.manual.items() if words & functions)
+        needed = set()
+        for name, (_, functions) in self.manual.items():
+            if words & functions:
+                needed.add(name)
+        return frozenset(needed)
 
     def solution(self, task: Task, raw: str) -> str:
         """Extract the first code block that defines the requested function.

@@ -98,5 +98,8 @@ def _descending(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _fused(orders: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Return the order of summed reciprocal ranks."""
-    first, second = (1 / (FUSION_CONSTANT + np.argsort(order, axis=1)) for order in orders)
-    return _descending(first + second)
+    scores = np.zeros(orders[0].shape)
+    for order in orders:
+        ranks = np.argsort(order, axis=1)
+        scores = scores + 1 / (FUSION_CONSTANT + ranks)
+    return _descending(scores)
