@@ -13,6 +13,7 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 CODE_LINES = {
     "case_studies": 80,
     "error_types": 80,
+    "evor": 120,
     "explore": 120,
     "overlap": 80,
     "rq1_code_pkg": 80,

@@ -36,7 +36,7 @@ PAPERS = (
     "pkg_lib.papers.dkb.question_tasks",
     "pkg_lib.papers.evor.library_tasks",
     "pkg_lib.papers.evor.private_eval",
-    "pkg_lib.papers.evor.evor_methods",
+    "pkg_lib.papers.evor.evor_registration",
     "pkg_lib.papers.evor.evor_bench",
     "pkg_lib.papers.evor.newlisp",
 )

@@ -136,9 +136,12 @@ class Benchmark(ABC):
             generator: The model that will complete the prompts.
 
         Raises:
-            NotImplementedError: The benchmark has no corpus of its own.
+            NotImplementedError: Nothing is registered for the benchmark's corpus.
         """
-        raise NotImplementedError
+        make_knowledge = KNOWLEDGE_MAKERS.get(self.corpus)
+        if make_knowledge is None:
+            raise NotImplementedError
+        return make_knowledge(self, generator)
 
     def decoding(self, style: str) -> Decoding:
         """Return how a model decodes its answers.
@@ -263,6 +266,12 @@ class Benchmark(ABC):
             solution: The extracted solution.
         """
         return "\n".join([self.program(task, solution), *self.tests(task, "standard")])
+
+
+KnowledgeMaker = Callable[[Benchmark, Generator], Any]
+# Corpus -> what makes the value that its methods retrieve from. It is registered by those methods,
+# so that a benchmark does not import them.
+KNOWLEDGE_MAKERS: dict[str, KnowledgeMaker] = {}
 
 
 def tasks_digest(tasks: list[Task]) -> str:

@@ -1,1 +1,19 @@
-"""EVOR (seed 002): queries and a knowledge soup that evolve with execution feedback."""
+"""EVOR (Su et al., 2024): queries and a knowledge base that evolve with execution feedback.
+
+Read `evor_loop.py` first: it is Algorithm 1 line by line. Imports point one way, from the bottom up:
+
+    templates, renaming, execution_feedback      prompts and programs; documents; F
+    evor_benchmark                               the base class of the benchmarks (Section 2.4)
+    evor_bench, library_tasks, newlisp,          one benchmark per file
+        private_eval
+    make_library, private_library                libraries under new names, for two of them
+    evor_methods                                 the methods of the tables
+    code_snippets, text_index, knowledge_base    K and R (Section 2.2)
+    query_evolution                              q_i by rule (Section 2.1)
+    evor_run                                     E, M_q and M_t, and what they have stored
+    evor_loop                                    one iteration of Algorithm 1
+    mpsc                                         the baseline MPSC (Section 3.1)
+    evor_registration                            the methods by name
+    evor_results, evor_tables, evor_analysis,    what notebooks/evor.ipynb shows
+        evor_figures
+"""

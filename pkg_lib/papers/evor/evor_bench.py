@@ -1,15 +1,23 @@
-"""EVOR-BENCH's Python tasks in the authors' own form, from PKG_EVOR_DIR or the hub.
+"""EVOR-BENCH's Python tasks (Section 2.4, Table 1) in the authors' own form.
 
-TASK/docs/*.md, and in TASK/examples/q*/ example.json (`problem_description`), code_context.txt with one
-[insert], input/inputN.pkl, ans/ansN.pkl, test_code.py (`test(result, answer)`; without it: equal). A program
-reads an input and writes result/result_N.pkl. Pickles go into a job as text and are unpickled in the sandbox
-alone, where what a hostile one does fails its task. The form names neither solutions nor oracle documents.
+They are read from PKG_EVOR_DIR or the hub: TASK/docs/*.md, and in each TASK/examples/q*/ the files
+
+    example.json            with "problem_description"
+    code_context.txt        a program with one [insert], where the solution goes
+    input/inputN.pkl        an input of case N
+    ans/ansN.pkl            its answer
+    test_code.py            defines test(result, answer); without it both must be equal
+
+A program reads an input and writes result/result_N.pkl. Pickles are sent to the sandbox as text and
+are unpickled there alone, where a hostile one only fails its task. The form has neither solutions nor
+oracle documents.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -20,11 +28,15 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.papers.evor.renaming import PROGRAMS
-from pkg_lib.papers.evor.unfamiliar import Unfamiliar
+from pkg_lib.papers.evor.evor_benchmark import MAX_INPUTS, EvorBenchmark
+from pkg_lib.papers.evor.templates import PROGRAMS
 
 DATA = DataSet("EVOR-BENCH", "PKG_EVOR_DIR", "xlangai/EVOR_data", ("xlangai/EVOR_data",))
-EQUAL = "def test(result, answer):\n    return result == answer\n"
+TEST_OF_EQUALITY = "def test(result, answer):\n    return result == answer\n"
+MEMORY_MB = 4096
+HEADING = re.compile(r"^(?=##)", re.M)
+ASSIGNMENT = re.compile(r"^\s*(\w+ = .+)", re.M)
+NO_CASES = "one [insert] in code_context.txt and an input/input1.pkl are needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,98 +59,181 @@ class CaseTests:
         return json.dumps([self.context, self.judge, self.cases])
 
 
-class EvorBench(Unfamiliar):
-    """One of its libraries; a draft's test inputs are assignments, since a program has no entry point."""
+class EvorBench(EvorBenchmark):
+    """One library of EVOR-BENCH.
+
+    A program has no entry point, so the test inputs of a draft are assignments.
+
+    Args:
+        folder: The folder TASK of the library.
+        subject: The library, as prompts name it.
+    """
 
     home = DATA.home
-    controls: Mapping[str, bool] = {"return None": False}  # no solutions are in the form
+    controls: Mapping[str, bool] = {"return None": False}  # the form has no solutions
     seconds = 60.0  # the authors' limit
 
     def __init__(self, folder: str, subject: str) -> None:
-        self.folder, self.subject, self.title = folder, subject, f"EVOR-BENCH {folder}"
-        self.name = self.prompts = f"evor-{folder.lower()}"
+        self.folder = folder
+        self.subject = subject
+        self.title = f"EVOR-BENCH {folder}"
+        self.name = f"evor-{folder.lower()}"
+        self.prompts = self.name
         self.asks_hub = DATA.asks_hub
 
-    def place(self) -> Path:
-        """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is available."""
-        advice = f"set {DATA.variable} to a directory that holds {self.folder}/examples (of {DATA.source})"
-        try:
-            if not (root := data_folder(DATA.variable)):
-                from huggingface_hub import snapshot_download
+    def directory(self) -> Path:
+        """Return the directory of the library, from the user or the hub.
 
-                hub.require(self.title, advice)
-                commit = data_revision(DATA.source, self.title)
-                wanted = {
-                    "repo_type": "dataset",
-                    "allow_patterns": f"{self.folder}/*",
-                    "revision": commit,
-                }
-                root = snapshot_download(DATA.source, **wanted)
+        Raises:
+            BenchmarkMissing: Neither is available.
+        """
+        needed = f"a directory that holds {self.folder}/examples (of {DATA.source})"
+        advice = f"set {DATA.variable} to {needed}"
+        try:
+            root = data_folder(DATA.variable) or self._downloaded(advice)
         except (ImportError, UserError, OSError, ValueError) as e:
             raise BenchmarkMissing(f"{self.title} is not available ({e}): {advice}") from e
         if not Path(root, self.folder, "examples").is_dir():
             raise BenchmarkMissing(f"{root} holds no {self.folder}: {advice}")
         return Path(root, self.folder)
 
+    def _downloaded(self, advice: str) -> str:
+        """The directory with the hub's files of the library."""
+        from huggingface_hub import snapshot_download
+
+        hub.require(self.title, advice)
+        return snapshot_download(
+            DATA.source,
+            repo_type="dataset",
+            revision=data_revision(DATA.source, self.title),
+            allow_patterns=f"{self.folder}/*",
+        )
+
     def tasks(self) -> list[Task]:
-        folders = (self.place() / "examples").glob("q*/")
-        return [self._task(f) for f in sorted(folders, key=lambda f: (len(f.name), f.name))]
+        """Return the tasks by number.
+
+        Raises:
+            BenchmarkMissing: The directory is not available.
+            UserError: An example is damaged.
+        """
+        folders = (self.directory() / "examples").glob("q*/")
+        by_number = sorted(folders, key=lambda folder: (len(folder.name), folder.name))
+        return [self._task(folder) for folder in by_number]
 
     def _task(self, folder: Path) -> Task:
         try:
             about = read_object(folder / "example.json", {"problem_description": str}, advice="")
-            prompt = about["problem_description"]
-            context, judge = read_text(folder / "code_context.txt", ""), folder / "test_code.py"
-            numbers = sorted(p.stem.removeprefix("input") for p in folder.glob("input/input*.pkl"))
-            read = lambda kind, n: contents(folder / kind / f"{kind}{n}.pkl", "").hex()  # noqa: E731
-            cases = [(n, read("input", n), read("ans", n)) for n in numbers]
-            if context.count("[insert]") != 1 or not cases:
-                raise ValueError(
-                    "one [insert] in code_context.txt and an input/input1.pkl are needed"
-                )
-            judging = read_text(judge, "") if judge.is_file() else EQUAL
-            hidden = CaseTests(context, judging, tuple(cases))
-            return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden)
+            hidden = _read_tests(folder)
         except (UserError, ValueError) as e:
             raise UserError(f"{folder} is no example of {self.title}: {e}") from e
+        return Task(
+            id=f"{self.folder}/{folder.name}",
+            benchmark=self.name,
+            prompt=about["problem_description"],
+            entry_point="",
+            hidden_tests=hidden,
+        )
 
     def documents(self) -> Mapping[str, str]:
-        pages = sorted((self.place() / "docs").glob("*.md"))
-        cut = {p.name: re.split(r"^(?=##)", read_text(p), flags=re.M) for p in pages}
-        return {
-            f"{n}#{i}": t.strip()
-            for n, texts in cut.items()
-            for i, t in enumerate(texts)
-            if t.strip()
-        }
+        """Return the sections of the documentation by file and number."""
+        documents = {}
+        for page in sorted((self.directory() / "docs").glob("*.md")):
+            for number, section in enumerate(HEADING.split(read_text(page))):
+                if section.strip():
+                    documents[f"{page.name}#{number}"] = section.strip()
+        return documents
 
     def needed(self, task: Task) -> frozenset[str]:
+        """Return no document: the form has no oracle documentation.
+
+        Args:
+            task: A task of this benchmark.
+        """
         return frozenset()
 
     def limits(self, task: Task) -> Limits:
-        return Limits(self.seconds, 4096, "all")
+        """Return the limits of a test process, which may import every installed package.
+
+        Args:
+            task: A task of this benchmark.
+        """
+        return Limits(self.seconds, MEMORY_MB, "all")
 
     def program(self, task: Task, solution: str) -> str:
+        """Return the solution: the tests put it into the program.
+
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted solution.
+        """
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        """Return one test program per case.
+
+        Args:
+            task: A task of this benchmark.
+            protocol: One of PROTOCOLS.
+        """
         hidden = task.tests_as(CaseTests)
-        program, about = PROGRAMS["case"], {"context": hidden.context, "judge": hidden.judge}
-        return tuple(program.format(*case, **about) for case in hidden.cases)
+        template = partial(PROGRAMS["case"].format, context=hidden.context, judge=hidden.judge)
+        return tuple(template(*case) for case in hidden.cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        return replace(
-            super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n"
-        )
+        """Return the job that tests a solution, which the tests get as text.
 
-    def asked(self, task: Task) -> str:
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted solution.
+            protocol: One of PROTOCOLS.
+        """
+        job = super().job(task, solution, protocol)
+        if isinstance(job, Outcome):
+            return job
+        return replace(job, solution=f"_solution = {solution!r}\n")
+
+    def question(self, task: Task) -> str:
+        """Return the request for the code that is missing from the program.
+
+        Args:
+            task: The problem n.
+        """
         return f"{task.prompt}\nAnswer with the missing code alone, in one code block."
 
-    def calls(self, raw: str, task: Task) -> tuple[str, ...]:
-        return tuple(re.findall(r"^\s*(\w+ = .+)", raw, re.M))[:5]
+    def input_calls(self, raw: str, task: Task) -> tuple[str, ...]:
+        """Read assignments as the test inputs.
 
-    def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        return super().look(task, "\n".join((*calls, solution)), ())
+        Args:
+            raw: The model's answer to the request for test inputs.
+            task: The problem n.
+        """
+        return tuple(ASSIGNMENT.findall(raw))[:MAX_INPUTS]
+
+    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+        """Return the job that executes a draft after the assignments.
+
+        Args:
+            task: The problem n.
+            solution: The draft p.
+            calls: The assignments.
+        """
+        return super().draft_job(task, "\n".join([*calls, solution]), ())
+
+
+def _read_tests(folder: Path) -> CaseTests:
+    """Read the hidden tests of an example."""
+    context = read_text(folder / "code_context.txt", "")
+    numbers = sorted(path.stem.removeprefix("input") for path in folder.glob("input/input*.pkl"))
+    cases = []
+    for number in numbers:
+        given = contents(folder / "input" / f"input{number}.pkl", "").hex()
+        answer = contents(folder / "ans" / f"ans{number}.pkl", "").hex()
+        cases.append((number, given, answer))
+    if context.count("[insert]") != 1 or not cases:
+        raise ValueError(NO_CASES)
+    path = folder / "test_code.py"
+    judge = read_text(path, "") if path.is_file() else TEST_OF_EQUALITY
+    return CaseTests(context, judge, tuple(cases))
 
 
 BENCHMARKS.register(EvorBench("ScipyM", "the library ScipyM, a renamed SciPy"))

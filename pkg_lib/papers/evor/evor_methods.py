@@ -1,37 +1,40 @@
-"""The methods of EVOR's tables, and their rounds as columns, METHOD@ROUND; rounds.py carries them out."""
+"""The methods of EVOR's tables: one row of methods.toml each, and the five samples of MPSC."""
 
 import tomllib
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 from pkg_lib.core.registry import Registry
-from pkg_lib.core.types import Retriever
-from pkg_lib.data.corpora import LIBRARY
-from pkg_lib.retrieval.methods import (
-    GREEDY,
-    METHODS,
-    TOP_P,
-    Method,
-    RetrieverFactory,
-    Sampling,
-    sampled_name,
-)
+from pkg_lib.generation.generator import GREEDY, Sampling
+from pkg_lib.papers.evor.templates import HERE
+from pkg_lib.retrieval.methods import NO_RAG, TOP_P, sampled_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
+# How the query of a round after the first is made; "model" is M_q of Algorithm 1.
 QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
+TEMPERATURE = 0.8  # of every answer that is sampled
+SAMPLES = 5  # solutions among which MPSC selects
+LAST_PROMPT = "EVOR, last prompt"  # EVOR's last prompt of each task, which MPSC samples
 
 
 @dataclass(frozen=True, slots=True)
 class EvorMethod:
-    """How contexts are made, and for how many rounds after the first.
+    """One method of EVOR's tables: how contexts are made, and for how many rounds.
 
-    `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
-    is asked before it writes (rounds.py and prompts.toml name both); rounds from `drawn` on draw their
-    tokens, since greedy repair repeats itself;
-    `nearest` is how many documents a prompt names in the place of a name that does not exist;
-    `context` is a budget in tokens, 0 the benchmark's; M_q and M_t are models by name, "" M itself.
+    Attributes:
+        name: Its name in tables.
+        query: One of QUERIES: how rounds after the first formulate their query (Section 2.1).
+        sources: The sources of its knowledge base (Section 2.2.1).
+        rounds: The number m of iterations after the first.
+        grows: Whether drafts enter the knowledge base (Section 2.2.2).
+        retriever: "BM25", "MiniLM" or "both" (Figure 5).
+        brief: Whether a document is shown as its signature and first paragraph.
+        whole_programs: Whether snippets are whole programs instead of the lines that call.
+        thinks: What a model is prompted with before it writes, a key of "thoughts" in prompts.toml.
+        drawn: The first round whose answer is sampled, since greedy repair repeats itself; 0 for none.
+        nearest: Number of documents that a prompt names in place of a name that does not exist.
+        context: Token budget of a context (Figure 6); 0 for the benchmark's.
+        query_model: M_q by name; "" for M itself.
+        input_model: M_t by name; "" for M itself.
     """
 
     name: str
@@ -39,7 +42,7 @@ class EvorMethod:
     sources: tuple[str, ...] = SOURCES
     rounds: int = 0
     grows: bool = True
-    retriever: str = "both"  # or "BM25", "MiniLM"
+    retriever: str = "both"
     brief: bool = True
     whole_programs: bool = False
     thinks: str = ""
@@ -49,51 +52,58 @@ class EvorMethod:
     query_model: str = ""
     input_model: str = ""
 
-    def column(self, number: int) -> str:
+    def round_name(self, number: int) -> str:
+        """Return the name under which the results of one round are stored.
+
+        Args:
+            number: The iteration i, from 0.
+
+        Returns:
+            Such as "EVOR@2"; the method's own name if it has only one round.
+        """
         return f"{self.name}@{number}" if self.rounds else self.name
 
+    @property
+    def round_names(self) -> list[str]:
+        """The names of all rounds, in order."""
+        return [self.round_name(number) for number in range(self.rounds + 1)]
 
-_TEXT = Path(__file__).with_name("methods.toml").read_text("utf8")
-EVOR_METHODS: Registry[EvorMethod] = Registry(
-    "method", (EvorMethod(n, **m) for n, m in tomllib.loads(_TEXT).items())
-)
+    def sampling(self, number: int) -> Sampling:
+        """Return how the answer of a round is decoded.
+
+        Args:
+            number: The iteration i.
+        """
+        if not self.drawn or number < self.drawn:
+            return GREEDY
+        return sampling_of(number)
 
 
-def _made(name: str, module: str = "rounds", **about: Any) -> RetrieverFactory:
-    """A class of a module here, which is loaded when the column is asked for its contexts."""
+def sampling_of(sample: int) -> Sampling:
+    """Return how a numbered answer is sampled.
 
-    def make(evolution: Any) -> Retriever:
-        return getattr(import_module(f"pkg_lib.papers.evor.{module}"), name)(evolution, **about)
+    Args:
+        sample: The number, from 1.
+    """
+    return Sampling(TEMPERATURE, TOP_P, sample=sample)
 
-    return make
+
+def _read_methods() -> Registry[EvorMethod]:
+    rows = tomllib.loads((HERE / "methods.toml").read_text("utf8"))
+    methods = [EvorMethod(name, **fields) for name, fields in rows.items()]
+    return Registry("method", methods)
 
 
-METHODS.register(Method("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
-for _method, _n in ((m, n) for m in EVOR_METHODS.values() for n in range(m.rounds + 1)):
-    _needs = (_method.column(_n - 1),) if _n else ()
-    _make = _made("RoundRetriever", method=_method, number=_n)
-    _sampling = Sampling(0.8, TOP_P, sample=_n) if 0 < _method.drawn <= _n else GREEDY
-    METHODS.register(
-        Method(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, sampling=_sampling)
-    )
-# MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task. The latter have
-# numbers that no round has: a round that was drawn from that prompt would be one of the five.
-DRAWS = {
-    name: tuple(sampled_name(of, Sampling(0.8, TOP_P, sample=n)) for n in range(first, first + 5))
-    for name, of, first in (("MPSC", "NoRAG", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
+def _sample_names(method: str, first: int) -> tuple[str, ...]:
+    """The names of five samples of a method, numbered from `first`."""
+    numbers = range(first, first + SAMPLES)
+    return tuple(sampled_name(method, sampling_of(number)) for number in numbers)
+
+
+EVOR_METHODS = _read_methods()
+# MPSC selects among five samples (Section 3.1). Those of EVOR's last prompt have numbers that no
+# round has: a round that was sampled from that prompt would be one of the five.
+MPSC_SAMPLES = {
+    "MPSC": _sample_names(NO_RAG, first=1),
+    "EVOR + MPSC": _sample_names(LAST_PROMPT, first=11),
 }
-_last = EVOR_METHODS["EVOR"].column(EVOR_METHODS["EVOR"].rounds)
-METHODS.register(
-    Method(
-        "EVOR, last prompt",
-        _made("LastPrompts", "mpsc"),
-        (LIBRARY,),
-        "document",
-        variant_of=_last,
-        needs=(_last,),
-    )
-)
-for _name, _drawn in DRAWS.items():
-    METHODS.register(
-        Method(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn)
-    )

@@ -1,8 +1,9 @@
-"""EVOR's benchmarks on libraries that no model knows (make_library.py), and on the libraries as they are.
+"""Benchmarks on libraries under new names (make_library.py), and on the same libraries as they are.
 
-A task's statement has two wordings: `named` in the field's terms, `plain` without them. Its expected values
-are the original library's (tests/benchmarks/fill_library_tasks.py), its solution goes through the rewriter.
-A solution passes when its output is right and it called one of the functions that the task accepts.
+They follow the construction of Scipy-M and Tensorflow-M (Section 2.4, Appendix A). The statement of a
+task has two variants: "named" uses the field's terms, "plain" does not. The expected values come from
+the original library (tests/benchmarks/fill_library_tasks.py), and the reference solution from the
+rewriter. A solution passes if its output is right and it called a function that the task accepts.
 """
 
 import ast
@@ -23,117 +24,218 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome, ProgramTests, Task, Us
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.papers.evor.make_library import HERE, LIBRARIES, SPECS, make
-from pkg_lib.papers.evor.renaming import PROGRAMS
-from pkg_lib.papers.evor.unfamiliar import Unfamiliar
+from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
+from pkg_lib.papers.evor.make_library import LIBRARIES, SPECS, make
+from pkg_lib.papers.evor.templates import HERE, PROGRAMS
 
-FIELDS = "id apis made_apis named plain signature inputs expected solution made_solution".split()
+FIELDS = (
+    "id",
+    "apis",
+    "made_apis",
+    "named",
+    "plain",
+    "signature",
+    "inputs",
+    "expected",
+    "solution",
+    "made_solution",
+)
 NOT_CALLED = "right output, but no accepted function was called"  # in the detail of such a failure
-_stored = cache(read_json)
+# Files on which a library under new names depends.
+SOURCES = ("make_library.py", "renaming.py", "libraries.toml", "programs.toml")
+MEMORY_MB = 2048
+INDENT = "    "
+_read_documents = cache(read_json)
 
 
-class LibraryTasks(Unfamiliar):
-    """Tasks on a library; `public`: under its own names, to see whether the model knows it."""
+class LibraryTasks(EvorBenchmark):
+    """Tasks on a library under new names, or under its own names.
 
-    seconds, copyable = 10.0, True
+    The latter show whether the model knows the library.
+
+    Args:
+        library: A library of libraries.toml.
+        kind: "m" for new names, "m-plain" for new names and plain statements, "public" for its own.
+        title: What tables call the benchmark.
+    """
+
+    seconds = 10.0
+    copyable = True
     tokenizer = ASCII
-    home = "made from a source archive of PyPI; the tasks lie beside papers/evor/library_tasks.py"
+    home = "made from a source archive of PyPI; the tasks are in papers/evor"
 
     def __init__(self, library: str, kind: str, title: str) -> None:
-        self.name = self.prompts = f"{library}-{kind}"
-        self.library, self.title, self.public = library, title, kind == "public"
-        self.wording = "plain" if kind == "m-plain" else "named"
-        self.package, self.spec = LIBRARIES[library], SPECS[library]
-        self.subject = self.package.sources[0] if self.public else self.spec["module"]
-        self.alias = next(iter(self.spec["alias"].items()))[0 if self.public else 1]
-        self.of = "" if self.public else "made_"  # begins the fields of tasks under new names
-        self.controls = (
-            dict(self.controls) if self.public else {**self.controls, "public API": False}
-        )
+        self.name = f"{library}-{kind}"
+        self.prompts = self.name
+        self.title = title
+        self.library = library
+        self.public = kind == "public"
+        self.statement = "plain" if kind == "m-plain" else "named"
+        self.package = LIBRARIES[library]
+        self.spec = SPECS[library]
+        public_alias, new_alias = next(iter(self.spec["alias"].items()))
+        self.controls = dict(self.controls)
+        if self.public:
+            self.subject = self.package.sources[0]
+            self.alias = public_alias
+        else:
+            self.subject = self.spec["module"]
+            self.alias = new_alias
+            self.controls["public API"] = False
+
+    def _field(self, name: str) -> str:
+        """The name of a field of tasks and of libraries.toml, by the names that the library has."""
+        return name if self.public else f"made_{name}"
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
+        """Whether the library's archive would be downloaded."""
         return not self.package.available
 
     @cached_property
     def folder(self) -> Path:
-        """The library with documents.json; made once. BenchmarkMissing where it cannot be had."""
-        sources = ("make_library.py", "renaming.py", "libraries.toml", "programs.toml")
-        texts = [(HERE / file).read_text("utf8") for file in sources]
-        folder = (
-            cache_dir() / "libraries" / f"{self.subject}-{digest(self.package.sha256, *texts)[:12]}"
-        )
+        """The directory of the library and of documents.json, made the first time.
+
+        Raises:
+            BenchmarkMissing: The library's archive is not available.
+        """
+        sources = [(HERE / file).read_text("utf8") for file in SOURCES]
+        version = digest(self.package.sha256, *sources)[:12]
+        folder = cache_dir() / "libraries" / f"{self.subject}-{version}"
         if folder.exists():
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent) as place:
-            partly = Path(place, folder.name)
+            unfinished = Path(place, folder.name)
             try:
-                make(self.library, partly, self.public)
+                make(self.library, unfinished, self.public)
             except UserError as e:
                 raise BenchmarkMissing(str(e)) from e
             command = [sys.executable, "-c", PROGRAMS["documents"], self.subject, self.alias]
-            subprocess.run(command, cwd=partly, capture_output=True, check=True)
+            subprocess.run(command, cwd=unfinished, capture_output=True, check=True)
             with suppress(OSError):  # another process may have been first
-                partly.rename(folder)
+                unfinished.rename(folder)
         return folder
 
     def documents(self) -> dict[str, str]:
-        return _stored(self.folder / "documents.json")
+        """Return the library's documents by dotted name."""
+        documents: dict[str, str] = _read_documents(self.folder / "documents.json")
+        return documents
 
     def needed(self, task: Task) -> frozenset[str]:
-        """Those of the names in the solution; not the graph classes, which keep their names."""
-        nodes = ast.walk(ast.parse("def solve():\n" + task.solution))
-        named = [n for n in nodes if isinstance(n, ast.Name | ast.Attribute)]
-        names = {n.id if isinstance(n, ast.Name) else n.attr for n in named}
+        """Return the documents of the names in the reference solution.
+
+        The graph classes are left out, since they keep their names.
+
+        Args:
+            task: A task of this benchmark.
+        """
+        names = set()
+        for node in ast.walk(ast.parse("def solve():\n" + task.solution)):
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                names.add(node.attr)
         used = {d for d in self.documents() if names.issuperset(d.split(".")[1:])}
-        return frozenset(used - {f"{self.alias}.{name}" for name in self.spec["keep"]})
+        kept = {f"{self.alias}.{name}" for name in self.spec["keep"]}
+        return frozenset(used - kept)
 
     def examples(self) -> Iterable[str]:
-        """The doctests of the documents, a program each."""
-        parsed = map(doctest.DocTestParser().get_examples, self.documents().values())
-        imports = self.spec[self.of + "imports"]
-        return ["\n".join([imports, *(e.source for e in found)]) for found in parsed if found]
+        """Return the doctests of the documents, one program per document."""
+        parser = doctest.DocTestParser()
+        imports = self.spec[self._field("imports")]
+        programs = []
+        for text in self.documents().values():
+            examples = parser.get_examples(text)
+            if examples:
+                sources = [example.source for example in examples]
+                programs.append("\n".join([imports, *sources]))
+        return programs
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Task id -> the task as it is stored."""
-        return {row["id"]: row for row in read_rows(HERE / f"{self.library}.jsonl", FIELDS)}
+        """Return the stored fields of each task by its id."""
+        rows = read_rows(HERE / f"{self.library}.jsonl", FIELDS)
+        return {row["id"]: row for row in rows}
 
     def tasks(self) -> list[Task]:
+        """Return the tasks in the order of their file."""
         return [self._task(row) for row in self.rows().values()]
 
     def _task(self, row: dict[str, Any]) -> Task:
-        about = indent(f"{row[self.wording]}\n\nUse the library {self.subject}.", "    ").strip()
-        head = f"{self.spec[self.of + 'imports']}\n\n\ndef {row['signature']}:\n"
-        cases = zip(row["inputs"], row["expected"], strict=True)
-        calls = "\n".join(f"assert _same(solve({given}), {wanted})" for given, wanted in cases)
-        apis = row[self.of + "apis"]  # they decide, too, and a verdict is known by its test
-        test = PROGRAMS["test"].format(cases=calls, not_called=NOT_CALLED, apis=", ".join(apis))
-        prompt = f'{head}    """{about}\n    """\n'
+        statement = f"{row[self.statement]}\n\nUse the library {self.subject}."
+        docstring = indent(statement, INDENT).strip()
+        imports = self.spec[self._field("imports")]
+        beginning = f"{imports}\n\n\ndef {row['signature']}:\n"
         return Task(
-            row["id"], self.name, prompt, "solve", ProgramTests(test), row[self.of + "solution"]
+            id=row["id"],
+            benchmark=self.name,
+            prompt=f'{beginning}    """{docstring}\n    """\n',
+            entry_point="solve",
+            hidden_tests=ProgramTests(self._test(row)),
+            solution=row[self._field("solution")],
+        )
+
+    def _test(self, row: dict[str, Any]) -> str:
+        """The test program. It names the accepted functions, since a verdict is known by its test."""
+        assertions = []
+        for given, expected in zip(row["inputs"], row["expected"], strict=True):
+            assertions.append(f"assert _same(solve({given}), {expected})")
+        return PROGRAMS["test"].format(
+            cases="\n".join(assertions),
+            not_called=NOT_CALLED,
+            apis=", ".join(row[self._field("apis")]),
         )
 
     def program(self, task: Task, solution: str) -> str:
+        """Return the function with its body.
+
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted body.
+        """
         return task.prompt + solution
 
     def limits(self, task: Task) -> Limits:
+        """Return the limits of a test process, which may import the library.
+
+        Args:
+            task: A task of this benchmark.
+        """
         return Limits(
-            self.seconds, 2048, "stdlib", (self.subject,), (self.subject,), str(self.folder)
+            seconds=self.seconds,
+            memory_mb=MEMORY_MB,
+            packages="stdlib",
+            brought=(self.subject,),
+            preload=(self.subject,),
+            folder=str(self.folder),
         )
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        apis = self.rows()[task.id][self.of + "apis"]
-        program = PROGRAMS["watch"].format(module=self.subject, apis=apis) + self.program(
-            task, solution
-        )
-        return Job(task.id, program, self.tests(task, protocol), task.entry_point, self.seconds)
+        """Return the job that tests a solution and watches which functions it calls.
+
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted body.
+            protocol: One of PROTOCOLS.
+        """
+        accepted = self.rows()[task.id][self._field("apis")]
+        watch = PROGRAMS["watch"].format(module=self.subject, apis=accepted)
+        program = watch + self.program(task, solution)
+        tests = self.tests(task, protocol)
+        return Job(task.id, program, tests, task.entry_point, self.seconds)
 
     def control(self, task: Task, name: str) -> str:
+        """Return the solution of a control row.
+
+        Args:
+            task: A task of this benchmark.
+            name: A key of `controls`; "public API" uses the library's own names, which must fail.
+        """
         if name != "public API":
             return super().control(task, name)
-        imports = indent(self.spec["imports"].partition("\n")[0], "    ")
-        return self.solution(task, f"```python\n{imports}\n{self.rows()[task.id]['solution']}```")
+        first_import = self.spec["imports"].partition("\n")[0]
+        body = indent(first_import, INDENT) + "\n" + self.rows()[task.id]["solution"]
+        return self.solution(task, f"```python\n{body}```")
 
 
 BENCHMARKS.register(LibraryTasks("networkx", "m", "networkx-M"))

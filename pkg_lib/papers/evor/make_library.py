@@ -1,11 +1,13 @@
-"""Makes a library that no model knows: a pinned pure-Python library under other names, by rule.
+"""Makes a library that no model knows: a pinned pure-Python library under new names, by rule.
 
-Every identifier that is a public name gets a synonym for each of its words (libraries.toml), in every file
-and file name at once, so that the program stays the same program. Left as they are: a name whose synonym the
-library uses already, one that is an attribute of Python's or numpy's own objects, and one function in KEPT,
-chosen by hash. Some functions are joined into one with a further first argument, and some into a class.
-Docstrings and other texts change in code alone: examples, what stands in backticks, names of parameters.
-Not made anew: comments, type stubs (.pyi, left out) and data files.
+It follows the construction of Scipy-M and Tensorflow-M (Section 2.4). Each word of a public name gets a
+synonym (libraries.toml), in every file and file name at once, so that the program stays the same program.
+
+Unchanged are a name whose synonym the library already uses, an attribute of Python's or numpy's own
+objects, and one function in KEPT, selected by its hash. Some functions are merged into one with a
+further first argument, and some are gathered in a class. In docstrings and other texts only code
+changes: examples, what is in backticks, and names of parameters. Comments and data files are unchanged,
+and type stubs (.pyi) are left out.
 """
 
 import ast
@@ -25,19 +27,18 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.packages import PACKAGES, PINNED, Package
-from pkg_lib.papers.evor.renaming import PROGRAMS, renamed
+from pkg_lib.papers.evor.renaming import renamed
+from pkg_lib.papers.evor.templates import HERE, PROGRAMS
 
-HERE = Path(__file__).parent
 SPECS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "libraries.toml").read_text("utf8"))
-_NETWORKX = {k: tuple(v) if isinstance(v, list) else v for k, v in PINNED["library"][0].items()}
-LIBRARIES: Registry[Package] = Registry(
-    "library", (Package(**_NETWORKX), PACKAGES["more-itertools"])
-)
 KEPT = 5  # one of so many functions keeps its name
+NOT_COPIED = (".pyi", ".pyc")
+NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.random")
 WORD = re.compile(r"NetworkX|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 TEST = re.compile(r"(^|/)(tests/|conftest\.py$)")  # of a path
 STEM = re.compile(r"[^/.]+(?=[/.])")
-# What matters in Python: comments, strings, and names with what stands before and after them.
+PYTHON_FILE = re.compile(r"[\w/]+\.py")
+# What matters in Python: comments, strings, and names with what is before and after them.
 TOKEN = re.compile(r"""(?sx) [#][^\n]*
     | (?P<prefix>\b[A-Za-z]{1,2})? (?P<quote>"{3}|'{3}|"|') (?P<text>(?:\\.|[^\\])*?) (?P=quote)
     | (?P<before>\bdef\ |\.)? \b(?P<name>[A-Za-z_]\w*) (?P<call>\()?""")
@@ -49,211 +50,364 @@ FIELD = re.compile(r"(\{\{|\}\}|\{(?:[^{}]|\{[^{}]*\})+\})")  # of an f-string: 
 IMPORTED = re.compile(r"(?m)^ *(?:import|from(?= +\S+ import)) +([\w.]+)")
 
 
+def _networkx() -> Package:
+    """The pinned archive of networkx. TOML has lists where a package has tuples."""
+    fields: dict[str, Any] = {}
+    for name, value in PINNED["library"][0].items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return Package(**fields)
+
+
+LIBRARIES: Registry[Package] = Registry("library", (_networkx(), PACKAGES["more-itertools"]))
+
+
 @dataclass(frozen=True)
 class Library:
-    """The files of a library (path -> text of its Python) and what libraries.toml says of it."""
+    """A library with its new names.
+
+    Attributes:
+        name: Its name in libraries.toml.
+        spec: Its fields in libraries.toml.
+        files: Path -> text of its Python files.
+        module: Its top-level module.
+    """
 
     name: str
     spec: Mapping[str, Any]
     files: Mapping[str, str]
     module: str
 
+    # Which names change
+
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
-        """Path -> syntax tree of the library's own files."""
-        return {p: ast.parse(t) for p, t in self.files.items() if not TEST.search(p)}
+        """Path -> syntax tree of the library's own files, without its tests."""
+        trees = {}
+        for path, text in self.files.items():
+            if not TEST.search(path):
+                trees[path] = ast.parse(text)
+        return trees
 
     @cached_property
     def public(self) -> dict[str, str]:
         """Public name -> its kind: module, class, or function (methods and properties too)."""
-        kinds = {stem: "module" for path in self.trees for stem in STEM.findall(path)}
+        kinds: dict[str, str] = {}
+        for path in self.trees:
+            for stem in STEM.findall(path):
+                kinds[stem] = "module"
         for tree in self.trees.values():
-            classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
-            inner = [n for c in classes if c.name[0] != "_" for n in c.body]
-            kinds |= {
-                n.name: "function" for n in (*tree.body, *inner) if isinstance(n, ast.FunctionDef)
-            }
-            kinds |= {n.name: "class" for n in (*classes, *inner) if isinstance(n, ast.ClassDef)}
+            kinds |= _kinds_of_definitions(tree)
         return {name: kinds[name] for name in sorted(kinds) if name[0] != "_"}
 
     @cached_property
     def foreign(self) -> set[str]:
         """Attributes of Python's own objects, of the modules that the files import, and of numpy."""
-        imported = {name for text in self.files.values() for name in IMPORTED.findall(text)}
-        known = {
-            name for name in imported if name.split(".")[0] in {*sys.stdlib_module_names, "numpy"}
-        }
-        known |= {"numpy", "numpy.linalg", "numpy.random"}
-        modules = [builtins, *map(importlib.import_module, sorted(known))]
-        types = [value for m in modules for value in vars(m).values() if isinstance(value, type)]
-        return {name for thing in (*modules, *types) for name in dir(thing)}
+        known = set(NUMPY_MODULES)
+        for text in self.files.values():
+            for name in IMPORTED.findall(text):
+                top = name.split(".")[0]
+                if top in sys.stdlib_module_names or top == "numpy":
+                    known.add(name)
+        modules = [builtins]
+        modules += [importlib.import_module(name) for name in sorted(known)]
+        attributes: set[str] = set()
+        for module in modules:
+            attributes.update(dir(module))
+            for value in vars(module).values():
+                if isinstance(value, type):
+                    attributes.update(dir(value))
+        return attributes
 
     @cached_property
     def moved(self) -> dict[str, tuple[str, str]]:
-        """Function that is private now -> (what is called in its place, the first argument of the call)."""
-        merged, gathered = self.spec.get("merged", ()), self.spec.get("gathered", ())
-        cases = {
-            old: (row["name"], f'"{case}", ') for row in merged for case, old in row["apis"].items()
-        }
-        return cases | {
-            o: (f"{row['name']}.{m}", "") for row in gathered for m, o in row["apis"].items()
-        }
+        """Function that becomes private -> what is called instead, and the call's first argument."""
+        moved = {}
+        for row in self.spec.get("merged", ()):
+            for case, old in row["apis"].items():
+                moved[old] = (row["name"], f'"{case}", ')
+        for row in self.spec.get("gathered", ()):
+            for method, old in row["apis"].items():
+                moved[old] = (f"{row['name']}.{method}", "")
+        return moved
 
     @cached_property
     def given(self) -> dict[str, str]:
-        """The new names that libraries.toml gives, of the module and of parameters."""
-        return {self.module: self.spec["module"]} | self.spec["alias"] | self.spec["parameters"]
+        """The new names that libraries.toml gives, of the module, its alias and parameters."""
+        given = {self.module: str(self.spec["module"])}
+        given.update(self.spec["alias"])
+        given.update(self.spec["parameters"])
+        return given
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Old identifier -> new one. UserError where names that are given, not found by words, collide."""
-        names = self.given | {old: f"{old}_" for old in self.moved}
-        new = [*names.values(), *{name.partition(".")[0] for name, _ in self.moved.values()}]
-        used = {
-            m["name"] for text in (*self.files.values(), *self.files) for m in TOKEN.finditer(text)
-        }
-        if twice := sorted({n for n in new if n in used or new.count(n) > 1}):
-            raise UserError(
-                f"{self.name}: names that collide: {', '.join(twice)}; mend libraries.toml"
-            )
-        if lost := sorted(self.moved.keys() - self.public.keys()):
-            raise UserError(f"{self.name} has no {', '.join(lost)}; mend libraries.toml")
-        kept = {*self.spec["keep"], *self.spec["skip"], *names, *self.foreign}
-        kept |= {
-            n
-            for n, k in self.public.items()
-            if k == "function" and int(digest(n)[:8], 16) % KEPT == 0
-        }
-        words = {k.capitalize(): v.capitalize() for k, v in self.spec["words"].items()} | self.spec[
-            "words"
-        ]
+        """Old identifier -> new one.
+
+        Raises:
+            UserError: Given names collide, or the library lacks one that libraries.toml names.
+        """
+        names = dict(self.given)
+        for old in self.moved:
+            names[old] = f"{old}_"
+        added = {replacement.partition(".")[0] for replacement, _ in self.moved.values()}
+        given = [*names.values(), *added]
+        used = self._used_names()
+        self._check(given, used)
+        unchanged = {*self.spec["keep"], *self.spec["skip"], *names, *self.foreign}
+        unchanged |= self._kept_functions()
+        taken = used | set(given)
         for old in self.public:
-            word = WORD.sub(lambda m: words.get(m[0], m[0]), old)
-            if (
-                old not in kept
-                and word not in used
-                and word not in names.values()
-                and word not in new
-            ):
-                names[old] = word
+            new = self._synonym(old)
+            if old not in unchanged and new not in taken:
+                names[old] = new
+                taken.add(new)
         return names
 
+    def _used_names(self) -> set[str]:
+        """Every identifier in the files and their paths; None for other tokens."""
+        used: set[str] = set()
+        for text in (*self.files.values(), *self.files):
+            used.update(match["name"] for match in TOKEN.finditer(text))
+        return used
+
+    def _check(self, given: list[str], used: set[str]) -> None:
+        collisions = sorted({n for n in given if n in used or given.count(n) > 1})
+        if collisions:
+            joined = ", ".join(collisions)
+            raise UserError(f"{self.name}: names that collide: {joined}; mend libraries.toml")
+        missing = sorted(self.moved.keys() - self.public.keys())
+        if missing:
+            raise UserError(f"{self.name} has no {', '.join(missing)}; mend libraries.toml")
+
+    def _kept_functions(self) -> set[str]:
+        """One function in KEPT, by its hash."""
+        kept = set()
+        for name, kind in self.public.items():
+            number = int(digest(name)[:8], 16)
+            if kind == "function" and number % KEPT == 0:
+                kept.add(name)
+        return kept
+
+    @cached_property
+    def _synonyms(self) -> dict[str, str]:
+        """The words of libraries.toml, capitalized ones too."""
+        words: dict[str, str] = self.spec["words"]
+        capitalized = {word.capitalize(): new.capitalize() for word, new in words.items()}
+        return capitalized | words
+
+    def _synonym(self, name: str) -> str:
+        return WORD.sub(lambda match: self._synonyms.get(match[0], match[0]), name)
+
+    # How a file changes
+
     def path(self, path: str) -> str:
-        """A file's path under the new names."""
-        return STEM.sub(lambda m: self.names.get(m[0], m[0]), path)
+        """Return a file's path under the new names.
+
+        Args:
+            path: The path below the archive's top folder.
+        """
+        return STEM.sub(lambda match: self.names.get(match[0], match[0]), path)
 
     def code(self, text: str, bare: bool = False) -> str:
-        """Python under the new names; `bare`: a public function may be called without its module."""
+        """Return Python code under the new names.
 
-        def new(match: re.Match[str]) -> str:
-            prefix, quote, text, before, name, call = (m or "" for m in match.groups())
-            if quote:
-                return f"{prefix}{quote}{self._string(prefix.lower(), text)}{quote}"
-            if name in self.moved and (before != "def " if bare else call and before == "."):
-                other, first = self.moved[name]
-                return before + other + call + (first if call else "")
-            return before + self.names.get(name, name) + call if name else match[0]
+        Args:
+            text: The code.
+            bare: Whether a public function may be called without its module, as in docstrings.
+        """
+        listed = LISTED.sub(lambda match: renamed(match[0], self.names), text)
+        return TOKEN.sub(lambda match: self._token(match, bare), listed)
 
-        return TOKEN.sub(new, LISTED.sub(lambda m: renamed(m[0], self.names), text))
+    def _token(self, match: re.Match[str], bare: bool) -> str:
+        """A match of TOKEN under the new names."""
+        quote = match["quote"]
+        if quote:
+            prefix = match["prefix"] or ""
+            content = self._string(prefix.lower(), match["text"])
+            return f"{prefix}{quote}{content}{quote}"
+        name = match["name"]
+        if not name:  # a comment
+            return match[0]
+        before = match["before"] or ""
+        call = match["call"] or ""
+        is_use = before != "def " if bare else call and before == "."
+        if name not in self.moved or not is_use:
+            return before + self.names.get(name, name) + call
+        replacement, first_argument = self.moved[name]
+        if not call:
+            return before + replacement
+        return before + replacement + call + first_argument
 
     def _string(self, prefix: str, text: str) -> str:
-        """What stands between the quotes of a string."""
+        """The content of a string under the new names."""
         if "f" in prefix:
             parts = FIELD.split(text)
-            parts[::2], parts[1::2] = map(self.text, parts[::2]), map(self.code, parts[1::2])
+            for number, part in enumerate(parts):
+                is_code = number % 2 == 1
+                translate = self.code if is_code else self.text
+                parts[number] = translate(part)
             return "".join(parts)
-        if text.isidentifier():  # without "_" it may be a key of data
-            return self.names.get(text, text) if "_" in text or text in self.given else text
-        return self.path(text) if re.fullmatch(r"[\w/]+\.py", text) else self.text(text)
+        if text.isidentifier():  # a word without "_" may be a key of data
+            is_name = "_" in text or text in self.given
+            return self.names.get(text, text) if is_name else text
+        if PYTHON_FILE.fullmatch(text):
+            return self.path(text)
+        return self.text(text)
 
     @cached_property
     def spans(self) -> re.Pattern[str]:
-        """Code in a text: examples, in ticks, parameters in stars, the library's name and what it leads to,
-        calls and what is no word of English, words that stand in a line alone or before a colon."""
+        """Code in a text.
+
+        That is: examples, code in backticks, parameters in stars, the library's name and what it leads
+        to, calls and names that are no word of English, and words alone in a line or before a colon.
+        """
+        parameters = "|".join(self.given)
+        modules = "|".join({self.module, *self.spec["alias"]})
         return re.compile(rf"""(?mx) ^[ \t]*>>>.*(?:\n[ \t]*\.\.\..*)*
             | (?P<ticks>`+)[^`\n]+?(?P=ticks)
-            | (?<!\*)\*(?:{"|".join(self.given)})\*
-            | \b(?:{"|".join({self.module, *self.spec["alias"]})})(?:\.\w+)*\b
+            | (?<!\*)\*(?:{parameters})\*
+            | \b(?:{modules})(?:\.\w+)*\b
             | \b(?=\w*(?:_|[a-z][A-Z]|\())[A-Za-z]\w*
             | (?<=\n)[ ]*\w+(?:,[ ]\w+)*(?=[ ]*:|\n)""")
 
     def text(self, text: str) -> str:
-        """A text, such as a docstring, whose code alone is under the new names."""
-        return self.spans.sub(lambda m: self.code(m[0], bare=True), text)
+        """Return a text, such as a docstring, in which only code is under the new names.
+
+        Args:
+            text: The text.
+        """
+        return self.spans.sub(lambda match: self.code(match[0], bare=True), text)
 
     def rewritten(self) -> dict[str, str]:
-        """New path -> new text. UserError for a library without doctests."""
+        """Return the files under the new names.
+
+        Returns:
+            New path -> new text.
+
+        Raises:
+            UserError: The library has no doctests, so nothing would show that its names work.
+        """
         if not any(">>> " in self.files[path] for path in self.trees):
             raise UserError(
                 f"{self.name} has no doctests: nothing would show that its new names work"
             )
-        return {self.path(path): self.code(t + self._added(path)) for path, t in self.files.items()}
+        files = {}
+        for path, text in self.files.items():
+            files[self.path(path)] = self.code(text + self._added(path))
+        return files
 
     def _added(self, path: str) -> str:
-        """What is added at a file's end, under the old names: what its functions are joined into."""
+        """What is added at a file's end, under the old names: merged functions and new classes."""
         body = self.trees[path].body if path in self.trees else []
-        functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
+        functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         added = ""
         for row in self.spec.get("merged", ()):
-            if cases := {
-                case: functions[old] for case, old in row["apis"].items() if old in functions
-            }:
+            cases = {}
+            for case, old in row["apis"].items():
+                if old in functions:
+                    cases[case] = functions[old]
+            if cases:
                 added += _merged(row, cases)
         for row in self.spec.get("gathered", ()):
-            methods = [
-                f"{method} = staticmethod({o})"
-                for method, o in row["apis"].items()
-                if o in functions
-            ]
-            added += (
-                PROGRAMS["gathered"].format(**row, methods="\n    ".join(methods))
-                if methods
-                else ""
-            )
+            methods = []
+            for method, old in row["apis"].items():
+                if old in functions:
+                    methods.append(f"{method} = staticmethod({old})")
+            if methods:
+                body_text = "\n    ".join(methods)
+                added += PROGRAMS["gathered"].format(**row, methods=body_text)
         return added
 
 
+def _kinds_of_definitions(tree: ast.Module) -> dict[str, str]:
+    """Name -> kind of each class and function of a module, and of its public classes' members."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    definitions = list(tree.body)
+    for node in classes:
+        if node.name[0] != "_":
+            definitions += node.body
+    functions = [d.name for d in definitions if isinstance(d, ast.FunctionDef)]
+    inner_classes = [d.name for d in definitions if isinstance(d, ast.ClassDef)]
+    return dict.fromkeys(functions, "function") | dict.fromkeys(inner_classes, "class")
+
+
 def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str:
-    """A function with the parameters of its first case, the summary of each, and the first's description."""
-    docs = [(ast.get_docstring(node) or "").partition("\n\n") for node in cases.values()]
-    about = [
-        f'With ``{row["argument"]}="{case}"``: {doc[0]}'
-        for case, doc in zip(cases, docs, strict=True)
-    ]
-    args = next(iter(cases.values())).args
-    call = [a.arg for a in (*args.posonlyargs, *args.args)] + (
-        [f"*{args.vararg.arg}"] if args.vararg else []
-    )
-    call += [f"{a.arg}={a.arg}" for a in args.kwonlyargs]
+    """A function with the parameters of its first case, each summary, and the first description."""
+    first = next(iter(cases.values()))
+    paragraphs = []
+    choices = []
+    for case, node in cases.items():
+        summary = _split_docstring(node)[0]
+        paragraphs.append(f'With ``{row["argument"]}="{case}"``: {summary}')
+        choices.append(f'"{case}": {node.name}')
+    paragraphs.append(_split_docstring(first)[1])
     return PROGRAMS["merged"].format(
         **row,
-        signature=ast.unparse(args),
-        about=indent("\n\n".join([*about, docs[0][2]]), "    ").strip(),
+        signature=ast.unparse(first.args),
+        about=indent("\n\n".join(paragraphs), "    ").strip(),
         values=" or ".join(f'"{case}"' for case in cases),
-        choices=", ".join(f'"{case}": {node.name}' for case, node in cases.items()),
-        call=", ".join(call),
+        choices=", ".join(choices),
+        call=_arguments(first.args),
     )
+
+
+def _split_docstring(node: ast.FunctionDef) -> tuple[str, str]:
+    """The first paragraph of a docstring, and the rest."""
+    summary, _, description = (ast.get_docstring(node) or "").partition("\n\n")
+    return summary, description
+
+
+def _arguments(parameters: ast.arguments) -> str:
+    """The arguments of a call that passes all parameters on."""
+    arguments = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+    if parameters.vararg:
+        arguments.append(f"*{parameters.vararg.arg}")
+    names = [parameter.arg for parameter in parameters.kwonlyargs]
+    arguments += [f"{name}={name}" for name in names]
+    return ", ".join(arguments)
 
 
 def library_of(name: str) -> Library:
-    """A library of libraries.toml, with its tests. UserError where it is unknown or cannot be had."""
+    """Return a library of libraries.toml, with its tests.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        UserError: The name is unknown, or the archive is not available.
+    """
     package = LIBRARIES.get_or_fail(name)
-    files = {
-        p: t for p, t in package.files().items() if p.split("/")[0] in (package.sources[0], "tests")
-    }
-    return Library(name, SPECS[name], files, package.sources[0])
+    module = package.sources[0]
+    tops = (module, "tests")
+    files = {path: text for path, text in package.files().items() if path.split("/")[0] in tops}
+    return Library(name, SPECS[name], files, module)
 
 
 def make(name: str, output: Path, public: bool = False) -> Library:
-    """Writes a library under its new names, or as it is. UserError where `output` exists."""
+    """Write a library under its new names.
+
+    Args:
+        name: A library of libraries.toml.
+        output: The directory to write.
+        public: Whether the library is written as it is.
+
+    Returns:
+        The library.
+
+    Raises:
+        UserError: The directory exists, or the library is unknown or not available.
+    """
     if output.exists():
         raise UserError(f"{output} exists; name a directory that does not")
     library = library_of(name)
-    texts, path = ({}, str) if public else (library.rewritten(), library.path)
+    texts = {} if public else library.rewritten()
     tree = LIBRARIES[name].tree
-    tops = {p.split("/")[0] for p in library.files}
-    for file in (f for top in tops for f in (tree / top).rglob("*") if f.is_file()):
-        if file.suffix not in (".pyi", ".pyc"):
-            new = path(file.relative_to(tree).as_posix())
-            write_bytes(output / new, texts[new].encode() if new in texts else file.read_bytes())
+    for top in {path.split("/")[0] for path in library.files}:
+        for file in (tree / top).rglob("*"):
+            if not file.is_file() or file.suffix in NOT_COPIED:
+                continue
+            path = file.relative_to(tree).as_posix()
+            new_path = path if public else library.path(path)
+            text = texts.get(new_path)
+            data = file.read_bytes() if text is None else text.encode()
+            write_bytes(output / new_path, data)
     return library

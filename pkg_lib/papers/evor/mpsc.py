@@ -1,147 +1,273 @@
-"""MPSC (Huang et al., 2023), reduced: the best connected of 5 solutions, with 3 checks and 5 tests.
+"""MPSC (Huang et al., 2023; Section 3.1), reduced: the best connected of five solutions.
 
-Solutions are draws of the bare prompt, or of EVOR's last one; checks say whether a result fits its
-arguments, tests are assertions; both are asked for once, not drawn. Edges are what agrees when it is
-executed, and a vertex's confidence is its eigenvector centrality. Left out: the measures of agreement within
-one perspective. A task without a function keeps its first solution.
+Solutions are samples of the bare prompt, or of EVOR's last prompt. Three checks tell whether a result
+fits its arguments, and five tests are assertions. A model is prompted for both once. Solutions, tests
+and checks are the vertices of a graph, and vertices that agree when they are executed are joined. The
+confidence in a vertex is its eigenvector centrality. The measures of agreement within one perspective
+are left out. A task without a function keeps its first solution.
 """
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.types import Context, Task, Unavailable
 from pkg_lib.generation.extraction import blocks
-from pkg_lib.papers.evor.evor_methods import DRAWS, EVOR_METHODS
-from pkg_lib.papers.evor.renaming import PROGRAMS
-from pkg_lib.papers.evor.rounds import RoundRetriever
-from pkg_lib.papers.evor.unfamiliar import PROMPTS, parsed
+from pkg_lib.papers.evor.evor_loop import EvorRound
+from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, LAST_PROMPT, MPSC_SAMPLES, SAMPLES
+from pkg_lib.papers.evor.evor_run import EvorRun
+from pkg_lib.papers.evor.templates import PROGRAMS, PROMPTS
 from pkg_lib.retrieval.methods import context_method
 
-if TYPE_CHECKING:
-    from pkg_lib.papers.evor.rounds import Evolution
-
-CHECKS, TESTS, STEPS = 3, 5, 50
-ASKED = PROMPTS["mpsc"]  # for tests, for checks
+CHECKS = 3  # specifications that a model is prompted for
+TESTS = 5  # assertions that a model is prompted for
+POWER_STEPS = 50  # of power iteration
+PERSPECTIVES = PROMPTS["mpsc"]  # "tests" and "checks"
+ASSERTION = re.compile(r"^\s*assert (.+?)(?:  #.*)?$", re.M)
+AGREEMENTS = re.compile(r"^RuntimeError: ([01]*)$")
+Tests = Sequence[tuple[str, str]]  # call of the function, expected value
 
 
 def assertions(raw: str, name: str) -> list[tuple[str, str]]:
-    """(call of the function, expected value) of each assertion of an answer that compares the two."""
-    lines, found = re.findall(r"^\s*assert (.+?)(?:  #.*)?$", raw, re.M), []
-    for tree in (parsed(line) for line in lines):
-        value = tree.body[0].value if tree else None  # type: ignore[attr-defined]
-        if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Eq):
-            call = value.left
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
-                found.append((ast.unparse(call), ast.unparse(value.comparators[0])))
-    return [*dict.fromkeys(found)][:TESTS]
+    """Read the tests from an answer.
+
+    Args:
+        raw: The model's answer.
+        name: The function that is tested.
+
+    Returns:
+        At most TESTS pairs of a call and its expected value, from ``assert call == value``.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for line in ASSERTION.findall(raw):
+        comparison = _comparison(line)
+        if comparison is None:
+            continue
+        call = comparison.left
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
+            expected = ast.unparse(comparison.comparators[0])
+            found[ast.unparse(call), expected] = None
+    return list(found)[:TESTS]
+
+
+def _comparison(line: str) -> ast.Compare | None:
+    """Parse a line as a comparison for equality."""
+    tree = parsed_or_none(line)
+    statement = tree.body[0] if tree and tree.body else None
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Compare):
+        return None
+    is_equality = isinstance(statement.value.ops[0], ast.Eq)
+    return statement.value if is_equality else None
 
 
 def checks(raw: str) -> list[str]:
-    """The functions of an answer that are called check_1, check_2, check_3; "" for one that is not there."""
-    trees = filter(None, (parsed(block.code) for block in blocks(raw)))
-    found = {
-        n.name: ast.unparse(n)
-        for tree in trees
-        for n in tree.body
-        if isinstance(n, ast.FunctionDef)
-    }
-    return [found.get(f"check_{i + 1}", "") for i in range(CHECKS)]
+    """Read the checks from an answer.
+
+    Args:
+        raw: The model's answer.
+
+    Returns:
+        The functions check_1, check_2 and check_3; "" for a missing one.
+    """
+    found = {}
+    for block in blocks(raw):
+        tree = parsed_or_none(block.code)
+        for statement in tree.body if tree else ():
+            if isinstance(statement, ast.FunctionDef):
+                found[statement.name] = ast.unparse(statement)
+    return [found.get(f"check_{number}", "") for number in range(1, CHECKS + 1)]
 
 
-def pairs(tests: list[tuple[str, str]], name: str) -> list[str]:
-    """What holds if a solution agrees with each test and each check, then each check with each test."""
-    rows = [f"{call} == ({value})" for call, value in tests]
-    given = [call.removeprefix(name)[1:-1] for call, _ in tests]
-    for i in range(1, CHECKS + 1):
-        results = [
-            f"check_{i}({call}, {args})" for (call, _), args in zip(tests, given, strict=True)
-        ]
-        rows.append(" and ".join(results) or "False")
-    known = [(value, args) for (_, value), args in zip(tests, given, strict=True)]
-    return rows + [f"check_{i}({v}, {args})" for i in range(1, CHECKS + 1) for v, args in known]
+def agreement_expressions(tests: Tests, name: str) -> list[str]:
+    """Return the expressions that tell which vertices of the graph agree.
+
+    Args:
+        tests: The tests.
+        name: The function that is tested.
+
+    Returns:
+        Whether a solution agrees with each test and with each check, then whether each check agrees
+        with each test.
+    """
+    with_tests = [f"{call} == ({expected})" for call, expected in tests]
+    arguments = [call.removeprefix(name)[1:-1] for call, _ in tests]
+    with_checks = []
+    between = []
+    for number in range(1, CHECKS + 1):
+        results = []
+        for (call, expected), given in zip(tests, arguments, strict=True):
+            results.append(f"check_{number}({call}, {given})")
+            between.append(f"check_{number}({expected}, {given})")
+        with_checks.append(" and ".join(results) or "False")
+    return with_tests + with_checks + between
 
 
-def confidence(bits: list[str], tests: int) -> np.ndarray:
-    """Centrality [solutions]; `bits`: for each solution what `pairs` holds, "" where it did not run."""
-    size = len(bits), tests, CHECKS
-    rows = np.array(
-        [[*map(int, b)] or [0] * (tests + CHECKS + tests * CHECKS) for b in bits], float
-    )
-    edges, (s, t, _) = np.zeros((sum(size),) * 2), size
-    edges[:s, s:] = rows[:, : t + CHECKS]
-    edges[s + t :, s : s + t] = rows[:, t + CHECKS :].max(0).reshape(CHECKS, t)
-    edges, score = edges + edges.T + np.eye(sum(size)), np.ones(sum(size))
-    for _ in range(STEPS):
-        score = edges @ score
-        score /= np.linalg.norm(score)
-    return score[:s].round(9)
+def confidence(agreements: Sequence[str], tests: int) -> npt.NDArray[Any]:
+    """Compute the eigenvector centrality of solutions.
+
+    Args:
+        agreements: For each solution a "0" or "1" for each of `agreement_expressions`; "" for a
+            solution that did not run.
+        tests: Number of tests.
+
+    Returns:
+        Centrality [solution].
+    """
+    solutions = len(agreements)
+    vertices = solutions + tests + CHECKS
+    expressions = tests + CHECKS + tests * CHECKS
+    values = np.zeros((solutions, expressions))
+    for row, bits in enumerate(agreements):
+        if bits:
+            values[row] = [int(bit) for bit in bits]
+    of_solutions = values[:, : tests + CHECKS]
+    # A check agrees with a test whatever the solution is; one that ran tells.
+    of_checks = values[:, tests + CHECKS :].max(0).reshape(CHECKS, tests)
+    first_check = solutions + tests
+    edges = np.zeros((vertices, vertices))
+    edges[:solutions, solutions:] = of_solutions
+    edges[first_check:, solutions:first_check] = of_checks
+    edges = edges + edges.T + np.eye(vertices)
+    scores = np.ones(vertices)
+    for _ in range(POWER_STEPS):
+        scores = edges @ scores
+        scores /= np.linalg.norm(scores)
+    return scores[:solutions].round(9)
 
 
 @dataclass
 class LastPrompts:
-    """The context of each task in the last round of EVOR that asked for it."""
+    """The context of each task in the last round of EVOR that prompted for it.
 
-    evolution: "Evolution"
-    column = "EVOR, last prompt"
+    Attributes:
+        run: The model on a benchmark.
+    """
+
+    run: EvorRun
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order."""
-        evor, last = EVOR_METHODS["EVOR"], dict[str, Context]()
-        for n in range(evor.rounds + 1):
-            if n and len(self.evolution.run.completions(evor.column(n - 1))) < len(tasks):
-                raise Unavailable(
-                    f"{self.column} needs all of EVOR: complete {evor.column(n - 1)} first"
-                )
-            found = RoundRetriever(self.evolution, evor, n).retrieve(tasks)
-            last |= {c.task_id: c for c in found if c.method == evor.column(n)}
-        return [replace(last[t.id], method=self.column, spent=None) for t in tasks]
+        """Return the last context of each task.
+
+        Args:
+            tasks: The problems n.
+
+        Returns:
+            One context per task, in order.
+
+        Raises:
+            Unavailable: A round of EVOR is not completed.
+        """
+        evor = EVOR_METHODS["EVOR"]
+        last: dict[str, Context] = {}
+        for number, name in enumerate(evor.round_names):
+            if number > 0:
+                self._require(evor.round_name(number - 1), len(tasks))
+            evor_round = EvorRound(self.run, evor, number)
+            for context in evor_round.retrieve(tasks):
+                if context.method == name:
+                    last[context.task_id] = context
+        return [replace(last[task.id], method=LAST_PROMPT, spent=None) for task in tasks]
+
+    def _require(self, round_name: str, tasks: int) -> None:
+        completed = self.run.results.completions(round_name)
+        if len(completed) < tasks:
+            raise Unavailable(f"{LAST_PROMPT} needs all of EVOR: complete {round_name} first")
 
 
 @dataclass
 class MpscRetriever:
-    """Contexts that were drawn from, under the column of the chosen draw, so that its answer counts."""
+    """The context of the selected sample, under that sample's name, so that its answer counts.
 
-    evolution: "Evolution"
-    column: str
+    Attributes:
+        run: The model on a benchmark.
+        name: A key of MPSC_SAMPLES.
+    """
+
+    run: EvorRun
+    name: str
 
     @property
-    def drawn(self) -> tuple[str, ...]:
-        return DRAWS[self.column]
+    def samples(self) -> tuple[str, ...]:
+        """The names of the five samples."""
+        return MPSC_SAMPLES[self.name]
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order."""
-        e = self.evolution
-        functions = [t for t in tasks if t.entry_point and e.rules.language == "python"]
-        about = {t.id: {"task": t.prompt, "name": t.entry_point} for t in functions}
-        asked = [
-            e.ask(f"MPSC.{k}", {i: text.format(**a) for i, a in about.items()})
-            for k, text in ASKED.items()
-        ]
-        chosen = self._chosen(functions, {i: [of[i].raw for of in asked] for i in about})
-        spent = {i: sum(len(of[i].tokens) + of[i].prompt_tokens for of in asked) for i in about}
-        of = {c.task_id: c for c in e.run.contexts(context_method(self.drawn[0]))}
-        columns = {t.id: chosen.get(t.id, self.drawn[0]) for t in tasks}
-        return [replace(of[i], method=c, spent=spent.get(i, 0)) for i, c in columns.items()]
+        """Return the context of the selected sample of each task.
 
-    def _chosen(self, tasks: list[Task], answers: dict[str, list[str]]) -> dict[str, str]:
-        """task id -> the column of its best connected solution; of equals the first."""
-        e, drawn = self.evolution, [self.evolution.run.solutions(c) for c in self.drawn]
-        tests = {t.id: assertions(answers[t.id][0], t.entry_point) for t in tasks}
+        Args:
+            tasks: The problems n.
+
+        Returns:
+            One context per task, in order.
+        """
+        is_python = self.run.benchmark.language == "python"
+        functions = [task for task in tasks if task.entry_point and is_python]
+        tests, specifications, spent = self._perspectives(functions)
+        selected = self._selected(functions, tests, specifications)
+        stored = self.run.results.contexts(context_method(self.samples[0]))
+        contexts = {context.task_id: context for context in stored}
+        chosen = []
+        for task in tasks:
+            context = replace(
+                contexts[task.id],
+                method=selected.get(task.id, self.samples[0]),
+                spent=spent.get(task.id, 0),
+            )
+            chosen.append(context)
+        return chosen
+
+    def _perspectives(
+        self,
+        tasks: Sequence[Task],
+    ) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:
+        """The answers with tests, those with checks, and the tokens of both, by task."""
+        texts: dict[str, dict[str, str]] = {}
+        spent = {task.id: 0 for task in tasks}
+        for perspective, template in PERSPECTIVES.items():
+            prompts = {}
+            for task in tasks:
+                prompts[task.id] = template.format(task=task.prompt, name=task.entry_point)
+            answers = self.run.ask(f"MPSC.{perspective}", prompts)
+            texts[perspective] = {}
+            for task_id, answer in answers.items():
+                texts[perspective][task_id] = answer.raw
+                spent[task_id] += len(answer.tokens)
+                spent[task_id] += answer.prompt_tokens
+        return texts["tests"], texts["checks"], spent
+
+    def _selected(
+        self,
+        tasks: Sequence[Task],
+        test_answers: Mapping[str, str],
+        check_answers: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Task id -> the sample with the best connected solution; of equals the first."""
+        solutions = [self.run.results.solutions(sample) for sample in self.samples]
+        tests = {t.id: assertions(test_answers[t.id], t.entry_point) for t in tasks}
         jobs = []
         for task in tasks:
-            wanted = pairs(tests[task.id], task.entry_point)
-            holding = ", ".join(f"lambda: {pair}" for pair in wanted)
+            expressions = agreement_expressions(tests[task.id], task.entry_point)
+            functions = [f"lambda: {expression}" for expression in expressions]
             probe = PROGRAMS["probe"].format(
-                checks="\n".join(checks(answers[task.id][1])), pairs=holding
+                checks="\n".join(checks(check_answers[task.id])),
+                pairs=", ".join(functions),
             )
-            jobs += [e.rules.look(task, of[task.id], (probe,)) for of in drawn]
-        said = [f.error if f else "" for f in e.executed(jobs, "MPSC's solutions")]
-        bits = [(re.findall(r"^RuntimeError: ([01]*)$", text) or [""])[0] for text in said]
-        return {
-            t.id: self.drawn[int(confidence(bits[n * 5 : n * 5 + 5], len(tests[t.id])).argmax())]
-            for n, t in enumerate(tasks)
-        }
+            programs = [of_sample[task.id] for of_sample in solutions]
+            jobs += [self.run.benchmark.draft_job(task, p, (probe,)) for p in programs]
+        agreements = []
+        for feedback in self.run.execute(jobs, "MPSC's solutions"):
+            reported = feedback.error if feedback else ""
+            match = AGREEMENTS.search(reported)
+            agreements.append(match[1] if match else "")
+        selected = {}
+        for number, task in enumerate(tasks):
+            of_task = agreements[number * SAMPLES : (number + 1) * SAMPLES]
+            scores = confidence(of_task, len(tests[task.id]))
+            selected[task.id] = self.samples[int(scores.argmax())]
+        return selected

@@ -1,9 +1,10 @@
 """newLISP, a language that few models know, with its manual: for Ring and Pony (Appendices A.2 and A.3).
 
-What a pass promises: the program ran confined as every sample (execution/sandbox.py) and printed for each
-call, in order and once, the expected value. Expected values never enter the sandbox, and what is printed is
-compared as data, never evaluated: who prints a right answer has computed it, or guessed all of a task's. Not
-promised: that the function which was asked for gave it, since a program may redefine the language.
+What a pass promises: the program ran as confined as every sample (execution/sandbox.py). For each call
+it printed the expected value, in order and once. Expected values never enter the sandbox, and what is
+printed is compared as data and never evaluated. So a program that prints a right answer has computed
+it, or guessed all answers of the task. A pass does not promise that the requested function returned
+the value, since a program may redefine the language.
 """
 
 import json
@@ -28,105 +29,195 @@ from pkg_lib.data.corpora import ASCII
 from pkg_lib.data.records import read_records
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import blocks
-from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Unfamiliar
+from pkg_lib.papers.evor.evor_benchmark import MAX_INPUTS, EvorBenchmark
+from pkg_lib.papers.evor.execution_feedback import MAX_ERROR, failure_detail
+from pkg_lib.papers.evor.templates import HERE
 
-# Made as tests/papers/evor/newlisp_recipe.py says.
-PROBLEMS = Path(__file__).with_name("newlisp_problems.jsonl")
+# tests/papers/evor/newlisp_recipe.py made its calls and expected values.
+PROBLEMS = HERE / "newlisp_problems.jsonl"
 MANUAL = "share/doc/newlisp/newlisp_manual.html"  # beside bin/newlisp
 ADVICE = "install Debian's package newlisp, or unpack it and set PKG_NEWLISP to its usr/bin/newlisp"
 FETCH = "timeout 300 apt-get download newlisp && dpkg-deb -x *.deb new && mv -T new ../newlisp"
-# Characters around what the judge reads; a program that prints them itself spoils the order.
+# Characters around what the judge reads. A program that prints them itself spoils the order.
 BEGIN, END = "\2", "\3"
 MAIN = f'(begin (print "{BEGIN}{END}") (eval-string (env "SOLUTION")) (eval-string (env "TEST") MAIN) (exit))'
+TOLERANCE = 1e-6  # relative, of an expected float
+LINE_CHARACTERS = 120  # of a draft's line that are kept
 TOKEN = re.compile(r'[()\']|;.*|"(?:\\.|[^"\\])*"|[^\s()"\';]+|"')
-NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)? -?\d+\.\d+(e[+-]?\d+)?")  # any, and a float
+# A number, and a float.
+NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)? -?\d+\.\d+(e[+-]?\d+)?")
+# An error with the function and what follows it, such as the name of a call.
 ERROR = re.compile(r"^ERR: (.*?)(?: in function (\S+))?(?: : (?:\((\S+?)[)\s])?.*)?$", re.M)
+CALLER = re.compile(r"\ncalled from user function \((\S+?)[\s)]")
+# The judge's own call, which is no part of the draft's error.
+JUDGE_CALL = re.compile(r"(?<=invalid function) in function \S+")
+
+# The HTML of the manual
+ANCHOR = re.compile(r'<a name="([^"]+)"></a>(.*?)(?=<a name="|\Z)', re.S)
+COMMENT = re.compile(r"<!--.*?-->", re.S)
+PREFORMATTED = re.compile(r"<pre>(.*?)</pre>", re.S)
+END_OF_LINE = re.compile(r" ?<(?:br|p|/h\d|/tr|/li)\b[^>]*> ?")
+TAG = re.compile(r"</?[a-zA-Z][^>]*>")
+FUNCTION_TITLE = re.compile(r'<span class="function">(.*?)</span>')
 
 
 def same(printed: str, expected: str) -> bool:
-    """Whether two texts are the same data: equal tokens, a float that is expected equal to six digits."""
-    pairs = zip_longest(TOKEN.findall(printed), TOKEN.findall(expected), fillvalue="")
-    return all(
-        a == b or (NUMBERS.fullmatch(f"{a} {b}") and math.isclose(float(a), float(b), rel_tol=1e-6))
-        for a, b in pairs
-    )
+    """Tell whether two texts are the same data.
+
+    Args:
+        printed: What the program printed.
+        expected: The expected value. A float in it may differ by TOLERANCE.
+
+    Returns:
+        Whether all tokens are equal.
+    """
+    tokens = zip_longest(TOKEN.findall(printed), TOKEN.findall(expected), fillvalue="")
+    for token, wanted in tokens:
+        if token == wanted:
+            continue
+        if not NUMBERS.fullmatch(f"{token} {wanted}"):
+            return False
+        if not math.isclose(float(token), float(wanted), rel_tol=TOLERANCE):
+            return False
+    return True
 
 
 def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """A section's id -> its text with code as it stands, and the functions that it documents."""
+    """Cut the manual into its sections.
+
+    Args:
+        manual: The HTML.
+
+    Returns:
+        Id of a section -> its text with code unchanged, and the functions that it documents.
+    """
     found: dict[str, tuple[str, frozenset[str]]] = {}
-    for name, html in re.findall(r'<a name="([^"]+)"></a>(.*?)(?=<a name="|\Z)', manual, re.S):
-        parts = re.split(
-            r"<pre>(.*?)</pre>", re.sub(r"<!--.*?-->", "", html, flags=re.S), flags=re.S
-        )
-        ends = re.compile(r" ?<(?:br|p|/h\d|/tr|/li)\b[^>]*> ?")
-        parts[::2] = [ends.sub("\n", " ".join(p.replace("</td>", " ").split())) for p in parts[::2]]
-        plain = unescape(re.sub(r"</?[a-zA-Z][^>]*>", "", "\n".join(parts))).replace("\xa0", " ")
-        text = re.sub(r"\n{3,}", "\n\n", re.sub(r" *\n", "\n", plain)).strip()
-        titles = unescape(" ".join(re.findall(r'<span class="function">(.*?)</span>', html)))
-        if text:  # an anchor without any is another name of the next one
-            found[name] = text, frozenset(re.split(r"[,\s]+", titles)) - {""}
+    for name, html in ANCHOR.findall(manual):
+        text = _plain_text(html)
+        if not text:  # the anchor is another name of the next one
+            continue
+        titles = unescape(" ".join(FUNCTION_TITLE.findall(html)))
+        functions = set(re.split(r"[,\s]+", titles))
+        functions.discard("")
+        found[name] = text, frozenset(functions)
     return found
 
 
+def _plain_text(html: str) -> str:
+    """The text of a section. Lines of preformatted code are kept; other lines are joined."""
+    parts = PREFORMATTED.split(COMMENT.sub("", html))
+    for number in range(0, len(parts), 2):  # between are the preformatted parts
+        words = parts[number].replace("</td>", " ").split()
+        parts[number] = END_OF_LINE.sub("\n", " ".join(words))
+    plain = unescape(TAG.sub("", "\n".join(parts))).replace("\xa0", " ")
+    without_spaces = re.sub(r" *\n", "\n", plain)
+    return re.sub(r"\n{3,}", "\n\n", without_spaces).strip()
+
+
 def judged(solution: str, calls: tuple[str, ...], expected: Sequence[str], printed: str) -> Outcome:
-    """The verdict on what was printed; a draft's calls, of which no values are expected, need only end."""
+    """Return the verdict on what a program printed.
+
+    Args:
+        solution: The program.
+        calls: The calls that were made after it.
+        expected: The value of each call; empty for a draft, whose calls only need to end.
+        printed: What newLISP printed.
+    """
     if not printed.startswith(BEGIN + END):
-        return Outcome("not_measured", "", f"newLISP did not start: {printed[:LONGEST]}")
-    found = re.findall(rf"{BEGIN}(\d+) (.*?){END}", printed, re.S)
-    if [number for number, _ in found] != [str(i) for i in range(len(calls))]:
-        message, line = "the program ended, or printed marks, before its calls", ""
-        if error := ERROR.search(printed):
-            message = re.sub(
-                r"(?<=invalid function) in function \S+", "", error[0]
-            )  # the judge's own call
-            line = calling_line(solution, error, printed)
-        return Outcome("failed", "Others", SAID + json.dumps([message[:LONGEST], line]))
-    for call, (_, text), want in zip(calls, found, expected, strict=False):
-        if not same(text, f"({want})"):
-            return Outcome("failed", "AssertionError", f"{call} is {text[1:-1][:LONGEST]}")
+        return Outcome("not_measured", "", f"newLISP did not start: {printed[:MAX_ERROR]}")
+    values = re.findall(rf"{BEGIN}(\d+) (.*?){END}", printed, re.S)
+    numbers = [number for number, _ in values]
+    if numbers != [str(number) for number in range(len(calls))]:
+        return _failure(solution, printed)
+    for call, (_, value), wanted in zip(calls, values, expected, strict=False):
+        if not same(value, f"({wanted})"):
+            detail = f"{call} is {value[1:-1][:MAX_ERROR]}"
+            return Outcome("failed", "AssertionError", detail)
     return Outcome("passed")
 
 
-def calling_line(solution: str, error: re.Match[str], printed: str) -> str:
-    """The draft's first line that calls what failed, in the function that newLISP names as the caller.
+def _failure(solution: str, printed: str) -> Outcome:
+    """The outcome of a program that did not reach its last call."""
+    message = "the program ended, or printed marks, before its calls"
+    line = ""
+    error = ERROR.search(printed)
+    if error:
+        message = JUDGE_CALL.sub("", error[0])
+        line = calling_line(solution, error, printed)
+    return Outcome("failed", "Others", failure_detail(message, line))
 
-    newLISP gives functions and no lines: where several lines call the same, it is a guess.
+
+def calling_line(solution: str, error: re.Match[str], printed: str) -> str:
+    """Guess the line of a draft that leads to its error.
+
+    newLISP reports functions and no lines. If several lines call the same function, the first one in
+    the function that newLISP reports as the caller is returned.
+
+    Args:
+        solution: The draft.
+        error: The match of ERROR.
+        printed: What newLISP printed.
+
+    Returns:
+        The line; "" if none calls what failed.
     """
-    caller = re.match(r"\ncalled from user function \((\S+?)[\s)]", printed[error.end() :])
-    body = solution[max(solution.find(f"(define ({caller[1]}"), 0) :] if caller else solution
-    names = [rf"^.*\(\s*{re.escape(name)}(?![^\s()]).*" for name in (error[3], error[2]) if name]
-    lines = (re.search(name, text, re.M) for text in (body, solution) for name in names)
-    return next((line[0].strip()[:120] for line in lines if line), "")
+    body = solution
+    caller = CALLER.match(printed[error.end() :])
+    if caller:
+        start = solution.find(f"(define ({caller[1]}")
+        body = solution[max(start, 0) :]
+    failed_names = [name for name in (error[3], error[2]) if name]
+    for text in (body, solution):
+        for name in failed_names:
+            call = re.search(rf"^.*\(\s*{re.escape(name)}(?![^\s()]).*", text, re.M)
+            if call:
+                return call[0].strip()[:LINE_CHARACTERS]
+    return ""
 
 
 def interpreter() -> Path:
-    """PKG_NEWLISP, an installed one with its manual, or where `fetched` puts Debian's package."""
-    own = os.environ.get("PKG_NEWLISP")
-    program = Path(own or shutil.which("newlisp") or "newlisp").absolute()
+    """Return the path of newLISP: PKG_NEWLISP, an installed one, or where `fetched` puts it.
+
+    Raises:
+        UserError: PKG_NEWLISP names something else than newLISP with its manual.
+    """
+    given = os.environ.get("PKG_NEWLISP")
+    program = Path(given or shutil.which("newlisp") or "newlisp").absolute()
     if program.is_file() and (program.parents[1] / MANUAL).is_file():
         return program
-    if own:
-        raise UserError(f"PKG_NEWLISP names {own}, which is not newLISP with its manual; {ADVICE}")
+    if given:
+        raise UserError(
+            f"PKG_NEWLISP names {given}, which is not newLISP with its manual; {ADVICE}",
+        )
     return cache_dir() / "newlisp/usr/bin/newlisp"
 
 
 def fetched() -> Path:
-    """The interpreter, from Debian's archive where none is here. BenchmarkMissing where none can be had."""
-    if not (program := interpreter()).is_file():
-        cache_dir().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
-            done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
-        if not program.is_file():
-            raise BenchmarkMissing(
-                f"newLISP is not available ({done.stderr.strip()[-LONGEST:]}); {ADVICE}"
-            )
+    """Return the interpreter, which is downloaded from Debian's archive if it is not available.
+
+    Raises:
+        BenchmarkMissing: The download fails.
+    """
+    program = interpreter()
+    if program.is_file():
+        return program
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
+        done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
+    if not program.is_file():
+        reason = done.stderr.strip()[-MAX_ERROR:]
+        raise BenchmarkMissing(f"newLISP is not available ({reason}); {ADVICE}")
     return program
 
 
 @dataclass(frozen=True, slots=True)
 class CallTests:
-    """Hidden tests of a newLISP task: calls, and the value of each as newLISP prints it."""
+    """Hidden tests of a newLISP task.
+
+    Attributes:
+        calls: Calls of the requested function.
+        expected: The value of each call, as newLISP prints it.
+    """
 
     calls: tuple[str, ...]
     expected: tuple[str, ...]
@@ -137,71 +228,166 @@ class CallTests:
         return json.dumps([self.calls, self.expected])
 
 
-class NewLisp(Unfamiliar):
-    """Problems of our own; their inputs are generated, mutated and reduced as in Appendix A.3."""
+class NewLisp(EvorBenchmark):
+    """Problems of this project, with test inputs made as in Appendix A.3."""
 
-    name = prompts = "newlisp"
+    name = "newlisp"
+    prompts = "newlisp"
     title = "newLISP"
-    subject, language = "the programming language newLISP", "newlisp"
+    subject = "the programming language newLISP"
+    language = "newlisp"
     home = "pkg_lib/papers/evor; the interpreter: Debian's package newlisp, or PKG_NEWLISP"
-    copyable, seconds = True, 3.0
+    copyable = True
+    seconds = 3.0
     tokenizer = ASCII
 
     @cached_property
     def manual(self) -> dict[str, tuple[str, frozenset[str]]]:
+        """The sections of the manual; see `sections`."""
         return sections((fetched().parents[1] / MANUAL).read_text("utf8"))
 
     def tasks(self) -> list[Task]:
+        """Return the tasks in the order of their file."""
         return read_records(PROBLEMS, self.title, self._task)
 
     def _task(self, row: dict[str, Any]) -> Task:
-        name, tests = row["name"], CallTests(tuple(row["calls"]), tuple(row["expected"]))
-        return Task(f"newLISP/{name}", self.name, row["statement"], name, tests, row["newlisp"])
+        name = row["name"]
+        return Task(
+            id=f"newLISP/{name}",
+            benchmark=self.name,
+            prompt=row["statement"],
+            entry_point=name,
+            hidden_tests=CallTests(tuple(row["calls"]), tuple(row["expected"])),
+            solution=row["newlisp"],
+        )
 
     def documents(self) -> Mapping[str, str]:
+        """Return the sections of the manual by id."""
         return {name: text for name, (text, _) in self.manual.items()}
 
     def needed(self, task: Task) -> frozenset[str]:
+        """Return the sections of the functions in the reference solution.
+
+        Args:
+            task: A task of this benchmark.
+        """
         words = set(TOKEN.findall(task.solution))
-        return frozenset(name for name, (_, functions) in self.manual.items() if words & functions)
+        needed = set()
+        for name, (_, functions) in self.manual.items():
+            if words & functions:
+                needed.add(name)
+        return frozenset(needed)
 
     def solution(self, task: Task, raw: str) -> str:
-        codes = [b.code for b in blocks(raw)]
-        defines = re.compile(rf"\(define\s+\(\s*{re.escape(task.entry_point)}(?![^\s()])")
-        return next(filter(defines.search, codes), codes[0] if codes else raw)
+        """Extract the first code block that defines the requested function.
+
+        Args:
+            task: The problem n.
+            raw: The completion.
+
+        Returns:
+            That block; without one the first block, or else the whole completion.
+        """
+        definition = re.compile(rf"\(define\s+\(\s*{re.escape(task.entry_point)}(?![^\s()])")
+        codes = [block.code for block in blocks(raw)]
+        for code in codes:
+            if definition.search(code):
+                return code
+        return codes[0] if codes else raw
 
     def program(self, task: Task, solution: str) -> str:
+        """Return the solution, which is a whole program.
+
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted solution.
+        """
         return solution
 
     def limits(self, task: Task) -> Limits:
-        return Limits(packages="stdlib", command=(str(interpreter()), "-n", "-e", MAIN))
+        """Return the limits of a test process, which is newLISP.
 
-    def asked(self, task: Task) -> str:
+        Args:
+            task: A task of this benchmark.
+        """
+        command = (str(interpreter()), "-n", "-e", MAIN)
+        return Limits(packages="stdlib", command=command)
+
+    def question(self, task: Task) -> str:
+        """Return the request to write the program.
+
+        Args:
+            task: The problem n.
+        """
         return f"{task.prompt}\n\nAnswer with the complete program, in one code block."
 
-    def calls(self, raw: str, task: Task) -> tuple[str, ...]:
-        lines = dict.fromkeys(line.strip() for line in raw.splitlines())
-        tokens = {c: TOKEN.findall(c) for c in lines if c.startswith(f"({task.entry_point} ")}
-        return tuple(c for c, t in tokens.items() if t.count("(") == t.count(")") and '"' not in t)[
-            :5
-        ]
+    def input_calls(self, raw: str, task: Task) -> tuple[str, ...]:
+        """Read the test inputs I: complete calls of the function without strings, one per line.
+
+        Args:
+            raw: The model's answer to the request for test inputs.
+            task: The problem n.
+        """
+        beginning = f"({task.entry_point} "
+        calls: dict[str, None] = {}
+        for line in raw.splitlines():
+            call = line.strip()
+            tokens = TOKEN.findall(call)
+            is_closed = tokens.count("(") == tokens.count(")") and '"' not in tokens
+            if call.startswith(beginning) and is_closed:
+                calls[call] = None
+        return tuple(calls)[:MAX_INPUTS]
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        hidden = task.tests_as(CallTests)
-        draft = self.look(task, solution, hidden.calls)
-        judge = partial(judged, solution, hidden.calls, hidden.expected)
-        return replace(super().job(task, solution, protocol), tests=draft.tests, judge=judge)
+        """Return the job that tests a solution.
 
-    def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted solution.
+            protocol: One of PROTOCOLS.
+        """
+        job = super().job(task, solution, protocol)
+        if isinstance(job, Outcome):
+            return job
+        hidden = task.tests_as(CallTests)
+        draft = self.draft_job(task, solution, hidden.calls)
+        judge = partial(judged, solution, hidden.calls, hidden.expected)
+        return replace(job, tests=draft.tests, judge=judge)
+
+    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+        """Return the job that executes a draft, E(p, I).
+
+        Args:
+            task: The problem n.
+            solution: The draft p.
+            calls: The test inputs I.
+
+        Raises:
+            BenchmarkMissing: newLISP is not available.
+        """
         fetched()
-        lines = [
-            f'(set \'_v (list {c})) (print "{BEGIN}{i} " _v "{END}")' for i, c in enumerate(calls)
-        ]
-        judge = partial(judged, solution, calls, ())
-        return Job(task.id, solution, ("\n".join(lines),), task.entry_point, self.seconds, judge)
+        lines = []
+        for number, call in enumerate(calls):
+            lines.append(f'(set \'_v (list {call})) (print "{BEGIN}{number} " _v "{END}")')
+        return Job(
+            id=task.id,
+            solution=solution,
+            tests=("\n".join(lines),),
+            entry_point=task.entry_point,
+            seconds=self.seconds,
+            judge=partial(judged, solution, calls, ()),
+        )
 
     def control(self, task: Task, name: str) -> str:
-        return f"(define ({task.entry_point}) nil)" if name == "return None" else task.solution
+        """Return the solution of a control row.
+
+        Args:
+            task: A task of this benchmark.
+            name: A key of `controls`.
+        """
+        if name == "return None":
+            return f"(define ({task.entry_point}) nil)"
+        return task.solution
 
 
 BENCHMARKS.register(NewLisp())

@@ -1,7 +1,7 @@
-"""A library that is reached by new names alone; the text of this file runs in the sandbox, before a program.
+"""A library that answers to new names alone. The text of this file runs in the sandbox before a program.
 
-What a program imports, each attribute that it takes and each function that it calls is asked of `Private`, so
-that an object of the library answers to new names and says in their words that an old one does not exist.
+Each import, each attribute and each called function of a program goes through `Private`. So an object of
+the library has the new names, and its errors report in new names that an old one does not exist.
 Everything else is as Python has it.
 """
 
@@ -10,90 +10,145 @@ import builtins
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-BY_TEXT = {
-    "agg",
-    "aggregate",
-    "apply",
-    "transform",
-    "pivot_table",
-    "map",
-}  # take functions by their names
+# Methods that take functions by their names.
+BY_TEXT = ("agg", "aggregate", "apply", "transform", "pivot_table", "map")
 MOST = 1000  # characters of a message that are kept: a program may raise a megabyte
 WORD = r"[^\W\d]\w*"
 # Code in a message: what is quoted, called, reached by a dot, or a class.
 SAID = re.compile(rf"'[\w.]+'|\"[\w.]+\"|{WORD}(?:\.\w+)*\(|(?<!\w){WORD}(?:\.\w+)+|\b[A-Z]\w+")
+# Errors that name what the program itself wrote.
+UNCHANGED_ERRORS = (SyntaxError, NameError, KeyError, OSError)
 
 
 class Private:
-    """`names` maps public names to new ones; `public` and `private` are the library's own."""
+    """Translates between the new names of a library and its own.
+
+    Args:
+        names: Public name -> new name.
+        public: The library's own name.
+        private: The library's new name.
+    """
 
     def __init__(self, names: Mapping[str, str], public: str, private: str) -> None:
-        self.new, self.old = names, {new: old for old, new in names.items()}
+        self.new = names
+        self.old = {new: old for old, new in names.items()}
         self.gone = names.keys() - names.values()
-        self.public, self.private = public, private
+        self.public = public
+        self.private = private
 
     def owns(self, thing: Any) -> bool:
-        """Whether it is the library's: a module, class, function or method, or an object of such a class."""
+        """Tell whether a value is the library's.
+
+        Args:
+            thing: Any value.
+
+        Returns:
+            Whether it is a module, class, function or method of the library, or of such a class.
+        """
         owner = getattr(thing, "__self__", None)
-        thing = thing if owner is None else owner
-        names = (
-            getattr(t, "__module__", None) or getattr(t, "__name__", "")
-            for t in (thing, type(thing))
-        )
-        return any(str(name).partition(".")[0] == self.public for name in names)
+        if owner is not None:
+            thing = owner
+        for value in (thing, type(thing)):
+            home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            if str(home).partition(".")[0] == self.public:
+                return True
+        return False
 
     def attribute(self, thing: Any, name: str) -> Any:
-        owned, public = self.owns(thing), self.old.get(name, name)
-        # Names that only hold a renamed one were changed, too, by the authors' plain replacing.
+        """Return an attribute by its new name.
+
+        Args:
+            thing: Any value.
+            name: The name in the program.
+
+        Raises:
+            AttributeError: The library has no such new name.
+        """
+        owned = self.owns(thing)
+        public = self.old.get(name, name)
+        # The authors' plain replacing also changed names that contain a renamed one.
         known_as = (public, as_public(name, self.new)) if owned else (name, public)
         columns = () if inspect.isclass(thing) else getattr(thing, "columns", ())
-        gone = owned and name in self.gone and name not in columns
-        found = None if gone else next((n for n in known_as if hasattr(thing, n)), None)
-        if found is None and owned:
+        if not (owned and name in self.gone and name not in columns):
+            for known in known_as:
+                if hasattr(thing, known):
+                    return getattr(thing, known)
+        if owned:
             raise own(AttributeError(f"{self.named(thing)} has no attribute '{name}'"))
-        return getattr(thing, found or name)
+        return getattr(thing, name)
 
     def named(self, thing: Any) -> str:
-        """How an error calls a module, a class or an object of the library."""
-        kind = (
-            "module "
-            if inspect.ismodule(thing)
-            else "type object "
-            if inspect.isclass(thing)
-            else ""
-        )
-        name = thing.__name__ if kind else type(thing).__name__
-        return f"{kind}'{re.sub(WORD, lambda m: self.new.get(m[0], m[0]), name)}'{'' if kind else ' object'}"
+        """Return how an error calls a module, a class or an object of the library.
+
+        Args:
+            thing: The module, class or object.
+        """
+        if inspect.ismodule(thing):
+            return f"module '{self._in_new_names(thing.__name__)}'"
+        if inspect.isclass(thing):
+            return f"type object '{self._in_new_names(thing.__name__)}'"
+        return f"'{self._in_new_names(type(thing).__name__)}' object"
+
+    def _in_new_names(self, text: str) -> str:
+        return re.sub(WORD, lambda match: self.new.get(match[0], match[0]), text)
 
     def function(self, function: Any) -> Any:
-        """A function of the library that takes its arguments by new names; another one as it is."""
+        """Return a function of the library so that it takes its arguments by new names.
+
+        Args:
+            function: Any called value; one of another library is returned unchanged.
+        """
         return partial(self.call, function) if self.owns(function) else function
 
     def call(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+        """Call a function of the library.
+
+        Args:
+            function: The function.
+            *args: Its arguments.
+            **named: Its arguments by new names.
+
+        Raises:
+            TypeError: An argument has a name that was renamed.
+        """
         called = getattr(function, "__name__", "")
-        if wrong := sorted(named.keys() & self.gone):
-            about = (
-                f"{self.new.get(called, called)}() got an unexpected keyword argument '{wrong[0]}'"
-            )
-            raise own(TypeError(about))
+        wrong = sorted(named.keys() & self.gone)
+        if wrong:
+            new_name = self.new.get(called, called)
+            raise own(TypeError(f"{new_name}() got an unexpected keyword argument '{wrong[0]}'"))
         if called in BY_TEXT:
-            args = tuple(self.old.get(a, a) if isinstance(a, str) else a for a in args)
-        return function(*args, **{self.old.get(name, name): value for name, value in named.items()})
+            args = tuple(self.old.get(arg, arg) if isinstance(arg, str) else arg for arg in args)
+        public = {self.old.get(name, name): value for name, value in named.items()}
+        return function(*args, **public)
 
     def imported(
-        self, name: str, _of: Any = None, _in: Any = None, wanted: Any = (), _level: int = 0
+        self,
+        name: str,
+        _of: Any = None,
+        _in: Any = None,
+        wanted: Any = (),
+        _level: int = 0,
     ) -> Any:
-        """What an import statement gets in place of `__import__`'s: `wanted` of a module, or all of it."""
-        first = name.partition(".")[0]
-        if (
-            wanted == []
-        ):  # no statement but a C function of the library, called by the program: to print
+        """Import a module by its new name, in place of ``__import__``.
+
+        Args:
+            name: Dotted name of the module.
+            _of: Not used, as in ``__import__``.
+            _in: Not used, as in ``__import__``.
+            wanted: The names that the statement imports; empty for the module itself.
+            _level: Not used, as in ``__import__``.
+
+        Raises:
+            ModuleNotFoundError: The program imports the library by its old name.
+        """
+        if wanted == []:  # a C function of the library imports, which the program called to print
             return __import__(name, fromlist=wanted)
+        first = name.partition(".")[0]
         if first == self.public != self.private:
             raise own(ModuleNotFoundError(f"No module named '{name}'"))
         if first == self.private:
@@ -102,62 +157,124 @@ class Private:
             return __import__(name)
         module = importlib.import_module(name)
         if "*" in wanted:
-            new = self.new if self.owns(module) else {}
-            wanted = [new.get(n, n) for n in dir(module) if n[0] != "_"]
-        return SimpleNamespace(**{n: self.attribute(module, n) for n in wanted})
+            wanted = self._public_names(module)
+        attributes = {wanted_name: self.attribute(module, wanted_name) for wanted_name in wanted}
+        return SimpleNamespace(**attributes)
+
+    def _public_names(self, module: Any) -> list[str]:
+        """The names that a star import of a module gives."""
+        new = self.new if self.owns(module) else {}
+        return [new.get(name, name) for name in dir(module) if name[0] != "_"]
 
 
 class Rewriting(ast.NodeTransformer):
-    """A program that asks `_private` for each attribute and each function."""
+    """Makes a program ask `_private` for each attribute and each called function."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Replace an attribute that is read.
+
+        Args:
+            node: The attribute.
+        """
         self.generic_visit(node)
-        loaded = isinstance(node.ctx, ast.Load)
-        return asked(node, "attribute", node.value, ast.Constant(node.attr)) if loaded else node
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        return asked(node, "attribute", [node.value, ast.Constant(node.attr)])
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
+        """Replace the function of a call.
+
+        Args:
+            node: The call.
+        """
         self.generic_visit(node)
-        node.func = asked(node.func, "function", node.func)
+        node.func = asked(node.func, "function", [node.func])
         return node
 
 
-def asked(node: ast.expr, method: str, *args: ast.expr) -> ast.expr:
-    """A call of a method of `_private` in a node's place."""
+def asked(node: ast.expr, method: str, arguments: Iterable[ast.expr]) -> ast.expr:
+    """Return a call of a method of `_private` in place of a node.
+
+    Args:
+        node: The node.
+        method: The method.
+        arguments: The arguments of the call.
+    """
     function = ast.Attribute(ast.Name("_private", ast.Load()), method, ast.Load())
-    return ast.copy_location(ast.Call(function, [*args], []), node)
+    return ast.copy_location(ast.Call(function, list(arguments), []), node)
 
 
 def own(error: Exception) -> Exception:
-    """Marks an error that is not to be translated: it names what is no name here."""
+    """Mark an error that is not translated, since it names something that has no new name.
+
+    Args:
+        error: The error.
+    """
     error.own = True  # type: ignore[attr-defined]
     return error
 
 
 def load(
-    program: str, calls: Sequence[str], names: Mapping[str, str], public: str, private: str
+    program: str,
+    calls: Sequence[str],
+    names: Mapping[str, str],
+    public: str,
+    private: str,
 ) -> dict[str, Any]:
-    """What a program that ran, and calls after it, defined, by public names; errors speak of the new ones."""
+    """Run a program against the library under new names, and calls after it.
+
+    Args:
+        program: The program.
+        calls: The calls.
+        names: Public name -> new name.
+        public: The library's own name.
+        private: The library's new name.
+
+    Returns:
+        What the program defined, by public names.
+
+    Raises:
+        Exception: What the program raises, reported in new names.
+    """
     library = Private(names, public, private)
-    # The new names of what Python has built in hold as well.
+    # The new names of Python's own functions work as well.
     known = {new: getattr(builtins, old) for old, new in names.items() if hasattr(builtins, old)}
     builtin = vars(builtins) | known | {"__import__": library.imported}
     space = {"__name__": "__main__", "__builtins__": builtin, "_private": library}
+    texts = [("<draft>", program)]
+    texts += [("<call>", call) for call in calls]
     try:
-        for name, text in (("<draft>", program), *(("<call>", call) for call in calls)):
-            tree = Rewriting().visit(ast.parse(text, name))
-            exec(compile(ast.fix_missing_locations(tree), name, "exec"), space)
+        for file, text in texts:
+            tree = ast.fix_missing_locations(Rewriting().visit(ast.parse(text, file)))
+            exec(compile(tree, file, "exec"), space)
     except Exception as error:
-        if not isinstance(error, SyntaxError | NameError | KeyError | OSError) and not hasattr(
-            error, "own"
-        ):
-            swap = lambda m: re.sub(WORD, lambda word: names.get(word[0], word[0]), m[0])  # noqa: E731
-            error.args = (SAID.sub(swap, str(error)[:MOST]),)
+        if not isinstance(error, UNCHANGED_ERRORS) and not hasattr(error, "own"):
+            error.args = (in_new_names(str(error)[:MOST], names),)
         raise
     return {as_public(name, names): value for name, value in space.items() if name[0] != "_"}
 
 
+def in_new_names(message: str, names: Mapping[str, str]) -> str:
+    """Translate the code in a message.
+
+    Args:
+        message: An error's message.
+        names: Public name -> new name.
+    """
+
+    def translated(code: re.Match[str]) -> str:
+        return re.sub(WORD, lambda word: names.get(word[0], word[0]), code[0])
+
+    return SAID.sub(translated, message)
+
+
 def as_public(text: str, names: Mapping[str, str]) -> str:
-    """Every new name as the public one, longest first, wherever it stands in the text."""
+    """Replace every new name by the public one, longest first, wherever it is in the text.
+
+    Args:
+        text: A program.
+        names: Public name -> new name.
+    """
     for old, new in sorted(names.items(), key=lambda pair: -len(pair[1])):
         text = text.replace(new, old)
     return text

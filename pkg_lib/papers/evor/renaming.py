@@ -5,78 +5,122 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.store import ROOT
+from pkg_lib.papers.evor.templates import PROGRAMS
 
 WORD = re.compile(r"[^\W\d]\w*")
-# Code in a docstring: a line of a session, something in backticks, the name of a parameter or of See Also.
+# Code in a docstring: a line of a session, text in backticks, the name of a parameter or of See Also.
 CODE = re.compile(
     r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)"
 )
-
-# Program texts that run elsewhere: in the sandbox, beside a library, in a process of their own.
-PROGRAMS: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("programs.toml").read_text("utf8")
-)
+SIGNATURE_ALONE = re.compile(r"[\w.]+\(.*\)")  # a paragraph
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object, which differs between runs
+PROMPTS_OF_SESSION = (">>>", "...")
 
 
 def renamed(code: str, names: Mapping[str, str]) -> str:
-    """Every word of a piece of code by its new name."""
-    return WORD.sub(lambda m: names.get(m[0], m[0]), code)
+    """Replace every word of a piece of code by its new name.
+
+    Args:
+        code: The code.
+        names: Old name -> new name.
+    """
+    return WORD.sub(lambda match: names.get(match[0], match[0]), code)
 
 
 def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
-    """Dotted new name -> signature and docstring, of each public function, class and method of the owners.
+    """Return the documents of a library under new names.
 
-    `owners` are modules and classes by their dotted names. What has no docstring is left out, and of
-    documents with one last name and one first paragraph all but the first.
+    Members without a docstring are left out. So are all but the first of those with the same last name
+    and the same first paragraph.
+
+    Args:
+        owners: Dotted name -> module or class.
+        names: Old name -> new name.
+
+    Returns:
+        Dotted new name -> signature and docstring of each public function, class and method.
     """
     found: dict[str, str] = {}
     known: set[tuple[str, str]] = set()
     for place, owner in owners.items():
         public = getattr(owner, "__all__", None) or dir(owner)
-        for name in sorted(n for n in public if not n.startswith("_")):
-            item = getattr(owner, name, None)
-            text = inspect.getdoc(item) if callable(item) or isinstance(item, property) else None
-            same = (name, first_paragraph(text or ""))
-            if text and same not in known:
-                known.add(same)
-                head = renamed(f"{place}.{name}{_signature(item)}", names)
-                about = CODE.sub(lambda m: renamed(m[0], names), text)
-                found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{about}")
+        for name in sorted(public):
+            if name.startswith("_"):
+                continue
+            member = getattr(owner, name, None)
+            text = _docstring(member)
+            summary = (name, first_paragraph(text))
+            if not text or summary in known:
+                continue
+            known.add(summary)
+            path = f"{place}.{name}"
+            signature = renamed(path + _signature(member), names)
+            about = CODE.sub(lambda match: renamed(match[0], names), text)
+            found.setdefault(renamed(path, names), f"{signature}\n{about}")
     return found
 
 
 def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
-    """`documents` in a process of its own: scipy, once it is loaded, adds to docstrings of numpy."""
-    given = json.dumps([[*places], dict(names)])
+    """Return `documents`, made in another process.
+
+    Once scipy is loaded, it adds to docstrings of numpy.
+
+    Args:
+        places: Dotted names of modules and classes.
+        names: Old name -> new name.
+    """
+    arguments = json.dumps([list(places), dict(names)])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAMS["documents apart"], given],
+        [sys.executable, "-c", PROGRAMS["documents apart"], arguments],
         cwd=ROOT,
         capture_output=True,
         check=True,
     )
-    return json.loads(done.stdout)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
 def first_paragraph(text: str) -> str:
-    """Of a docstring, on one line; a paragraph that is only the signature is passed over."""
-    paragraphs = [" ".join(p.split()) for p in text.strip().split("\n\n")]
-    return next((p for p in paragraphs if not re.fullmatch(r"[\w.]+\(.*\)", p)), paragraphs[0])
+    """Return the first paragraph of a docstring on one line.
 
-
-def _signature(item: Any) -> str:
-    try:
-        return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(item)))
-    except (TypeError, ValueError):
-        return "(...)" if callable(item) else ""
+    Args:
+        text: The docstring. A paragraph that is only the signature is passed over.
+    """
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")]
+    for paragraph in paragraphs:
+        if not SIGNATURE_ALONE.fullmatch(paragraph):
+            return paragraph
+    return paragraphs[0]
 
 
 def session(text: str) -> str:
-    """The code of a docstring's interactive sessions, as one program."""
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line[4:] for line in lines if line.startswith((">>>", "...")))
+    """Return the code of a docstring's interactive sessions as one program.
+
+    Args:
+        text: The docstring.
+    """
+    code = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(PROMPTS_OF_SESSION):
+            code.append(stripped[4:])
+    return "\n".join(code)
+
+
+def _docstring(member: Any) -> str:
+    """The docstring of a function, class, method or property; "" for anything else."""
+    if callable(member) or isinstance(member, property):
+        return inspect.getdoc(member) or ""
+    return ""
+
+
+def _signature(member: Any) -> str:
+    """A member's signature, without what differs between runs."""
+    try:
+        return ADDRESS.sub("", str(inspect.signature(member)))
+    except (TypeError, ValueError):
+        return "(...)" if callable(member) else ""

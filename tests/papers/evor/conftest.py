@@ -14,15 +14,15 @@ from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.generator import Generator
-from pkg_lib.papers.evor import soup
-from pkg_lib.papers.evor.unfamiliar import Unfamiliar
+from pkg_lib.papers.evor import text_index
+from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
 from tests.fakes import FakeBackend, WordEmbedder
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 HIDDEN = "assert candidate(7777) == 7778"
 
 
-class Toy(Unfamiliar):
+class Toy(EvorBenchmark):
     """`math` is the library; the model believes that its `isqrt` is called `whole_root`."""
 
     name, title, prompts, seconds = "toy", "Toy", "toy", 5.0
@@ -88,7 +88,7 @@ def toy(tmp_path, monkeypatch):
     """Makes a Evaluator of the toy's run with a model, which answers by rule unless told otherwise."""
     load_plugins()
     monkeypatch.setitem(BENCHMARKS, "toy", Toy())
-    monkeypatch.setattr(soup, "Embedder", WordEmbedder)
+    monkeypatch.setattr(text_index, "Embedder", WordEmbedder)
     monkeypatch.setattr(Generator, "measure", lambda self, text: len(text.split()))
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
 

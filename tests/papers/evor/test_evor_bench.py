@@ -12,6 +12,7 @@ import pytest
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor.evor_bench import EvorBench
+from pkg_lib.papers.evor.execution_feedback import read_feedback
 
 CONTEXT = """\
 import argparse, pickle
@@ -112,12 +113,12 @@ def test_a_pickle_that_runs_code_stays_in_the_sandbox_and_the_rest_goes_on(bench
 
 def test_a_draft_sees_inputs_of_the_model_alone(bench):
     task = bench.tasks()[0]
-    calls = bench.calls("Inputs:\nnumbers = [7, 8]\n>>> x\nnumbers == 3", task)
+    calls = bench.input_calls("Inputs:\nnumbers = [7, 8]\n>>> x\nnumbers == 3", task)
     assert calls == ("numbers = [7, 8]",)
     drafts = ["total = sum(numbers)", "total = 1\ntotal.sum(numbers)"]
-    jobs = [bench.look(task, draft, calls) for draft in drafts]
+    jobs = [bench.draft_job(task, draft, calls) for draft in drafts]
     assert not any("fromhex" in job.tests[0] or "test_case" in job.tests[0] for job in jobs)
-    right, wrong = (bench.feedback(o) for o in run_jobs(jobs, bench.limits(task), workers=1))
+    right, wrong = (read_feedback(o) for o in run_jobs(jobs, bench.limits(task), workers=1))
     assert right.ok
     assert (wrong.ok, wrong.line) == (False, "total.sum(numbers)")
     assert wrong.error == "AttributeError: 'int' object has no attribute 'sum'"

@@ -10,6 +10,7 @@ from pkg_lib.core.types import BenchmarkMissing
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor import library_tasks, make_library
+from pkg_lib.papers.evor.execution_feedback import read_feedback
 from tests.benchmarks.fill_library_tasks import filled
 
 NAMES = (
@@ -51,7 +52,7 @@ def test_a_statement_holds_no_test_and_a_draft_is_run_without_one(name):
         assert all(
             api.split(".")[-1] not in row["plain"].split() for api in row["apis"] if "_" in api
         )
-        look = benchmark.look(task, task.solution, ("solve([[0, 1]])",))
+        look = benchmark.draft_job(task, task.solution, ("solve([[0, 1]])",))
         assert (
             "_same" not in look.tests[0] and "called_functions" not in look.solution + look.tests[0]
         )
@@ -93,9 +94,11 @@ def test_the_right_output_without_the_library_is_a_failure_of_its_own():
 def test_a_draft_with_an_original_name_learns_that_it_is_gone():
     benchmark = BENCHMARKS["more-itertools-m"]
     task = benchmark.tasks()[0]
-    jobs = [benchmark.look(task, "    return list(sk.chunked(xs, n))\n", ("solve([1, 2], 1)",))]
+    jobs = [
+        benchmark.draft_job(task, "    return list(sk.chunked(xs, n))\n", ("solve([1, 2], 1)",))
+    ]
     (outcome,) = run_jobs(jobs, benchmark.limits(task), workers=1)
-    feedback = benchmark.feedback(outcome)
+    feedback = read_feedback(outcome)
     assert feedback.error.startswith(
         "AttributeError: module 'streamkit' has no attribute 'chunked'"
     )

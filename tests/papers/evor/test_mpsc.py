@@ -6,7 +6,7 @@ import pytest
 
 from pkg_lib.core.types import Unavailable
 from pkg_lib.papers.evor import mpsc
-from pkg_lib.papers.evor.evor_methods import DRAWS
+from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
 from tests.papers.evor.conftest import answer
 
 
@@ -44,7 +44,7 @@ def test_the_chosen_draw_is_the_answer(toy):
         return answer(request)
 
     preparer = toy(answering)
-    drawn = DRAWS["MPSC"]
+    drawn = MPSC_SAMPLES["MPSC"]
     preparer.prepare([*drawn, "MPSC"])
     half, add = preparer.run.contexts("MPSC")
     assert half.method == drawn[2] and add.method in drawn and half.spent > 0
@@ -67,7 +67,7 @@ def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
         tests = "```python\nassert half(16) == 4\nassert half(10) == 3\n```"
         return tests if "assertions on `half`" in request.text else answer(request)
 
-    rounds, drawn = [f"EVOR@{n}" for n in range(5)], DRAWS["EVOR + MPSC"]
+    rounds, drawn = [f"EVOR@{n}" for n in range(5)], MPSC_SAMPLES["EVOR + MPSC"]
     with pytest.raises(Unavailable, match=r"complete EVOR@0 first"):
         toy(answering).prepare([*drawn, "EVOR + MPSC"])
     preparer = toy(answering)

@@ -10,6 +10,7 @@ import pytest
 from pkg_lib.core.types import BenchmarkMissing, Outcome, UserError
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.papers.evor import newlisp
+from pkg_lib.papers.evor.execution_feedback import read_feedback
 from pkg_lib.papers.evor.newlisp import NewLisp, judged, same
 from tests.papers.evor import newlisp_recipe as recipe
 
@@ -33,7 +34,7 @@ def outcomes(*jobs: Job | Outcome) -> list[Outcome]:
 
 
 def draft(body: str, seconds: float = 3.0, calls: tuple[str, ...] = ("(f 1)",)) -> Job:
-    job = BENCHMARK.look(TASK, body, calls)
+    job = BENCHMARK.draft_job(TASK, body, calls)
     return Job(job.id, job.solution, job.tests, job.entry_point, seconds, job.judge)
 
 
@@ -83,8 +84,8 @@ def test_endless_programs_end_and_are_named(program):
         draft('(define (f x) (write 1 (dup "x" 1100000)) (write 1 (dup "x" 1100000)))'),
     )
     assert (loop.status, loop.error) == ("failed", "Timeout")
-    assert BENCHMARK.feedback(recursion).error.startswith("ERR: call or result stack overflow")
-    assert BENCHMARK.feedback(memory).error == "ERR: not enough memory in function dup"
+    assert read_feedback(recursion).error.startswith("ERR: call or result stack overflow")
+    assert read_feedback(memory).error == "ERR: not enough memory in function dup"
     assert (flood.status, flood.detail) == ("failed", "printed more than 1048576 bytes")
 
 
@@ -130,7 +131,7 @@ def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
         "(define (f x) x)": ("", ""),
     }
     for solution, outcome in zip(cases, outcomes(*map(draft, cases)), strict=True):
-        feedback, (error, line) = BENCHMARK.feedback(outcome), cases[solution]
+        feedback, (error, line) = read_feedback(outcome), cases[solution]
         assert feedback.ok == (not error) == (outcome.status == "passed")
         assert feedback.error.removeprefix("ERR: ").startswith(error)
         assert feedback.line == line
@@ -141,7 +142,7 @@ def test_stored_results_still_belong_to_these_tasks():
 
 
 def test_a_draft_is_run_on_its_calls_alone(program):
-    job = BENCHMARK.look(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
+    job = BENCHMARK.draft_job(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
     sent = "\n".join((job.solution, *job.tests))
     assert "(plus-one '(7))" in sent
     assert not any(call in sent for call in TESTS.calls)
@@ -153,7 +154,7 @@ def test_a_draft_is_run_on_its_calls_alone(program):
 def test_no_start_of_the_interpreter_is_not_a_failure():
     outcome = judged("", ("(f)",), ["1"], "error while loading shared libraries: libreadline.so.8")
     assert outcome.status == "not_measured"
-    assert BENCHMARK.feedback(outcome) is None
+    assert read_feedback(outcome) is None
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_the_block_that_defines_the_function_is_the_solution():
 
 def test_generated_inputs_are_calls_that_close():
     raw = "Here:\n(plus-one '(1 2))\n(plus-one '(1 2)\n(plus-one \"a)\n(other 1)\n(plus-one '(1 2))\n(plus-one '(9))"
-    assert BENCHMARK.calls(raw, TASK) == ("(plus-one '(1 2))", "(plus-one '(9))")
+    assert BENCHMARK.input_calls(raw, TASK) == ("(plus-one '(1 2))", "(plus-one '(9))")
 
 
 def test_the_manual_is_cut_into_its_sections(program):
@@ -232,7 +233,7 @@ def test_inputs_are_valid_few_and_tell_faulty_solutions():
 def test_what_is_missing_is_one_line_of_advice(own_cache, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BenchmarkMissing, match="install Debian's package newlisp"):
-        BENCHMARK.look(TASK, "", ())
+        BENCHMARK.draft_job(TASK, "", ())
     monkeypatch.setenv("PKG_NEWLISP", str(tmp_path / "newlisp"))
     with pytest.raises(UserError, match="PKG_NEWLISP"):
         BENCHMARK.limits(TASK)

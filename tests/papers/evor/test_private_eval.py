@@ -14,6 +14,7 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.papers.evor import renaming
+from pkg_lib.papers.evor.execution_feedback import read_feedback
 from pkg_lib.papers.evor.private_eval import WAYS, PrivateEval, whole_program
 
 
@@ -116,7 +117,9 @@ def test_errors_speak_in_new_names(private, program, error, line):
     make, ways = private
     rules = make(ways[0])
     task = rules.tasks()[0]
-    feedback = rules.feedback(next(run_jobs([rules.look(task, program, ())], rules.limits(task))))
+    feedback = read_feedback(
+        next(run_jobs([rules.draft_job(task, program, ())], rules.limits(task)))
+    )
     assert error in feedback.error and feedback.line == line
     assert feedback.ok == (not error)
 
@@ -155,8 +158,12 @@ def test_what_is_printed_and_what_does_not_exist(private, program, error):
     make, ways = private
     rules = make(ways[0])
     rules.about.names["Series"] = "Collections"
-    feedback = rules.feedback(
-        next(run_jobs([rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])))
+    feedback = read_feedback(
+        next(
+            run_jobs(
+                [rules.draft_job(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])
+            )
+        )
     )
     assert error in feedback.error and feedback.ok == (not error)
 
@@ -298,8 +305,8 @@ def test_what_a_model_may_write_is_named_and_the_rest_goes_on(private):
         rules.solution(task, raw) for raw in ("", "I would not know.", "```python\n```")
     ]
     drafts = ["while True: pass", "raise ValueError('x' * 2**20)", *without_code, task.solution]
-    outcomes = run_jobs([rules.look(task, draft, ()) for draft in drafts], rules.limits(task))
-    loop, large, *nothing, right = map(rules.feedback, outcomes)
+    outcomes = run_jobs([rules.draft_job(task, draft, ()) for draft in drafts], rules.limits(task))
+    loop, large, *nothing, right = map(read_feedback, outcomes)
     assert loop.error.startswith("Timeout")
     assert large.error.startswith("ValueError: xxx") and len(large.error) < 300
     assert all(not f.ok and "Error" in f.error for f in nothing)

@@ -14,9 +14,17 @@ from pkg_lib.evaluation.study import LARGER
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
+from pkg_lib.papers.evor.evor_loop import EvorRound, has_ended
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS
-from pkg_lib.papers.evor.rounds import NOTHING_WRITTEN, Draft, RoundRetriever, absent_names
-from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Feedback
+from pkg_lib.papers.evor.evor_run import NOTHING_WRITTEN
+from pkg_lib.papers.evor.execution_feedback import (
+    MAX_ERROR,
+    REPORT_MARK,
+    Draft,
+    Feedback,
+    read_feedback,
+)
+from pkg_lib.papers.evor.query_evolution import missing_name_query
 from tests.fakes import FakeBackend
 from tests.papers.evor.conftest import Toy, answer
 
@@ -58,18 +66,17 @@ def test_a_draft_that_adds_nothing_has_failed(toy):
     evolution = toy().run.knowledge
     script = Task("toy/0", "toy", "import math\nroot = 3", "")
     evolution.tasks = {"toy/0": script}
-    evolution.run.solutions = lambda column: {"toy/0": "import math\n\nroot = 3\n"}
+    evolution.results.solutions = lambda column: {"toy/0": "import math\n\nroot = 3\n"}
     assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.error == NOTHING_WRITTEN
-    evolution.run.solutions = lambda column: {"toy/0": "import math\nroot = 3\nroot += 1"}
+    evolution.results.solutions = lambda column: {"toy/0": "import math\nroot = 3\nroot += 1"}
     assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.ok
 
 
 def test_success_or_three_equal_feedbacks_end_a_task():
-    task, evolution = Toy().tasks()[0], RoundRetriever(None, EVOR_METHODS["EVOR"], 3)
     one, other, fine = Feedback(False, "E: 1"), Feedback(False, "E: 2"), Feedback(True)
 
-    def ends(*said):
-        return evolution._finished(task.id, [{task.id: Draft(task, "", f)} for f in said])
+    def ends(*feedbacks):
+        return has_ended(feedbacks)
 
     assert ends(fine) and ends(one, fine) and ends(one, one, one) and ends(other, one, one, one)
     assert not (ends(one) or ends(one, one) or ends(one, other, one) or ends(one, one, other))
@@ -94,14 +101,14 @@ ASKED = {
 def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
     jobs, preparer = [], toy()
     monkeypatch.setattr(
-        "pkg_lib.papers.evor.rounds.run_jobs",
+        "pkg_lib.papers.evor.evor_run.run_jobs",
         lambda of, *a, **k: run_jobs(jobs.extend(of := [*of]) or of, *a, **k),
     )
     monkeypatch.setattr(
         type(preparer.run.benchmark_spec), "budgets", NARROW
     )  # or the first drafts run, and all ends
     preparer.prepare(
-        [EVOR_METHODS[method].column(n) for n in range(EVOR_METHODS[method].rounds + 1)]
+        [EVOR_METHODS[method].round_name(n) for n in range(EVOR_METHODS[method].rounds + 1)]
     )
     prompts = [r.text for r in preparer.run.generator.backend.asked]
     assert all(any(kind in text for text in prompts) for kind in (*ASKED[method], "You write"))
@@ -176,20 +183,20 @@ def test_feedback_names_the_error_and_its_line(program, said):
     rules = Toy()
     rules.seconds = 1.0
     (outcome,) = run_jobs(
-        [rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])
+        [rules.draft_job(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])
     )
-    feedback = rules.feedback(outcome)
+    feedback = read_feedback(outcome)
     assert (
         said[0] in feedback.error
         and feedback.line == said[1]
-        and len(feedback.error) <= LONGEST + 20
+        and len(feedback.error) <= MAX_ERROR + 20
     )
-    assert feedback.ok == (program == "") and feedback.said.encode()
+    assert feedback.ok == (program == "") and feedback.text.encode()
 
 
 def test_what_a_draft_says_in_the_judges_words_is_text():
     for said in ("[1, null]", '["a", 3]', '"a"', "[1, 2, 3]", "{}"):
-        feedback = Toy().feedback(Outcome("failed", "ValueError", SAID + said))
+        feedback = read_feedback(Outcome("failed", "ValueError", REPORT_MARK + said))
         assert (
             not feedback.ok and isinstance(feedback.error, str) and isinstance(feedback.line, str)
         )
@@ -204,10 +211,10 @@ def test_a_name_that_does_not_exist_is_asked_for():
             False, "AttributeError: module 'm' has no attribute 'whole_root'", "m.whole_root(3)"
         ),
     )
-    assert absent_names(draft).startswith("whole_root whole root")
+    assert missing_name_query(draft).startswith("whole_root whole root")
     newlisp = Draft(task, "", Feedback(False, "ERR: invalid function : (whole-root 3)"))
-    assert absent_names(newlisp).startswith("whole-root")
-    assert absent_names(Draft(task, "", Feedback(False, "ValueError: 3"))) == task.prompt
+    assert missing_name_query(newlisp).startswith("whole-root")
+    assert missing_name_query(Draft(task, "", Feedback(False, "ValueError: 3"))) == task.prompt
 
 
 def test_what_comes_nearest_to_a_name_that_does_not_exist_is_named(toy, monkeypatch):
@@ -261,7 +268,7 @@ def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
     larger.backend = FakeBackend(answer)
     evolution = preparer.run.knowledge
     evolution.generators[LARGER] = larger
-    RoundRetriever(evolution, other, 1).retrieve(preparer.run.tasks)
+    EvorRound(evolution, other, 1).retrieve(preparer.run.tasks)
     assert {
         ("Which functions" in r.text, "Write five" in r.text) for r in larger.backend.asked
     } == {
@@ -274,7 +281,7 @@ def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
 def test_examples_of_the_documentation_that_run_are_snippets(toy):
     preparer = toy()
     for run in (preparer.run, toy().run):  # the second time they are known
-        assert run.knowledge.verified == ["import math\nmath.gcd(4, 6)"]
+        assert run.knowledge.verified_examples == ["import math\nmath.gcd(4, 6)"]
     preparer.prepare(["RK"])
     assert (
         "Lines of programs that run:\n```python\nmath.gcd(4, 6)\n```"
@@ -284,7 +291,7 @@ def test_examples_of_the_documentation_that_run_are_snippets(toy):
 
 def test_generated_inputs_are_valid_where_the_reference_solution_takes_them(toy):
     evolution = toy().run.knowledge
-    evolution.check_inputs({"toy/0": ("half(16)", "half('a')", "half(2)"), "toy/1": ()})
+    evolution.count_valid_inputs({"toy/0": ("half(16)", "half('a')", "half(2)"), "toy/1": ()})
     assert [(r["inputs"], r["valid"]) for r in toy().run.knowledge.input_rows()] == [(3, 2), (0, 0)]
 
 
@@ -308,7 +315,7 @@ def test_which_inputs_are_counted_depends_on_no_order_of_methods(toy):
 def test_calls_are_found_in_whatever_a_model_writes_around_them(said, calls):
     rules = Toy()
     task = replace(rules.tasks()[0], prompt="import math\n" + rules.tasks()[0].prompt)
-    assert rules.calls(said, task) == calls
+    assert rules.input_calls(said, task) == calls
 
 
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):

@@ -1,0 +1,163 @@
+"""What EVOR's tables and figures count where results are incomplete."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.registry import load_plugins
+from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.papers.evor import evor_analysis, evor_figures, evor_tables
+from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
+from pkg_lib.papers.evor.evor_results import EvorResults, load_evor_results
+
+TASKS = "ab"
+ALL, NONE, HALF = {"a": True, "b": True}, {"a": False, "b": False}, {"a": True}
+
+
+def results_of(passed, contexts=None, feedback=None, solutions=None, details=None):
+    """A benchmark m of two tasks.
+
+    `passed`: round -> verdict of each task that has one. `contexts`: round -> (round of its prompt, tokens
+    spent beside it, recall) of each task. An answer has 10 tokens.
+    """
+    stored = {}
+    for name, rows in (contexts or {}).items():
+        stored[name] = [
+            SimpleNamespace(task_id=i, method=m, spent=n, recall=recall)
+            for i, (m, n, recall) in zip(TASKS, rows, strict=True)
+        ]
+    answer = SimpleNamespace(prompt_tokens=6, tokens=[0] * 4)
+    results = SimpleNamespace(
+        rules=SimpleNamespace(title="M (a rule)", controls={}),
+        tasks=[SimpleNamespace(id=i) for i in TASKS],
+        files=lambda name: SimpleNamespace(samples=SimpleNamespace(exists=lambda: name in passed)),
+        verdicts=lambda names: pd.DataFrame(
+            {n: pd.Series(passed[n], dtype="boolean") for n in names}
+        ),
+        contexts=lambda name: stored.get(name, []),
+        completions=lambda name: dict.fromkeys(TASKS, answer),
+        knowledge=SimpleNamespace(feedback_rows=lambda name: (feedback or {}).get(name, {})),
+        solutions=lambda name: (solutions or {}).get(name, {}),
+        measures=lambda name: pd.DataFrame({"used": {"a": 1.0}}),
+        outcomes=lambda name: {
+            str(n): SimpleNamespace(status="failed", detail=text)
+            for n, text in enumerate((details or {}).get(name, ()))
+        },
+        draws=lambda method, decoding: [],
+    )
+    return EvorResults("model", {"m": results})
+
+
+def test_an_incomplete_round_does_not_count():
+    """The tasks that it lacks are those that failed before, so that it would look better than it is."""
+    evor = results_of({"EVOR@0": ALL, "EVOR@1": ALL, "EVOR@2": HALF, "NoRAG": HALF})
+    assert evor.rounds("m", "EVOR") == ["EVOR@0", "EVOR@1"]
+    assert evor.rounds("m", "NoRAG") == ["NoRAG"] and evor.rounds("m", "MPSC") == []
+    assert evor.last_verdicts("m", "MPSC").isna().all()
+    assert evor.with_any_of(["MPSC"]) == [] and evor.with_any_of(["MPSC", "EVOR"]) == ["m"]
+    assert evor.evolved == ["m"] and evor.short_title("m") == "M"
+
+
+def test_knowledge_bases_are_compared_after_the_same_round():
+    method = "EVOR of documents"
+    passed = {f"EVOR@{n}": ALL if n == 3 else NONE for n in range(4)}
+    evor = results_of(
+        passed | {f"{method}@0": NONE, f"{method}@1": ALL, "EVOR of snippets@0": NONE}
+    )
+    assert evor_tables.last_common_round(evor, "m") == 1
+    before, after, change = evor_tables.source_cells(evor, "m", method)
+    assert before.startswith("0.0") and after.startswith("100.0") and change.startswith("+100.0")
+    assert evor_tables.source_cells(evor, "m", "EVOR")[1].startswith("0.0")
+    assert evor_tables.source_cells(evor, "m", "EVOR")[2] == DASH
+    assert evor_tables.source_cells(evor, "m", "EVOR of snippets")[1:] == [DASH, DASH]
+    table = evor_tables.sources_table(evor)
+    assert list(table.frame.index) == ["documents", "snippets", "EVOR"]
+    # An incomplete round is left out, and no other takes its name.
+    evor = results_of(passed | {"EVOR@1": HALF, f"{method}@0": NONE, f"{method}@1": ALL})
+    assert evor_tables.source_cells(evor, "m", "EVOR")[1] == DASH
+    assert evor_tables.source_cells(evor, "m", method)[2] == DASH
+
+
+@pytest.mark.parametrize("forms", [("RK, BM25", "RK, 500 tokens"), ("RK, whole documents",), ()])
+def test_a_form_that_is_incomplete_is_not_drawn(forms):
+    evor = results_of({"RK": ALL, "RK, 2000 tokens": HALF} | dict.fromkeys(forms, NONE))
+    left, right = evor_figures.form_figure(evor).axes
+    bars = [container.lines[0] for axes in (left, right) for container in axes.containers]
+    points = [[*zip(*line.get_data(), strict=True)] for line in bars]
+    drawn = "RK, BM25" in forms
+    assert points == [
+        [(0, 0), (2, 100)] if drawn else [(2, 100)],
+        [(500, 0), (1000, 100)] if drawn else [(1000, 100)],
+    ]
+    assert [label.get_text() for label in left.get_xticklabels()] == ["BM25", "MiniLM", "both"]
+
+
+def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
+    samples = MPSC_SAMPLES["EVOR + MPSC"]
+    contexts = {
+        "EVOR@0": [("EVOR@0", 0, None), ("EVOR@0", 0, None)],
+        # b ended before, with 200 for its inputs
+        "EVOR@1": [("EVOR@1", 300, None), ("EVOR@0", 200, None)],
+        "EVOR@2": [("EVOR@1", None, None), ("EVOR@0", None, None)],
+        "EVOR + MPSC": [(samples[0], 1000, None), (samples[1], 1000, None)],
+        **{sample: [("EVOR, last prompt", None, None)] * 2 for sample in samples},
+    }
+    evor = results_of(dict.fromkeys(("EVOR@0", "EVOR@1", "EVOR@2"), ALL), contexts)
+    assert evor.all_tokens("m", "EVOR").to_dict() == {"a": 10 + 10 + 300, "b": 10 + 200}
+    with_mpsc = evor.all_tokens("m", "EVOR + MPSC").to_dict()
+    assert with_mpsc == {"a": 320 + 50 + 1000, "b": 210 + 50 + 1000}
+
+
+def test_losses_follow_a_failed_draft_through_recall_and_use():
+    contexts = {
+        "EVOR@0": [("EVOR@0", 0, 0.5), ("EVOR@0", 0, 1.0)],
+        "EVOR@1": [("EVOR@1", 0, 1.0), ("EVOR@0", 0, 1.0)],
+    }
+    feedback = {"EVOR@0": {"a": {"ok": False, "error": ""}, "b": {"ok": True, "error": ""}}}
+    passed = {"EVOR@0": {"a": False, "b": False}, "EVOR@1": {"a": True, "b": False}}
+    table = evor_analysis.losses_table(results_of(passed, contexts, feedback))
+    assert table.frame.iloc[0].tolist() == [2, 1, 1, 0, 1, 1, 0, 1, 1, 1]
+
+
+def test_programs_that_use_a_missing_attribute_again_are_counted():
+    rows = {i: {"ok": False, "error": "has no attribute 'root'"} for i in TASKS}
+    evor = results_of(
+        {"EVOR@0": NONE, "EVOR@1": {"a": False, "b": True}},
+        feedback={"EVOR@0": rows},
+        solutions={"EVOR@1": {"a": "m.root(1)", "b": "m.isqrt(1)"}},
+    )
+    table = evor_analysis.repeated_names_table(evor)
+    assert table.frame.iloc[0].tolist() == [2, 1, 1, 0]
+
+
+def test_names_that_do_not_exist_are_counted_once_for_each_program():
+    details = ["renamed away: drop, append", "renamed away: drop", "name 'x' is not defined", "no"]
+    evor = results_of({"NoRAG": NONE}, details={"NoRAG": details})
+    table = evor_analysis.missing_names_table(evor)
+    assert table.frame.iloc[0].tolist() == [2, 0, 3, "drop", 2]
+
+
+def test_a_round_figure_draws_verdicts_and_recall():
+    contexts = {f"EVOR@{n}": [(f"EVOR@{n}", 0, 1.0), (f"EVOR@{n}", 0, 0.0)] for n in range(2)}
+    evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL}, contexts)
+    (axes,) = evor_figures.round_figure(evor).axes
+    drawn = [list(line.get_ydata()) for line in axes.lines]
+    assert drawn == [[0, 100], [50, 50], []]
+    curves = evor_figures.token_curves(evor, "m")
+    assert curves["EVOR"] == [(10.0, 0.0), (20.0, 1.0)] and curves["DocPrompting"] == []
+
+
+def test_a_benchmark_that_is_none_of_evors_or_not_measured_is_named(tmp_path):
+    load_plugins()
+    with pytest.raises(UserError, match="no benchmark of EVOR: humaneval; choose from"):
+        load_evor_results(tmp_path, "qwen2.5-coder-1.5b-instruct", "humaneval", None)
+    with pytest.raises(Unavailable, match="on newlisp are stored"):
+        load_evor_results(tmp_path, "qwen2.5-coder-1.5b-instruct", "newlisp", None)
+
+
+def test_published_tables_keep_the_printed_numbers():
+    columns = ["model", "dataset"]
+    table = evor_tables.published_table("table2_main", "T", "method", columns, "pass_at_1_percent")
+    assert table.frame.loc["EVOR", "ChatGPT: Scipy-M"] == "37.9"
