@@ -28,6 +28,12 @@ class WordEmbedder:
     def token_counts(self, texts: list[str]) -> np.ndarray:
         return np.array([len(text.split()) for text in texts])
 
+    def missing(self, texts: list[str]) -> list[str]:
+        return [text for text in dict.fromkeys(texts) if text not in self.seen]
+
+    def measure_speed(self, texts: list[str]) -> float:
+        return 100.0
+
     def encode(self, texts: list[str]) -> np.ndarray:
         self.seen += texts
         rows = np.zeros((len(texts), 256), np.float32)

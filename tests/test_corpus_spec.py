@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pkg_lib.core.embedders import INT8
 from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import load_corpus, with_options
 from pkg_lib.data.corpus_spec import CONTEXT_CHARS, MINILM, CorpusPart, CorpusSpec, parse_corpus
@@ -53,7 +54,8 @@ def test_a_canonical_name_is_printed_as_it_was(name):
     with suppress(UserError):
         spec = parse_corpus(name)
         assert parse_corpus(spec.name) == spec
-        defaults = f", embedder {MINILM}", ", top 1", f", {CONTEXT_CHARS} characters"
+        embedders = f", embedder {MINILM}", f", embedder {INT8}"
+        defaults = *embedders, ", top 1", f", {CONTEXT_CHARS} characters"
         if not any(default in name for default in defaults):
             assert spec.name == name
 
@@ -75,8 +77,16 @@ def test_a_path_that_no_name_can_contain_is_refused(path):
 
 
 def test_options_that_are_not_given_stay_as_the_name_has_them():
-    spec = with_options("textbook, top 3", MINILM, 1, 100, "")
+    spec = with_options("textbook, top 3", "", 1, 100, "")
     assert spec == replace(parse_corpus("textbook"), top_k=3, length=100)
+
+
+def test_the_users_own_code_has_the_quantized_embedder_unless_another_one_is_chosen():
+    assert parse_corpus("textbook+stdlib").embedder == MINILM
+    assert parse_corpus("textbook+source:/a").embedder == INT8
+    chosen = with_options("source:/", MINILM, 1, CONTEXT_CHARS, "")
+    assert chosen.name == f"source:/, embedder {MINILM}" and chosen.embedder == MINILM
+    assert with_options("source:/", "", 1, CONTEXT_CHARS, "").name == "source:/"
 
 
 def test_a_directory_is_made_absolute(tmp_path, monkeypatch):

@@ -211,7 +211,7 @@ def test_built_in_corpora_keep_the_tokenizer_of_the_study_and_others_have_the_ne
 
 def test_a_tokenizer_is_chosen_by_name_and_is_part_of_the_corpus_name(tmp_path):
     def with_tokenizer(corpus, tokenizer, top_k=1):
-        return with_options(corpus, corpora.MINILM, top_k, corpora.CONTEXT_CHARS, tokenizer).name
+        return with_options(corpus, "", top_k, corpora.CONTEXT_CHARS, tokenizer).name
 
     assert with_tokenizer("textbook", "unicode") == "textbook, tokenizer unicode"
     assert with_tokenizer("textbook", "ascii") == "textbook"

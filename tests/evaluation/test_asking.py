@@ -1,0 +1,58 @@
+"""A question about one's own code: the same model with and without a context, and the user's test."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import FakeBackend
+
+from pkg_lib.core.types import UserError
+from pkg_lib.evaluation import asking, study
+
+CODE = "def blorp(x):\n    return x * 7\n"
+WITH = "Use blorp:\n```python\ndef answer(x):\n    return x * 7\n```"
+WITHOUT = "```python\ndef answer(x):\n    return x\n```"
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "a.py").write_text(CODE)
+
+    def ask(question="blorp of x", test="", **more):
+        backend = FakeBackend(lambda request: WITH if "blorp(x)" in request.text else WITHOUT)
+        return asking.ask(
+            folder, question, study.MODEL, "Func-BM25", test=test, backend=backend, **more
+        )
+
+    return ask
+
+
+def test_both_answers_their_prompts_and_verdicts(asked):
+    without, answer = asked(test="assert answer(2) == 14\n")
+    assert (without.method, answer.method) == ("NoRAG", "Func-BM25")
+    assert "return x * 7" not in without.prompt.text and CODE.strip() in answer.prompt.text
+    assert answer.context.source == "source/a.py:1-2"
+    assert (without.outcome.status, answer.outcome.status) == ("failed", "passed")
+    shown = "\n".join(asking.lines(without, answer))
+    for words in ("source/a.py:1-2", answer.prompt.messages[0]["content"], answer.solution):
+        assert words in shown
+    assert shown.endswith("verdict: passed") and "verdict: failed (AssertionError" in shown
+
+
+def test_without_a_test_there_is_no_verdict(asked):
+    without, answer = asked()
+    assert without.outcome is None and answer.outcome is None
+    assert "verdict" not in "\n".join(asking.lines(without, answer))
+
+
+def test_an_empty_question_and_a_test_that_is_none_are_one_line(asked, tmp_path):
+    with pytest.raises(UserError, match="question is empty"):
+        asked(" ")
+    (tmp_path / "t.py").write_text("def (:\n")
+    with pytest.raises(UserError, match="not valid Python"):
+        asking.read_test(tmp_path / "t.py")
+    with pytest.raises(UserError, match=r"missing\.py"):
+        asking.read_test(tmp_path / "missing.py")
