@@ -10,7 +10,9 @@ from pkg_lib.graph import disk
 from pkg_lib.retrieval import code_base
 from pkg_lib.retrieval.methods import knowledge_of, make_retriever
 
-SORT = 'def sort_words(words):\n    """Sort words by length."""\n    return sorted(words, key=len)\n'
+SORT = (
+    'def sort_words(words):\n    """Sort words by length."""\n    return sorted(words, key=len)\n'
+)
 READ = "def read_file(path):\n    with open(path) as file:\n        return file.read()\n"
 
 
