@@ -15,7 +15,7 @@ from fakes import WordEmbedder
 
 from pkg_lib import cli
 from pkg_lib.core import limits
-from pkg_lib.core.embedders import BF16, DEFAULT, EMBEDDERS, embedder_spec
+from pkg_lib.core.embedders import BF16, EMBEDDERS, embedder_spec
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpus_spec import CorpusPart, CorpusSpec
 from pkg_lib.evaluation.pipeline import Evaluator

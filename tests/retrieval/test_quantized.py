@@ -71,5 +71,5 @@ def test_once_converted_it_needs_no_torch(cache):
 
 def test_a_damaged_model_is_one_line(tmp_path):
     (tmp_path / quantized.MODEL).write_bytes(b"no model")
-    with pytest.raises(UserError, match="is damaged .* remove it"):
+    with pytest.raises(UserError, match=r"is damaged .* remove it"):
         quantized.QuantizedModel(tmp_path)
