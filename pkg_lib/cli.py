@@ -433,7 +433,7 @@ def search(
     top: Annotated[int, opt("Number of nodes to print.", "--top", "--top-k", least=1)] = 10,
     embedder: Embedding = "",
 ) -> None:
-    """Find the code of a corpus, or of a saved graph, that is nearest to a query.
+    """Find code in a corpus or in a saved graph.
 
     A corpus is searched by words (BM25) at once, and then by meaning. The first search by meaning
     encodes the code; later ones encode only what has changed.
@@ -457,7 +457,7 @@ def search(
     knowledge = explain.knowledge_of_code(absolute_corpus(corpus))
     if embedder:
         knowledge.embedder = Embedder(embedder)
-    say(code_base.search(knowledge, query, unit, top))
+    say(explain.search_code(knowledge, query, unit, top))
 
 
 @app.command(rich_help_panel=RUN)

@@ -166,10 +166,9 @@ def test_superfluous_arguments_are_named_up_to_ten(call, count):
 
 
 def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
-    (tmp_path / "a.py").write_text("def f():\n    return 1\n")
-    code, _, error = call("search", tmp_path, "x")
+    code, _, error = call("search", tmp_path / "missing", "x")
     assert code == 2 and error.count("\n") == 1
-    assert f"pkg-lib graph source:{tmp_path} --output OTHER_DIR, then search OTHER_DIR" in error
+    assert f"pkg-lib graph source:DIR --output {tmp_path / 'missing'}" in error
     (tmp_path / disk.GRAPH).write_bytes(b"something else")
     code, _, damaged = call("search", tmp_path, "x")
     assert code == 2 and "damaged" in damaged

@@ -23,7 +23,7 @@ TEST_LIMITS = Limits(seconds=10.0, packages="all")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AskedAnswer:
     """What a model answered under one method.
 
     Attributes:
@@ -51,7 +51,7 @@ def ask(
     top_k: int = TOP_K,
     test: str = "",
     backend: Backend | None = None,
-) -> tuple[Answer, Answer]:
+) -> tuple[AskedAnswer, AskedAnswer]:
     """Ask a model to write code, without a context and with one from a corpus.
 
     Args:
@@ -87,7 +87,7 @@ def ask(
         outcomes = [*run_with_limits([(job, TEST_LIMITS) for job in jobs])]
     answers = []
     for number, context in enumerate(contexts):
-        answer = Answer(
+        answer = AskedAnswer(
             (NO_RAG, method)[number],
             context,
             prompts[number],
@@ -119,7 +119,7 @@ def read_test(path: Path) -> str:
     return text
 
 
-def lines(without: Answer, answer: Answer) -> Iterator[str]:
+def lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
     """Describe two answers for a terminal.
 
     Args:

@@ -14,6 +14,7 @@ from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.speeds import speeds
 from pkg_lib.core.store import cache_folder, read_json, slug
 from pkg_lib.core.types import Generation, UserError
+from pkg_lib.data import corpora
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -146,7 +147,10 @@ def forecast(
     forecasts = []
     planned: set[str] = set()  # texts that an earlier method encodes
     for method in methods:
-        texts = [text for text in evaluator.texts_to_encode(method) if text not in planned]
+        texts: list[str] = []
+        # Other corpora may be large, or on the hub; a dry run loads none of them.
+        if corpora.own(evaluator.run.corpus):
+            texts = [text for text in evaluator.texts_to_encode(method) if text not in planned]
         planned.update(texts)
         found = _forecast(evaluator, method, counted)
         seconds = _encoding_seconds(evaluator.run, texts)
@@ -421,7 +425,7 @@ def _speed(results: Results, rates: Rates) -> tuple[float | None, str]:
     here = speeds()
     if spec.name in here:
         return here[spec.name], f"at {here[spec.name]:.1f} new tokens/s, as last on this machine"
-    for name, speed in here.items():
+    for name, speed in here.items() if not spec.needs_gpu else ():
         other = MODELS.get(name)
         if other is not None and other.params_b and spec.params_b:
             speed *= other.params_b / spec.params_b

@@ -127,7 +127,7 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
         The answer with "\n" as line end, without byte order marks, and with at most
         ``MAX_CHARACTERS`` characters.
     """
-    pairs = (*REASONING_TAGS, *tags)
+    pairs = (*REASONING_TAGS, *[(opening, closing) for opening, closing in tags])
     return _reduce_once(text, pairs) if len(text) <= MAX_REMEMBERED else _reduce(text, pairs)
 
 

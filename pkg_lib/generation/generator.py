@@ -26,6 +26,7 @@ from pkg_lib.generation.prompts import Prompt
 
 # Parameters that only matter for weights on this machine. They are not part of an endpoint's keys.
 LOCAL_PARAMETERS = ("dtype", "stop")
+FEWEST_MEASURED = 8  # prompts from which a speed is kept
 
 
 class Backend(Protocol):
@@ -339,7 +340,8 @@ class Generator:
         with bar:
             prompts = [stored.request for stored in by_key.values()]
             backend.generate(prompts, done, **self.decoding.sampling)
-        if self._holds_weights:  # other backends may be fakes, or run elsewhere
+        # Other backends may be fakes, or run elsewhere; a few prompts are slower than a batch.
+        if self._holds_weights and len(by_key) >= FEWEST_MEASURED:
             record_speed(self.model, new_tokens, last - start)
         return len(by_key)
 

@@ -1,4 +1,4 @@
-"""A user's own code: its graph is kept between commands, and a query searches it in two ways.
+"""A user's own code: its graph and its BM25 index are kept between commands.
 
 The graph is stored once for each corpus in the cache directory. It is built again when a file of
 the corpus, or the program that builds it, has changed. The vectors of functions are stored by their
@@ -8,7 +8,6 @@ text (`embed.py`), so that after an edit only the changed functions are encoded.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,8 @@ from pkg_lib.data.corpora import CORPORA, parse_corpus
 from pkg_lib.graph import disk
 from pkg_lib.graph.schema import Graph, build_code_graph
 from pkg_lib.retrieval.bm25 import BM25
-from pkg_lib.retrieval.explain import UNITS, first_line
 from pkg_lib.retrieval.knowledge import Knowledge
-from pkg_lib.retrieval.ranking import Positions, Scores
+from pkg_lib.retrieval.ranking import Positions
 
 # The modules that decide what a graph and its BM25 index contain.
 BUILDERS = (
@@ -38,7 +36,7 @@ def kept_graph(corpus: str, documents: list[Document]) -> Graph:
     """Load the stored graph of a corpus of code, or build and store it.
 
     Args:
-        corpus: The corpus's name, with absolute paths.
+        corpus: The corpus's name.
         documents: Its documents as they are now.
 
     Returns:
@@ -68,9 +66,10 @@ def graph_folder(corpus: str) -> Path:
     """Return the directory in which the graph of a corpus is kept.
 
     Args:
-        corpus: The corpus's name, with absolute paths.
+        corpus: The corpus's name. A relative path starts at the working directory.
     """
-    return cache_dir() / "graphs" / digest(corpus)[:16]
+    name = parse_corpus(corpus).with_absolute_paths().name
+    return cache_dir() / "graphs" / digest(name)[:16]
 
 
 def kept_bm25(knowledge: Knowledge, unit: str, nodes: Positions) -> BM25:
@@ -117,54 +116,6 @@ class OwnCode(Knowledge):
             UserError: The graph cannot be stored.
         """
         return kept_graph(self.corpus, self.documents)
-
-
-def search(
-    knowledge: Knowledge,
-    query: str,
-    unit: str = "function",
-    top: int = 10,
-) -> Iterator[str]:
-    """Search code by words and by meaning.
-
-    The lines of BM25 come first, since they need no vectors. The first search by meaning encodes
-    the whole code base.
-
-    Args:
-        knowledge: A corpus of code.
-        query: What the code should do.
-        unit: What to find: a name in ``UNITS``.
-        top: How many nodes to find in each way.
-
-    Yields:
-        For each way a heading, then a line per node, best first: its score, its place and its first
-        line.
-
-    Raises:
-        UserError: The unit is unknown, the query is empty, or the corpus has no such nodes.
-    """
-    retriever = UNITS.get_or_fail(unit)(knowledge)
-    if not query.strip():
-        raise UserError("the query is empty; write what the code should do")
-    graph = knowledge.graph
-    nodes = retriever.candidates()
-    if not len(nodes):
-        raise UserError(f"{knowledge.corpus} has no {unit}s; choose another --unit or corpus")
-    yield "by words (BM25):"
-    positions, scores = kept_bm25(knowledge, unit, nodes).search([query], top)
-    matching = scores[0] > 0
-    if not matching.any():
-        yield "  no word of the query is in the code"
-    yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching])
-    yield f"by meaning ({knowledge.embedder.name}):"
-    vector = knowledge.embedder.encode([query])
-    found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
-    yield from _lines(graph, found[0], cosines[0])
-
-
-def _lines(graph: Graph, nodes: Positions, scores: Scores) -> Iterator[str]:
-    for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
-        yield f"  {score:6.3f}  {graph.where(node)}  {first_line(graph, node)}"
 
 
 def corpus_at(place: str) -> str:

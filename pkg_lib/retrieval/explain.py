@@ -14,11 +14,13 @@ from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
 from pkg_lib.graph.schema import Graph
 from pkg_lib.retrieval.augment import Augmented
+from pkg_lib.retrieval.code_base import kept_bm25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import knowledge_of
 from pkg_lib.retrieval.prune import GUARDED, prune, pruning_options
+from pkg_lib.retrieval.ranking import Positions, Scores
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes
 
 UNITS: Registry[type[GraphNodes]] = Registry(
@@ -199,3 +201,51 @@ def search(
         if position >= 0:  # an approximate search may find fewer nodes
             node = nodes[position]
             yield f"{cosine:.3f}  {graph.where(node)}  {first_line(graph, node)}"
+
+
+def search_code(
+    knowledge: Knowledge,
+    query: str,
+    unit: str = "function",
+    top: int = 10,
+) -> Iterator[str]:
+    """Search code by words and by meaning.
+
+    The lines of BM25 come first, since they need no vectors. The first search by meaning encodes
+    the whole code base.
+
+    Args:
+        knowledge: A corpus of code.
+        query: What the code should do.
+        unit: What to find: a name in ``UNITS``.
+        top: How many nodes to find in each way.
+
+    Yields:
+        For each way a heading, then a line per node, best first: its score, its place and its first
+        line.
+
+    Raises:
+        UserError: The unit is unknown, the query is empty, or the corpus has no such nodes.
+    """
+    retriever = UNITS.get_or_fail(unit)(knowledge)
+    if not query.strip():
+        raise UserError("the query is empty; write what the code should do")
+    graph = knowledge.graph
+    nodes = retriever.candidates()
+    if not len(nodes):
+        raise UserError(f"{knowledge.corpus} has no {unit}s; choose another --unit or corpus")
+    yield "by words (BM25):"
+    positions, scores = kept_bm25(knowledge, unit, nodes).search([query], top)
+    matching = scores[0] > 0
+    if not matching.any():
+        yield "  no word of the query is in the code"
+    yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching])
+    yield f"by meaning ({knowledge.embedder.name}):"
+    vector = knowledge.embedder.encode([query])
+    found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
+    yield from _lines(graph, found[0], cosines[0])
+
+
+def _lines(graph: Graph, nodes: Positions, scores: Scores) -> Iterator[str]:
+    for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
+        yield f"  {score:6.3f}  {graph.where(node)}  {first_line(graph, node)}"

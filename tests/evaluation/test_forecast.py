@@ -31,6 +31,7 @@ def nothing_else(committed, monkeypatch):
     """Retrieval is out of reach, as the weights are; nothing is stored of OTHER."""
     for folder in (committed / "cache" / OTHER, *(committed / "runs").glob(f"*/{OTHER}")):
         shutil.rmtree(folder, ignore_errors=True)
+    monkeypatch.setattr(forecast, "speeds", dict)  # nothing was measured on this machine
     monkeypatch.setattr(
         "pkg_lib.evaluation.stored_answers.knowledge_of",
         lambda corpus: pytest.fail("asked for a corpus"),

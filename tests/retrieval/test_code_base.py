@@ -8,6 +8,7 @@ from fakes import WordEmbedder
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import disk
 from pkg_lib.retrieval import code_base
+from pkg_lib.retrieval.explain import search_code
 from pkg_lib.retrieval.methods import knowledge_of, make_retriever
 
 SORT = (
@@ -68,21 +69,21 @@ def test_a_graph_is_built_again_by_another_version_of_the_program(code, monkeypa
 
 def test_a_search_finds_by_words_and_by_meaning(code):
     for _ in range(2):  # the second search reads the stored index
-        shown = list(code_base.search(knowledge(code), "sort words by length", top=1))
+        shown = list(search_code(knowledge(code), "sort words by length", top=1))
         assert [line.split("  ")[-1] for line in shown] == [
             "by words (BM25):",
             "def sort_words(words):",
             "by meaning (words):",
             "def sort_words(words):",
         ]
-    shown = list(code_base.search(knowledge(code), "zzz", top=1))
+    shown = list(search_code(knowledge(code), "zzz", top=1))
     assert shown[1] == "  no word of the query is in the code"
 
 
 def test_the_stored_index_is_that_of_the_code_as_it_is_now(code):
-    assert "read_file" not in list(code_base.search(knowledge(code), "lengths", top=1))[1]
+    assert "read_file" not in list(search_code(knowledge(code), "lengths", top=1))[1]
     (code / "b.py").write_text(READ.replace("path", "lengths"))
-    assert "read_file" in list(code_base.search(knowledge(code), "lengths", top=1))[1]
+    assert "read_file" in list(search_code(knowledge(code), "lengths", top=1))[1]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_the_stored_index_is_that_of_the_code_as_it_is_now(code):
 )
 def test_a_mistake_is_one_line(code, query, unit, why):
     with pytest.raises(UserError, match=why):
-        list(code_base.search(knowledge(code), query, unit))
+        list(search_code(knowledge(code), query, unit))
 
 
 def test_after_an_edit_only_the_new_text_is_encoded(code):
