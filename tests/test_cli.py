@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import WordEmbedder
+from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib import cli, paper_commands
 from pkg_lib.core.types import UserError
@@ -277,6 +277,33 @@ def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_pat
         assert "unknown index 'tree'; choose" in mistake(
             call, "search", place, "x", "--index", "tree"
         )
+
+
+def test_a_code_base_is_searched_without_a_saved_graph(call, monkeypatch, tmp_path, source):
+    monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("pkg_lib.retrieval.embed.Embedder", WordEmbedder)
+    for place in (source, source.removeprefix("source:")):
+        code, shown, _ = call("search", place, "return two", "--top", "1")
+        assert code == 0
+        by_words, _, by_meaning, nearest = shown.splitlines()
+        assert (by_words, by_meaning) == ("by words (BM25):", "by meaning (words):")
+        assert nearest.endswith("source/a.py:6-7  def g():")
+    assert "is for a saved graph" in mistake(call, "search", source, "x", "--index", "hnsw")
+
+
+def test_a_question_is_answered_with_and_without_the_code(call, monkeypatch, tmp_path, source):
+    monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    answer = "```python\ndef two():\n    return 2\n```"
+    backend = FakeBackend(lambda request: answer)
+    monkeypatch.setattr(Generator, "loaded", lambda self: backend)
+    (tmp_path / "test.py").write_text("assert two() == 2\n")
+    words = ("ask", source, "return two", "--method", "Func-BM25", "--test", tmp_path / "test.py")
+    code, shown, _ = call(*words)
+    assert code == 0 and shown.count("verdict: passed") == 2 and len(backend.asked) == 2
+    assert "source/a.py:6-7" in shown and "== answer under NoRAG" in shown
+    assert "No such file" in mistake(call, "ask", source, "x", "--test", tmp_path / "none.py")
+    assert "retrieves nothing" in mistake(call, "ask", source, "x", "--method", "NoRAG")
 
 
 @pytest.mark.parametrize(("old", "new"), paper_commands.OLD_NAMES.items())
