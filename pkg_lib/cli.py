@@ -477,9 +477,10 @@ def ask(
     answer runs in the sandbox, followed by the test.
     """
     from pkg_lib.evaluation import asking
+    from pkg_lib.retrieval import code_base
 
     program = asking.read_test(test) if test else ""
-    place = absolute_corpus(asking.code_base.corpus_at(corpus) or corpus)
+    place = absolute_corpus(code_base.corpus_at(corpus) or corpus)
     say(asking.lines(*asking.ask(place, question, model, method, top, program)))
 
 

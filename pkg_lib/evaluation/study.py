@@ -17,13 +17,13 @@ from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
+from pkg_lib.generation.generator import Sampling
 from pkg_lib.retrieval.methods import (
     AS_PRINTED,
     METHODS,
     RERANKED,
     SELECTING,
     TOP_P,
-    Sampling,
     is_method,
     retrieving_methods,
     sampled_name,

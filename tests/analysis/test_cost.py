@@ -46,7 +46,7 @@ def experiment(completions, benchmark="humaneval"):
         retrievers=list(completions),
         completions=completions.__getitem__,
         narrow_heading="a model\nHumanEval",
-        rules=SimpleNamespace(title="HumanEval"),
+        benchmark_spec=SimpleNamespace(title="HumanEval"),
         verdicts=lambda: pd.DataFrame(
             {method: [True, False] for method in completions}, dtype="boolean"
         ),

@@ -30,7 +30,7 @@ def results_of(passed, contexts=None, feedback=None, solutions=None, details=Non
         ]
     answer = SimpleNamespace(prompt_tokens=6, tokens=[0] * 4)
     results = SimpleNamespace(
-        rules=SimpleNamespace(title="M (a rule)", controls={}),
+        benchmark_spec=SimpleNamespace(title="M (a rule)", controls={}),
         tasks=[SimpleNamespace(id=i) for i in TASKS],
         files=lambda name: SimpleNamespace(samples=SimpleNamespace(exists=lambda: name in passed)),
         verdicts=lambda names: pd.DataFrame(

@@ -56,7 +56,7 @@ def study(verdicts, contexts=()):
 
     return SimpleNamespace(
         benchmark="humaneval",
-        rules=SimpleNamespace(title="HumanEval"),
+        benchmark_spec=SimpleNamespace(title="HumanEval"),
         retrievers=[m for m in SOLVED if m != "Reranked"],
         verdicts=lambda: verdicts,
         contexts=lambda method: contexts.get(method, []),
