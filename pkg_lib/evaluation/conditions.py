@@ -46,6 +46,7 @@ class Condition:
         return digest(str(self))[:16]
 
     def __str__(self) -> str:
+        """Return the names of the parts in one line."""
         parts = [self.model, self.benchmark, self.corpus, str(self.method)]
         if self.limit is not None:
             parts.append(f"first {self.limit}")

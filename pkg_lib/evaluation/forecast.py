@@ -96,6 +96,7 @@ class Cost:
     dollars: float | None
 
     def __add__(self, other: "Cost") -> "Cost":
+        """Return the sum. A figure that is unknown in either cost is unknown in the sum."""
         return Cost(
             self.todo + other.todo,
             self.prompt_tokens + other.prompt_tokens,
@@ -105,6 +106,7 @@ class Cost:
         )
 
     def __str__(self) -> str:
+        """Return the cost in words, without what is unknown."""
         text = (
             f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
             f"{self.new_tokens:,.0f} new tokens"

@@ -440,10 +440,16 @@ class _Planner:
 
     def check(self) -> None:
         """Raise UserError for an option or parameter that no chosen notebook takes."""
+        self._check_options()
+        self._check_parameters()
+
+    def _check_options(self) -> None:
         if not any(notebook.shows_results for notebook in self.chosen):
             for option in ("models", "benchmarks", "corpora", "methods"):
                 if getattr(self.choice, option):
                     raise UserError(f"no model is shown by {self.names}; leave its {option} out")
+
+    def _check_parameters(self) -> None:
         takers: dict[str, list[Notebook]] = {}
         for notebook in self.chosen:
             for name in notebook.defaults:

@@ -59,6 +59,7 @@ class Row:
     numbers: random.Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Seed the random numbers."""
         self.numbers = random.Random(f"{self.request.sample} {self.request.text}")
 
     @property
@@ -238,16 +239,7 @@ class TransformersBackend:
         batch = _Batch(self.model, self.device, choose)
         while waiting or batch.rows:
             try:
-                free = slots - len(batch.rows)
-                group = max(1, slots // 4)
-                # A prefill stalls the rows that decode, so it waits until a few places are free.
-                if waiting and (not batch.rows or free >= group):
-                    count = min(free, len(waiting), group)
-                    batch.admit([waiting.pop() for _ in range(count)])
-                    self._retire(batch, done)
-                if batch.rows:
-                    batch.step()
-                    self._retire(batch, done)
+                self._decode(batch, waiting, slots, done)
             except RuntimeError as e:
                 if not _is_out_of_memory(e):
                     raise
@@ -268,6 +260,19 @@ class TransformersBackend:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
         gc.collect()
+
+    def _decode(self, batch: _Batch, waiting: list[Row], slots: int, done: Done) -> None:
+        """Admit waiting rows if enough places are free, then add one token to every row."""
+        free = slots - len(batch.rows)
+        group = max(1, slots // 4)
+        # A prefill stalls the rows that decode, so it waits until a few places are free.
+        if waiting and (not batch.rows or free >= group):
+            count = min(free, len(waiting), group)
+            batch.admit([waiting.pop() for _ in range(count)])
+            self._retire(batch, done)
+        if batch.rows:
+            batch.step()
+            self._retire(batch, done)
 
     def _slots(self, rows: list[Row]) -> int:
         """Return how many rows are decoded together if the user gives no number."""

@@ -71,6 +71,7 @@ class Method:
     sample_of: str = ""
 
     def __str__(self) -> str:
+        """Return the name."""
         return self.name
 
     @property

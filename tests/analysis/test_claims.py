@@ -218,7 +218,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
     def run(model, benchmark, corpus, *_):
         verdicts = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
         about = {
-            "rules": SimpleNamespace(title="HumanEval"),
+            "benchmark_spec": SimpleNamespace(title="HumanEval"),
             "corpus": corpus,
         }
         return SimpleNamespace(**about, verdicts=lambda: verdicts, generator=object())
