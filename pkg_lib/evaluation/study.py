@@ -547,7 +547,8 @@ class _Planner:
             if not reasons:
                 for part in parts(self.choice):
                     reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
-            raise UserError(*[f"nothing to show of {reason}" for reason in reasons])
+            lines = [f"nothing to show of {reason}" for reason in reasons]
+            raise UserError(*lines)
         if self.choice.shard[1] > 1:
             plan.steps = [step for step in plan.steps if step.evaluator]
             for step in plan.steps:
@@ -557,7 +558,9 @@ class _Planner:
     def independent_step(self) -> Step:
         """Plan the notebooks about no model that no other step has."""
         limits = {step.evaluator.run.limit for step in self.plan.steps if step.evaluator}
-        limit = None if limits == {None} else self.choice.limit  # beyond all tasks, it is none
+        limit = self.choice.limit
+        if limits == {None}:
+            limit = None  # it is beyond all tasks
         shown = {job.notebook for job in self.plan.jobs}
         step = Step(None, [], [])
         for notebook in self.chosen:

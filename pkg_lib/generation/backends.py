@@ -268,7 +268,8 @@ class TransformersBackend:
         # A prefill stalls the rows that decode, so it waits until a few places are free.
         if waiting and (not batch.rows or free >= group):
             count = min(free, len(waiting), group)
-            batch.admit([waiting.pop() for _ in range(count)])
+            admitted = [waiting.pop() for _ in range(count)]
+            batch.admit(admitted)
             self._retire(batch, done)
         if batch.rows:
             batch.step()
@@ -442,12 +443,14 @@ class _Batch:
             if row.prompt not in prompts:
                 prompts.append(row.prompt)
         ids = self._padded(prompts)
-        mask = self._padded([[1] * len(prompt) for prompt in prompts])
+        ones = [[1] * len(prompt) for prompt in prompts]
+        mask = self._padded(ones)
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         cache = DynamicCache()
         logits = self._forward(ids, mask, positions, cache)
         # Indices are on the CPU, so that layers on any GPU can use them.
-        prompt_of_row = torch.tensor([prompts.index(row.prompt) for row in rows])
+        places = [prompts.index(row.prompt) for row in rows]
+        prompt_of_row = torch.tensor(places)
         cache.batch_select_indices(prompt_of_row)
         mask = mask[prompt_of_row]
         self._append(rows, logits[prompt_of_row])
@@ -467,7 +470,8 @@ class _Batch:
 
     def step(self) -> None:
         """Decode one token of every row."""
-        last = torch.tensor([row.tokens[-1:] for row in self.rows], device=self.device)
+        last_tokens = [row.tokens[-1:] for row in self.rows]
+        last = torch.tensor(last_tokens, device=self.device)
         self.mask = pad(self.mask, (0, 1), value=1)
         positions = self.mask.sum(1, keepdim=True) - 1
         logits = self._forward(last, self.mask, positions, self.cache)
