@@ -1,4 +1,4 @@
-"""Context-augmented code generation with programming knowledge graphs.
+r"""Context-augmented code generation with programming knowledge graphs.
 
 The names below are the public interface; everything else may change. A study is one call:
 
@@ -15,8 +15,8 @@ is a function's head, and the tests are a function `check`:
     from pkg_lib import ProgramTests, Task, build_prompt, extract_solution, generate
     from pkg_lib import load_corpus, make_retriever, run_tests
 
-    head = "def middle(numbers):\\n    'Return the median.'\\n"
-    tests = ProgramTests("def check(f):\\n    assert f([3, 1, 2]) == 2\\n")
+    head = "def middle(numbers):\n    'Return the median.'\n"
+    tests = ProgramTests("def check(f):\n    assert f([3, 1, 2]) == 2\n")
     task = Task("Mine/0", "humaneval", head, "middle", tests)
     corpus = load_corpus("source:/path/to/my/code")  # a directory of Python files
     (context,) = make_retriever("Func-BM25", corpus).retrieve([task])

@@ -161,7 +161,7 @@ def test_the_slow_files_are_there():
 
 
 # Code tokens per code line that a folder may have. Docstrings, comments and layout are free. The papers' folders
-# and evaluation are not rewritten to the end yet; their limits only fall.
+# are not rewritten to the end yet; their limits only fall.
 DENSITY = {
     "analysis": 8.0,
     "chunking": 8.0,
@@ -170,9 +170,9 @@ DENSITY = {
     "execution": 8.0,
     "generation": 8.0,
     "graph": 8.0,
-    "retrieval": 8.1,
+    "retrieval": 8.0,
     "": 8.0,
-    "evaluation": 9.0,
+    "evaluation": 8.0,
     "papers/cast": 10.8,
     "papers/claims": 10.8,
     "papers/dkb": 11.0,

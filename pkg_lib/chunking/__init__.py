@@ -1,0 +1,1 @@
+"""cAST: source files are cut into chunks along their syntax trees."""

@@ -86,6 +86,7 @@ class Chunker:
     lines: int = LINES
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
         if self.mode not in MODES:

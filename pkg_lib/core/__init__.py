@@ -1,0 +1,1 @@
+"""What every other folder uses: types, registries, storage, models and endpoints."""

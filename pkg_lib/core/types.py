@@ -23,6 +23,7 @@ class UserError(Exception):
     label = "error"
 
     def __str__(self) -> str:
+        """Return the lines as one line."""
         return "; ".join(map(str, self.args))
 
     def _render_traceback_(self) -> list[str]:
@@ -198,6 +199,7 @@ class Context:
     recall: float | None = None
 
     def __post_init__(self) -> None:
+        """Compute the digest of the text."""
         if self.text is not None:
             object.__setattr__(self, "sha256", digest(self.text))
 

@@ -1,0 +1,1 @@
+"""Benchmarks and corpora: tasks with their tests, and documents."""

@@ -106,9 +106,11 @@ class Corpus:
     documents: list[Document]
 
     def __iter__(self) -> Iterator[Document]:
+        """Iterate over the documents in order."""
         return iter(self.documents)
 
     def __len__(self) -> int:
+        """Return the number of documents."""
         return len(self.documents)
 
 

@@ -80,6 +80,7 @@ class CorpusSpec:
     tokenizer: str = ""
 
     def __post_init__(self) -> None:
+        """Fill in the default embedder, and check that the name can be read back."""
         if not self.embedder:
             object.__setattr__(self, "embedder", default_embedder(self.parts))
         if self.is_stored_graph and len(self.parts) > 1:
@@ -113,6 +114,7 @@ class CorpusSpec:
         return ", ".join(texts)
 
     def __str__(self) -> str:
+        """Return the name, which `parse_corpus` reads."""
         return self.name
 
     @property

@@ -1,0 +1,1 @@
+"""Studies: evaluate methods, read stored results, and execute notebooks."""

@@ -105,7 +105,6 @@ class Batch:
         Args:
             jobs: The notebooks.
         """
-
         records = Records(results_dir())
         due = []
         for job in jobs:

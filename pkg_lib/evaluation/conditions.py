@@ -46,6 +46,7 @@ class Condition:
         return digest(str(self))[:16]
 
     def __str__(self) -> str:
+        """Return the names of the parts in one line."""
         parts = [self.model, self.benchmark, self.corpus, str(self.method)]
         if self.limit is not None:
             parts.append(f"first {self.limit}")
@@ -68,7 +69,9 @@ def parse_condition(text: str) -> Condition:
     limit = None
     if len(parts) == 5 and parts[4].startswith("first "):
         number = parts.pop().removeprefix("first ")
-        limit = int(number) if number.isdigit() else 0
+        limit = 0
+        if number.isdigit():
+            limit = int(number)
     if len(parts) != 4 or limit == 0:
         form = "MODEL | BENCHMARK | CORPUS | METHOD"
         raise UserError(f"{text!r} is no condition; write {form}, and | first N for a limit")

@@ -200,15 +200,18 @@ class StoredExperiment:
     @cached_property
     def generator(self) -> Generator:
         """The model with its cache. Completions are found by the generator's keys."""
-        decoding = self.benchmark_spec.decoding(model_spec(self.model).style)
+        benchmark_spec = self.benchmark_spec
+        style = model_spec(self.model).style
+        decoding = benchmark_spec.decoding(style)
         if self.slots:
             decoding = replace(decoding, slots=self.slots)
         folder = cache_folder(self.results, self.model)
-        stored_with = self.benchmark_spec.stored_with or self.benchmark
+        stored_with = benchmark_spec.stored_with or self.benchmark
         place = (folder, stored_with)
         if place not in self.caches:
             self.caches[place] = GenerationCache(folder, stored_with)
-        return Generator(self.model, decoding, self.caches[place], self.results)
+        cache = self.caches[place]
+        return Generator(self.model, decoding, cache, self.results)
 
     def generator_of(self, method: str) -> Generator:
         """Return the same model and cache with the decoding of a method.
@@ -302,9 +305,13 @@ class StoredExperiment:
         """Return the names of the stored samples by the method that is sampled, in order."""
         by_method: dict[str, dict[str, StoredCondition]] = {}
         for benchmark in sharing_completions(self.benchmark):
-            for condition in stored_conditions(self.results, self.model, benchmark, self.corpus):
+            conditions = stored_conditions(self.results, self.model, benchmark, self.corpus)
+            for condition in conditions:
+                if not condition.sample_of:
+                    continue
                 # A run that was stopped may have left a condition without a completion.
-                if condition.sample_of and stored(self.files(condition.method).completions):
+                completions = self.files(condition.method).completions
+                if stored(completions):
                     samples = by_method.setdefault(condition.sample_of, {})
                     samples[condition.method] = condition
         names = {}

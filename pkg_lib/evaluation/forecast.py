@@ -97,6 +97,7 @@ class Cost:
     dollars: float | None
 
     def __add__(self, other: "Cost") -> "Cost":
+        """Return the sum. A figure that is unknown in either cost is unknown in the sum."""
         return Cost(
             self.todo + other.todo,
             self.prompt_tokens + other.prompt_tokens,
@@ -106,6 +107,7 @@ class Cost:
         )
 
     def __str__(self) -> str:
+        """Return the cost in words, without what is unknown."""
         text = (
             f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
             f"{self.new_tokens:,.0f} new tokens"
@@ -367,41 +369,61 @@ def heading(results: Results, more: str = "") -> str:
 def _batch_lines(results: Results, methods: Sequence[str], new_tokens: float) -> list[str]:
     """Say how many prompts a GPU decodes together, and for how long; nothing for a small model."""
     spec = model_spec(results.model)
-    chosen = f"  batch size: {results.slots:,} prompts, as --slots says" if results.slots else ""
+    chosen = ""
+    if results.slots:
+        chosen = f"  batch size: {results.slots:,} prompts, as --slots says"
     if not spec.cache:
-        unknown = f"  batch size: by the GPU's memory, once {spec.name} is loaded"
-        default = [unknown] if spec.needs_gpu else []
-        return [chosen] if chosen else default
+        if chosen:
+            return [chosen]
+        if spec.needs_gpu:
+            return [f"  batch size: by the GPU's memory, once {spec.name} is loaded"]
+        return []
     shape = CacheShape(**spec.cache)
     weights = round(spec.params_b * 1e9 * BYTES)
     longest_prompt = max((len(t.prompt) for t in results.tasks), default=0)
     longest_prompt += _context_bound(results) + _style_characters(results, methods)
     row = math.ceil(longest_prompt / CHARS_PER_TOKEN) + _max_new_tokens(results)
-    names, counts, too_small = [], [], []
+    counts = {}
+    too_small = []
+    limit = max(MOST, results.slots or 0)
     for name, memory in _gpus(spec).items():
-        most = slots_for(shape, memory, weights, row, max(MOST, results.slots or 0))
-        enough = fits(memory, weights)
-        names.append(name)
-        counts.append(str(min(most, MOST)) if enough else "too small")
-        if results.slots and not (enough and results.slots <= most):
-            too_small.append(f"{name} ({most if enough else 0})")
+        most = 0
+        counts[name] = "too small"
+        if fits(memory, weights):
+            most = slots_for(shape, memory, weights, row, limit)
+            counts[name] = str(min(most, MOST))
+        if results.slots and results.slots > most:
+            too_small.append(f"{name} ({most})")
     if too_small:
         chosen += f"; too many for a GPU of {', '.join(too_small)}: the number is then halved"
     if chosen:
         return [chosen]
-    durations = []
-    for size, bandwidth in A100_BANDWIDTH.items():
-        slots = slots_for(shape, size * 10**9, weights, row)
-        seconds = decoding_seconds(shape, weights, slots, row, round(new_tokens), bandwidth)
-        durations.append(_duration(seconds))
-    a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
     cache = f"cache {shape.bytes_per_token:,} bytes per token"
     longest = f"at most {row:,} tokens per prompt and answer at {CHARS_PER_TOKEN} characters each"
     return [
-        f"  batch size on a GPU of {', '.join(names)}: {', '.join(counts)}",
+        f"  batch size on a GPU of {', '.join(counts)}: {', '.join(counts.values())}",
         f"    weights {weights / 1e9:.1f} GB, {cache}, {longest}",
-        f"  time on one A100 of {a100}: {', '.join(durations)} (computed, not measured)",
+        _decoding_times(shape, weights, row, round(new_tokens)),
     ]
+
+
+def _decoding_times(shape: CacheShape, weights: int, row: int, new_tokens: int) -> str:
+    """Say how long an A100 decodes.
+
+    Args:
+        shape: The model's cache.
+        weights: Its weights in bytes.
+        row: The most tokens of a prompt with its answer.
+        new_tokens: All tokens to generate.
+    """
+    durations = []
+    for size, bandwidth in A100_BANDWIDTH.items():
+        memory = size * 10**9
+        slots = slots_for(shape, memory, weights, row)
+        seconds = decoding_seconds(shape, weights, slots, row, new_tokens, bandwidth)
+        durations.append(_duration(seconds))
+    a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
+    return f"  time on one A100 of {a100}: {', '.join(durations)} (computed, not measured)"
 
 
 def _gpus(spec: ModelSpec) -> dict[str, int]:

@@ -233,9 +233,14 @@ def _sort(file: StoredFile, name: Path, benchmark: str) -> None:
     """Sort rows by task in the order of the benchmark, as a run without shards writes them."""
     if name.suffix == ".json" or benchmark not in BENCHMARKS:
         return
-    order = {task.id: number for number, task in enumerate(load_benchmark(benchmark))}
-    rows = sorted(file.rows.items(), key=lambda item: order.get(item[1]["task_id"], 0))
-    file.rows = dict(rows)
+    tasks = load_benchmark(benchmark)
+    order = {task.id: number for number, task in enumerate(tasks)}
+
+    def place(key: str) -> int:
+        task_id = file.rows[key]["task_id"]
+        return order.get(task_id, 0)
+
+    file.rows = {key: file.rows[key] for key in sorted(file.rows, key=place)}
 
 
 def _write(

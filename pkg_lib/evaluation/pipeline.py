@@ -130,8 +130,10 @@ def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
         job = benchmark.job(task, solution)
         verdicts.append(job)
         if isinstance(job, Job):
-            to_run.append((job, benchmark.limits(task)))
-    return _with_outcomes(verdicts, run_with_limits(to_run))
+            limits = benchmark.limits(task)
+            to_run.append((job, limits))
+    executed = run_with_limits(to_run)
+    return _with_outcomes(verdicts, executed)
 
 
 def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome]) -> list[Outcome]:
@@ -200,17 +202,18 @@ class Evaluator:
         every_method = list(dict.fromkeys(of_corpus + methods))
         for method in every_method:
             self._judge_method(method)
-        if run.benchmark_spec.selects:
+        spec = run.benchmark_spec
+        if spec.selects:
             self._make_signals(every_method)
             self._rerank()
             sources = [context_method(method) for method in every_method]
             for source in dict.fromkeys(sources):
                 self._judge_contexts(source)
-        for name in run.benchmark_spec.controls:
+        for name in spec.controls:
             path = run.control_samples(name)
             write_control_condition(path.parent, run.benchmark, name)
             solutions = run.control_solutions(name)
-            self._judge(path, solutions, run.benchmark_spec.control_job)
+            self._judge(path, solutions, spec.control_job)
         self.fresh = False  # what is stored from here on was made now
         return generated
 
@@ -293,7 +296,10 @@ class Evaluator:
             passes = f"pass {number} of {len(encoding)}"
             note = f"{method}: {sizes[method]:,} texts of the corpus to encode ({passes})"
             tqdm.write(note, file=sys.stderr)
-        return [*([at_once] if at_once else []), *([method] for method in encoding)]
+        groups = [[method] for method in encoding]
+        if at_once:
+            groups.insert(0, at_once)
+        return groups
 
     def texts_to_encode(self, method: str) -> list[str]:
         """Return the texts of the corpus whose vectors a method needs and that are not stored.
@@ -314,7 +320,10 @@ class Evaluator:
             return []
         retriever = run.maker(name)(run.knowledge)
         encoded_texts = getattr(retriever, "encoded_texts", None)
-        return run.knowledge.embedder.missing(encoded_texts()) if encoded_texts else []
+        if encoded_texts is None:
+            return []
+        missing: list[str] = run.knowledge.embedder.missing(encoded_texts())
+        return missing
 
     def _complete(self, methods: list[str]) -> int:
         """Complete methods; those of one decoding in one batch."""
@@ -356,14 +365,18 @@ class Evaluator:
         todo = {task.id: task for task, _ in self.missing(method)}
         if any(context.text is None for context in contexts if context.task_id in todo):
             contexts = self._with_texts(method, contexts)
+        cache = run.generator.cache
         path = run.files(method).completions
-        file = str(path.relative_to(run.generator.cache.root))
+        file = str(path.relative_to(cache.root))
+        settings = run.settings(method)
         prompts = []
         for context in contexts:
-            if context.task_id in todo:
-                about = {"settings": run.settings(method), "context_sha256": context.sha256}
-                request = run.request(todo[context.task_id], context, method)
-                prompts.append(StoredRequest(request, file, about))
+            task = todo.get(context.task_id)
+            if task is None:
+                continue
+            request = run.request(task, context, method)
+            about = {"settings": settings, "context_sha256": context.sha256}
+            prompts.append(StoredRequest(request, file, about))
         return prompts
 
     # Contexts
@@ -509,7 +522,9 @@ class Evaluator:
         run = self.run
         path = run.files(method).validity
         is_control = method == NO_RAG
-        known = {} if self.fresh else run.leakage(method)
+        known = {}
+        if not self.fresh:
+            known = run.leakage(method)
         rows = by_task(path)
         lacking = {}  # digest of the context by task id
         for context in self._known_contexts(method):
@@ -522,7 +537,8 @@ class Evaluator:
         if not tasks:
             return
         if is_control:
-            texts = {task.id: renamed_reference(task) for task in tasks}
+            for task in tasks:
+                texts[task.id] = renamed_reference(task)
         pairs = [(task, texts[task.id]) for task in tasks]
         rows = {task_id: row for task_id, row in rows.items() if task_id in known}
         results = check_contexts(pairs, is_control)
@@ -555,7 +571,8 @@ class Evaluator:
                 contexts = retriever.retrieve(run.tasks)
         texts = {}
         for context in contexts:
-            if context.text is not None and digests.get(context.task_id) == context.sha256:
+            is_wanted = digests.get(context.task_id) == context.sha256
+            if is_wanted and context.text is not None:
                 texts[context.task_id] = context.text
         return texts
 
@@ -568,13 +585,14 @@ class Evaluator:
         solutions = run.solutions(method)
         if not solutions:
             return
+        make_job = run.benchmark_spec.job
         self._store_condition(method)
-        self._judge(files.samples, solutions, run.benchmark_spec.job, method)
+        self._judge(files.samples, solutions, make_job, method)
         if parse_method(method).style:
             for rule in AUTHORS_RULES:
                 authors_solutions = run.authors_solutions(method, rule)
                 file = files.authors_verdicts(rule)
-                self._judge(file, authors_solutions, run.benchmark_spec.job, method)
+                self._judge(file, authors_solutions, make_job, method)
 
     def _store_condition(self, method: str) -> None:
         """Store what the folder of a method's samples holds."""
@@ -593,38 +611,51 @@ class Evaluator:
             method: The method whose completions gave the solutions; "" for a control row.
         """
         run = self.run
-        current = {} if self.fresh else run.current_verdicts(path, solutions)
+        spec = run.benchmark_spec
+        current = {}
+        if not self.fresh:
+            current = run.current_verdicts(path, solutions)
         # A fault of the sandbox is no verdict: it is tried again at the next run.
         jobs = []
         for task in run.tasks:
             if task.id not in solutions:
                 continue
-            if task.id in current and current[task.id]["status"] != "not_measured":
+            verdict = current.get(task.id)
+            if verdict and verdict["status"] != "not_measured":
                 continue
-            job = make_job(task, solutions[task.id], run.protocol)
+            solution = solutions[task.id]
+            job = make_job(task, solution, run.protocol)
             jobs.append((task, job))
         if not jobs:
             return
         outcomes = self._execute(method or "control rows", jobs)
         rows = by_task(path, VERDICT)
-        completions = run.completions(method) if method else {}
+        completions = {}
+        if method:
+            completions = run.completions(method)
         for (task, _), outcome in zip(jobs, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
             row["seconds"] = round(outcome.seconds, 2)
-            for name, value in run.benchmark_spec.measures(task, solution).items():
+            measures = spec.measures(task, solution)
+            for name, value in measures.items():
                 row[name] = round(value, 6)
             row["task_id"] = task.id
             row["solution"] = solution
             row["sha256"] = run.verdict_mark(task, solution)
-            rows[task.id] = row | origin_of(completions.get(task.id))
+            completion = completions.get(task.id)
+            row |= origin_of(completion)
+            rows[task.id] = row
         self._write(path, rows)
 
     def _write(self, path: Path, rows: Rows) -> None:
         """Write rows by task id, in the order of this experiment's tasks, then those of other tasks."""
-        of_experiment = [task.id for task in self.run.tasks if task.id in rows]
-        order = dict.fromkeys([*of_experiment, *rows])
-        write_jsonl(path, (rows[task_id] for task_id in order))
+        ordered: Rows = {}
+        for task in self.run.tasks:
+            if task.id in rows:
+                ordered[task.id] = rows[task.id]
+        ordered |= rows
+        write_jsonl(path, ordered.values())
 
     def _execute(self, what: str, jobs: Sequence[tuple[Task, Job | Outcome]]) -> list[Outcome]:
         """Run jobs, those of equal limits together.
@@ -636,14 +667,17 @@ class Evaluator:
         Returns:
             Outcomes in order.
         """
+        spec = self.run.benchmark_spec
         to_run = []
         for task, job in jobs:
             if isinstance(job, Job):
-                to_run.append((job, self.run.benchmark_spec.limits(task)))
+                limits = spec.limits(task)
+                to_run.append((job, limits))
         few = len(jobs) < 20
         with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
             executed = run_with_limits(to_run, progress=lambda _: advance(bar))
-        return _with_outcomes([verdict for _, verdict in jobs], executed)
+        verdicts = [verdict for _, verdict in jobs]
+        return _with_outcomes(verdicts, executed)
 
     # Signals and selection
 
@@ -660,22 +694,29 @@ class Evaluator:
             held_out[method] = files.held_out
             solutions[method] = run.solutions(method)
             passed[method] = verdict_series(run.outcomes(method))
-        prepare_signals(run.benchmark_spec, run.tasks, solutions, passed, signals, held_out)
-        visible = visible_tasks(run.benchmark_spec, run.tasks)
-        encode_solutions(run.benchmark_spec, visible, solutions, signals)
+        spec = run.benchmark_spec
+        prepare_signals(spec, run.tasks, solutions, passed, signals, held_out)
+        visible = visible_tasks(spec, run.tasks)
+        encode_solutions(spec, visible, solutions, signals)
 
     def _rerank(self) -> None:
         """Select again where the solutions have changed since the last selection."""
         run = self.run
-        candidates = list(run.retrievers) if self.fresh else run.candidates
-        known = {} if self.fresh else run.selections()
+        if self.fresh:
+            candidates = list(run.retrievers)
+            known: Rows = {}
+        else:
+            candidates = run.candidates
+            known = run.selections()
         marks = run.selection_marks(candidates)
         todo = {task_id: mark for task_id, mark in marks.items() if task_id not in known}
         files = run.files(RERANKED)
-        if todo or (known and not files.condition.exists()):
+        lacks_condition = known and not files.condition.exists()
+        if todo or lacks_condition:
             write_selection_condition(files, run.model, run.benchmark, run.corpus, candidates)
         if todo:
-            rows = by_task(files.selections) | self._select(todo, candidates)
+            rows = by_task(files.selections)
+            rows |= self._select(todo, candidates)
             self._write(files.selections, rows)
 
     def _select(self, marks: dict[str, str], candidates: list[str]) -> Rows:
@@ -718,7 +759,8 @@ class Evaluator:
         signals = stored_signals(run, run.retrievers)
         found = candidate_texts(run, task_ids)
         triples = [texts for _, _, texts in found]
-        embedder = Embedder(corpora.parse_corpus(run.corpus).embedder)
+        corpus = corpora.parse_corpus(run.corpus)
+        embedder = Embedder(corpus.embedder)
         pairs = cosines(embedder.encode, triples)
         scores: dict[str, dict[str, CandidateScore]] = {}
         for (task_id, method, _), (cosine, as_printed) in zip(found, pairs, strict=True):
@@ -779,18 +821,19 @@ def candidate_texts(
         For each solution the task id, the method, and the texts: the query, the solution as it is, and
         the solution reduced as in the authors' code.
     """
+    spec = run.benchmark_spec
     signals = stored_signals(run, run.retrievers)
     solutions = {method: run.solutions(method) for method in run.retrievers}
     found = []
     for task_id in task_ids:
         task = run.tasks_by_id[task_id]
-        query = run.benchmark_spec.reranking_query(task)
+        query = spec.reranking_query(task)
         methods = [method for method in solutions if task_id in solutions[method]]
         if not all(task_id in signals[method] for method in methods):
             continue
         for method in methods:
             solution = solutions[method][task_id]
-            program = run.benchmark_spec.program(task, solution)
+            program = spec.program(task, solution)
             runs = signals[method][task_id].runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
             texts = (query, solution, reduced)

@@ -94,7 +94,8 @@ class Results(StoredAnswers):
         Args:
             name: A control of the benchmark.
         """
-        return {task.id: self.benchmark_spec.control(task, name) for task in self.tasks}
+        control = self.benchmark_spec.control
+        return {task.id: control(task, name) for task in self.tasks}
 
     # Verdicts
 
@@ -113,7 +114,8 @@ class Results(StoredAnswers):
             rows = self._verdict_rows(method)
         else:
             file = self.files(method).authors_verdicts(authors_rule)
-            rows = self.current_verdicts(file, self.authors_solutions(method, authors_rule))
+            solutions = self.authors_solutions(method, authors_rule)
+            rows = self.current_verdicts(file, solutions)
         absent = Outcome("not_measured", detail="no stored verdict")
         outcomes = {}
         for task in self.tasks:
@@ -137,16 +139,20 @@ class Results(StoredAnswers):
         values = {}
         for task in self.tasks:
             if task.id in rows:
-                row = rows[task.id]
-                names = [name for name in row if name not in other_fields]
-                numeric = [name for name in names if isinstance(row[name], NUMBER)]
-                values[task.id] = {name: row[name] for name in numeric}
+                of_task = {}
+                for name, value in rows[task.id].items():
+                    if name not in other_fields and isinstance(value, NUMBER):
+                        of_task[name] = float(value)
+                values[task.id] = of_task
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def _verdict_rows(self, method: str) -> Rows:
         """Return the rows of the current verdicts on a method's solutions, by task id."""
-        solutions = {} if self.tasks_absent else self.solutions(method)
-        return self.current_verdicts(self.files(method).samples, solutions)
+        solutions = {}
+        if not self.tasks_absent:
+            solutions = self.solutions(method)
+        file = self.files(method).samples
+        return self.current_verdicts(file, solutions)
 
     def current_verdicts(self, path: Path, solutions: dict[str, str]) -> Rows:
         """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
@@ -222,8 +228,11 @@ class Results(StoredAnswers):
         """
         series = {}
         for name in self.benchmark_spec.controls:
-            solutions = {} if self.tasks_absent else self.control_solutions(name)
-            rows = self.current_verdicts(self.control_samples(name), solutions)
+            solutions = {}
+            if not self.tasks_absent:
+                solutions = self.control_solutions(name)
+            file = self.control_samples(name)
+            rows = self.current_verdicts(file, solutions)
             outcomes = {}
             for task in self.tasks:
                 if task.id in rows:
@@ -295,7 +304,8 @@ class Results(StoredAnswers):
     @cached_property
     def _queries(self) -> dict[str, str]:
         """What the solutions of a task are compared with, by task id."""
-        return {task.id: self.benchmark_spec.reranking_query(task) for task in self.tasks}
+        query_of = self.benchmark_spec.reranking_query
+        return {task.id: query_of(task) for task in self.tasks}
 
     def selection_marks(self, candidates: list[str]) -> dict[str, str]:
         """Return digests of what each selection is made from: query, candidates and solutions.

@@ -179,7 +179,8 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
     name = task.entry_point
     examples = shown_examples(task.prompt, name)
     as_written = _program(rules, task, solution)
-    program = without_copies(as_written, "\n".join(examples))
+    shown = "\n".join(examples)
+    program = without_copies(as_written, shown)
     inputs = like_inputs(examples, name, seed=task.prompt)
     behaviour = "pass"
     if inputs:
@@ -228,7 +229,9 @@ def _digest_of_signals(rules: Benchmark, task: VisibleTask, solution: str) -> st
 
 def _digest_of(jobs: Sequence[Job]) -> str:
     """Identify a solution and the tests of some jobs on it."""
-    tests = [test for job in jobs for test in job.tests]
+    tests: list[str] = []
+    for job in jobs:
+        tests += job.tests
     return digest(jobs[0].solution, *tests)[:16]
 
 
@@ -247,16 +250,19 @@ def gather_signals(
     pairs = set()
     for method, of_method in solutions.items():
         known = read_signals(rules, tasks, of_method, files[method])
-        lacking[method] = [task_id for task_id in of_method if task_id not in known]
-        for task_id in lacking[method]:
-            pairs.add((task_id, of_method[task_id]))
+        lacking[method] = []
+        for task_id, solution in of_method.items():
+            if task_id not in known:
+                lacking[method].append(task_id)
+                pairs.add((task_id, solution))
     observed = _observe_pairs(rules, tasks, sorted(pairs))
     for method, of_method in solutions.items():
         rows = {}
         for task_id in lacking[method]:
-            fields = observed.get((task_id, of_method[task_id]))
-            if fields is not None:
-                rows[task_id] = fields | {"task_id": task_id}
+            pair = (task_id, of_method[task_id])
+            if pair in observed:
+                row = observed[pair]
+                rows[task_id] = row | {"task_id": task_id}
         _store(files[method], rows)
 
 
@@ -283,8 +289,11 @@ def _observe_pairs(
     outcomes = _run(to_run, "as written")
     observed = {}
     for pair, fields, job in zip(pairs, fields_of_pairs, as_written_jobs, strict=True):
-        outcome = next(outcomes) if job is not None else None
-        if fields is None or (outcome and outcome.status == "not_measured"):
+        outcome = None
+        if job is not None:
+            outcome = next(outcomes)
+        has_failed = outcome is not None and outcome.status == "not_measured"
+        if fields is None or has_failed:
             continue
         task_id, solution = pair
         fields["sha256"] = _digest_of_signals(rules, tasks[task_id], solution)
@@ -432,7 +441,9 @@ def encode_solutions(
 def _store(file: Path, rows: Rows) -> None:
     """Add rows to a file by their tasks."""
     if rows:
-        write_jsonl(file, (by_task(file) | rows).values())
+        stored = by_task(file)
+        stored |= rows
+        write_jsonl(file, stored.values())
 
 
 def read_signals(
@@ -491,7 +502,9 @@ def held_out_jobs(
         if held_out and task.id in solutions:
             program = rules.program(task, solutions[task.id])
             jobs[task.id] = Job(task.id, program, held_out, task.entry_point, rules.seconds)
-    return jobs if some_are_shown else None
+    if not some_are_shown:
+        return None
+    return jobs
 
 
 def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Path) -> None:
@@ -505,7 +518,8 @@ def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pa
     known = {task_id: True for task_id, passed_all in passed.items() if passed_all}
     known |= read_held_out(jobs, file)
     todo = [task_id for task_id in jobs if task_id in passed and task_id not in known]
-    outcomes = run_jobs([jobs[task_id] for task_id in todo])
+    to_run = [jobs[task_id] for task_id in todo]
+    outcomes = run_jobs(to_run)
     for task_id, outcome in zip(todo, outcomes, strict=True):
         if outcome.status != "not_measured":
             known[task_id] = outcome.status == "passed"
@@ -536,7 +550,8 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
         if jobs is not None:
             if task_id not in jobs:
                 continue
-            if row["sha256"] != _digest_of([jobs[task_id]]):
+            job = jobs[task_id]
+            if row["sha256"] != _digest_of([job]):
                 continue
         verdicts[task_id] = row["passed"]
     return verdicts
@@ -585,13 +600,13 @@ def stored_signals(results: Results, methods: Iterable[str]) -> dict[str, dict[s
     Returns:
         Signals by method and task id.
     """
-    tasks = visible_tasks(results.benchmark_spec, results.tasks)
+    spec = results.benchmark_spec
+    tasks = visible_tasks(spec, results.tasks)
     signals = {}
     for method in methods:
         file = results.files(method).signals
-        signals[method] = read_signals(
-            results.benchmark_spec, tasks, results.solutions(method), file
-        )
+        solutions = results.solutions(method)
+        signals[method] = read_signals(spec, tasks, solutions, file)
     return signals
 
 

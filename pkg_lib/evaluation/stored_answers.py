@@ -146,7 +146,9 @@ class StoredAnswers(StoredExperiment):
         except UserError:
             return False  # stored contexts remain readable without the docstrings
         docstrings = provenance.get("docstrings")
-        return not isinstance(docstrings, dict) or docstrings.get("sha256") != current
+        if not isinstance(docstrings, dict):
+            return True
+        return docstrings.get("sha256") != current
 
     def unpublished(self, method: str, context: Context) -> bool:
         """Tell whether the authors published no context for a task, so that it is not measured.
@@ -209,7 +211,8 @@ class StoredAnswers(StoredExperiment):
         Raises:
             Damaged: The file of completions cannot be read.
         """
-        self.generator.cache.require(self.files(method).completions)
+        cache = self.generator.cache
+        cache.require(self.files(method).completions)
         contexts = [c for c in self.contexts(method) if not self.unpublished(method, c)]
         if self.benchmark_spec.in_tokens:
             find = self._completions_by_prompt_digest
@@ -352,5 +355,8 @@ class StoredAnswers(StoredExperiment):
             Solution by task id.
         """
         rows = by_task(self.files(method).samples, VERDICT)
-        measured = [task.id for task in self.tasks if task.id in rows]
-        return {task_id: rows[task_id]["solution"] for task_id in measured}
+        solutions = {}
+        for task in self.tasks:
+            if task.id in rows:
+                solutions[task.id] = rows[task.id]["solution"]
+        return solutions

@@ -17,13 +17,13 @@ from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
+from pkg_lib.generation.generator import Sampling
 from pkg_lib.retrieval.methods import (
     AS_PRINTED,
     METHODS,
     RERANKED,
     SELECTING,
     TOP_P,
-    Sampling,
     is_method,
     retrieving_methods,
     sampled_name,
@@ -440,10 +440,16 @@ class _Planner:
 
     def check(self) -> None:
         """Raise UserError for an option or parameter that no chosen notebook takes."""
+        self._check_options()
+        self._check_parameters()
+
+    def _check_options(self) -> None:
         if not any(notebook.shows_results for notebook in self.chosen):
             for option in ("models", "benchmarks", "corpora", "methods"):
                 if getattr(self.choice, option):
                     raise UserError(f"no model is shown by {self.names}; leave its {option} out")
+
+    def _check_parameters(self) -> None:
         takers: dict[str, list[Notebook]] = {}
         for notebook in self.chosen:
             for name in notebook.defaults:
@@ -541,7 +547,8 @@ class _Planner:
             if not reasons:
                 for part in parts(self.choice):
                     reasons.append(f"{part.benchmark} with {part.corpus}: no notebook is for it")
-            raise UserError(*[f"nothing to show of {reason}" for reason in reasons])
+            lines = [f"nothing to show of {reason}" for reason in reasons]
+            raise UserError(*lines)
         if self.choice.shard[1] > 1:
             plan.steps = [step for step in plan.steps if step.evaluator]
             for step in plan.steps:
@@ -551,7 +558,9 @@ class _Planner:
     def independent_step(self) -> Step:
         """Plan the notebooks about no model that no other step has."""
         limits = {step.evaluator.run.limit for step in self.plan.steps if step.evaluator}
-        limit = None if limits == {None} else self.choice.limit  # beyond all tasks, it is none
+        limit = self.choice.limit
+        if limits == {None}:
+            limit = None  # it is beyond all tasks
         shown = {job.notebook for job in self.plan.jobs}
         step = Step(None, [], [])
         for notebook in self.chosen:

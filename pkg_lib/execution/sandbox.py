@@ -119,6 +119,7 @@ class Limits:
     command: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        """Check the limits."""
         if self.packages not in PACKAGES:
             choices = ", ".join(PACKAGES)
             raise UserError(f"unknown packages '{self.packages}'; choose from: {choices}")

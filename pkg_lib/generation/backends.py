@@ -59,6 +59,7 @@ class Row:
     numbers: random.Random = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Seed the random numbers."""
         self.numbers = random.Random(f"{self.request.sample} {self.request.text}")
 
     @property
@@ -238,16 +239,7 @@ class TransformersBackend:
         batch = _Batch(self.model, self.device, choose)
         while waiting or batch.rows:
             try:
-                free = slots - len(batch.rows)
-                group = max(1, slots // 4)
-                # A prefill stalls the rows that decode, so it waits until a few places are free.
-                if waiting and (not batch.rows or free >= group):
-                    count = min(free, len(waiting), group)
-                    batch.admit([waiting.pop() for _ in range(count)])
-                    self._retire(batch, done)
-                if batch.rows:
-                    batch.step()
-                    self._retire(batch, done)
+                self._decode(batch, waiting, slots, done)
             except RuntimeError as e:
                 if not _is_out_of_memory(e):
                     raise
@@ -268,6 +260,20 @@ class TransformersBackend:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
         gc.collect()
+
+    def _decode(self, batch: _Batch, waiting: list[Row], slots: int, done: Done) -> None:
+        """Admit waiting rows if enough places are free, then add one token to every row."""
+        free = slots - len(batch.rows)
+        group = max(1, slots // 4)
+        # A prefill stalls the rows that decode, so it waits until a few places are free.
+        if waiting and (not batch.rows or free >= group):
+            count = min(free, len(waiting), group)
+            admitted = [waiting.pop() for _ in range(count)]
+            batch.admit(admitted)
+            self._retire(batch, done)
+        if batch.rows:
+            batch.step()
+            self._retire(batch, done)
 
     def _slots(self, rows: list[Row]) -> int:
         """Return how many rows are decoded together if the user gives no number."""
@@ -437,12 +443,14 @@ class _Batch:
             if row.prompt not in prompts:
                 prompts.append(row.prompt)
         ids = self._padded(prompts)
-        mask = self._padded([[1] * len(prompt) for prompt in prompts])
+        ones = [[1] * len(prompt) for prompt in prompts]
+        mask = self._padded(ones)
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         cache = DynamicCache()
         logits = self._forward(ids, mask, positions, cache)
         # Indices are on the CPU, so that layers on any GPU can use them.
-        prompt_of_row = torch.tensor([prompts.index(row.prompt) for row in rows])
+        places = [prompts.index(row.prompt) for row in rows]
+        prompt_of_row = torch.tensor(places)
         cache.batch_select_indices(prompt_of_row)
         mask = mask[prompt_of_row]
         self._append(rows, logits[prompt_of_row])
@@ -462,7 +470,8 @@ class _Batch:
 
     def step(self) -> None:
         """Decode one token of every row."""
-        last = torch.tensor([row.tokens[-1:] for row in self.rows], device=self.device)
+        last_tokens = [row.tokens[-1:] for row in self.rows]
+        last = torch.tensor(last_tokens, device=self.device)
         self.mask = pad(self.mask, (0, 1), value=1)
         positions = self.mask.sum(1, keepdim=True) - 1
         logits = self._forward(last, self.mask, positions, self.cache)

@@ -190,7 +190,7 @@ class Style:
     @property
     def variants(self) -> dict[str, Template]:
         """The variants of the style by name; "" is the style itself."""
-        variants = {
+        variants: dict[str, Template] = {
             "": self.prompt,
             "no code was found": self.no_code_found,
             "context first": self.context_first,

@@ -336,7 +336,10 @@ def _words(error: object) -> str:
         code = error.get("code") or error.get("type")
         message = error.get("message") or error.get("detail") or error.get("error") or error
     text = message if isinstance(message, str) else json.dumps(message)
-    return f"{text[:1000]} ({code})" if isinstance(code, str | int) else text[:1000]
+    text = text[:1000]
+    if isinstance(code, str | int):
+        return f"{text} ({code})"
+    return text
 
 
 def _choice(value: dict[str, Any]) -> object:

@@ -1,0 +1,1 @@
+"""The Programming Knowledge Graph: build it, store it and read it."""

@@ -86,6 +86,7 @@ class Graph:
     text: Column = field(init=False)
 
     def __post_init__(self) -> None:
+        """Make each column of the table of nodes an attribute."""
         for name in NODES.names:
             setattr(self, name, self.nodes[name].to_numpy())
 
@@ -131,6 +132,7 @@ class Graph:
         return cls(table, payloads, names, skipped, meta or {})
 
     def __len__(self) -> int:
+        """Return the number of nodes."""
         return int(self.nodes.num_rows)
 
     @cached_property

@@ -71,6 +71,7 @@ class Method:
     sample_of: str = ""
 
     def __str__(self) -> str:
+        """Return the name."""
         return self.name
 
     @property
@@ -387,7 +388,7 @@ class PublishedContexts:
         for method, task_id, texts in published.ranked():
             if method == self.method:
                 texts_of_task[task_id] = texts[:k]
-        found = []
+        found: list[Iterator[tuple[str, Context]]] = []
         for task in tasks:
             source = published.context_id(self.method, task.id)
             texts = texts_of_task[task.id]

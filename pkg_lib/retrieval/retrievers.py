@@ -260,6 +260,7 @@ class GraphNodes:
     kind = -1
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         if self.pruning not in PRUNINGS:
             raise unknown("pruning", self.pruning, PRUNINGS)
         if self.calls < 0:

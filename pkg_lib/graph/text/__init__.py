@@ -1,0 +1,1 @@
+"""Text documents to the nodes PATH and PATHVALUE of the graph."""

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -70,7 +70,7 @@ def average(model: str, method: str) -> float:
         model: A key of MODELS.
         method: A method of Table 2.
     """
-    return float(table_2().loc[(MODELS[model], method), AVERAGE])
+    return float(table_2()[AVERAGE][MODELS[model], method])
 
 
 def gain(model: str, method: str, baseline: str) -> Numbers:
@@ -95,14 +95,14 @@ def ratio_to_best() -> Numbers:
 
 def gains_without_documents() -> Numbers:
     """Return the gains over Vanilla of the methods without documentation, with CodeLlama."""
-    averages = table_2().loc[MODELS["CodeLlama"], AVERAGE]
+    averages = table_2()[AVERAGE][MODELS["CodeLlama"]]
     vanilla = averages["Vanilla"]
     return {method: round(averages[method] - vanilla, 1) for method in WITHOUT_DOCUMENTS}
 
 
 def ring_without_documents() -> Numbers:
     """Return pass@1 on Ring of the methods without documentation, with CodeLlama."""
-    ring = table_2().loc[MODELS["CodeLlama"], "Ring"]
+    ring = table_2()["Ring"][MODELS["CodeLlama"]]
     return {method: ring[method] for method in WITHOUT_DOCUMENTS}
 
 
@@ -129,17 +129,17 @@ def no_whole_tasks() -> Numbers:
 
 def gain_of_both() -> Numbers:
     """Return the smallest gain of evolving both over evolving one, by model (Table 3)."""
-    gains = {}
+    gains: Numbers = {}
     for model, rows in table_3().groupby(level=0):
-        by_setting = rows.droplevel(0)
-        best_other = by_setting.drop(BOTH).max()
-        gains[str(model)] = (by_setting.loc[BOTH] - best_other).min()
+        by_setting = rows.droplevel(0).T
+        best_other = by_setting.drop(columns=BOTH).max(axis=1)
+        gains[str(model)] = (by_setting[BOTH] - best_other).min()
     return gains
 
 
 def gain_of_query_over_none() -> Numbers:
     """Return the gain of EVOR over no evolution with ChatGPT (Table 3)."""
-    averages = table_3().loc["ChatGPT", AVERAGE]
+    averages = table_3()[AVERAGE]["ChatGPT"]
     return {"ChatGPT": round(averages.diff(3).iloc[-1], 1)}
 
 
@@ -152,16 +152,16 @@ def knowledge_gain(model: str, evolution: str, kind: str, less: str = "NoRAG") -
         kind: The knowledge, such as "Code + Doc".
         less: The knowledge that it is compared with.
     """
-    row = table_4().loc[(MODELS[model], evolution)]
+    row = table_4().T[MODELS[model], evolution]
     before = row.dropna().get(less)
     if before is None:
-        before = table_4().loc[(MODELS[model], "without"), less]
+        before = table_4()[less][MODELS[model], "without"]
     return {f"{model}, {evolution}": round(row[kind] - before, 1)}
 
 
 def web_gain() -> Numbers:
     """Return the gain of web pages alone, by model (Table 4)."""
-    by_model = {}
+    by_model: Numbers = {}
     for model in MODELS:
         by_model |= knowledge_gain(model, "without", "Web")
     return by_model
@@ -170,7 +170,8 @@ def web_gain() -> Numbers:
 def gain_of_several_kinds() -> Numbers:
     """Return the smallest gain of several kinds of knowledge over one of them (Table 4)."""
     gains = {}
-    for (model, evolution), row in table_4().iterrows():
+    for key, row in table_4().iterrows():
+        model, evolution = cast("tuple[str, str]", key)
         differences = []
         for kinds in row.dropna().index:
             parts = kinds.split(" + ")
@@ -188,9 +189,9 @@ def token_ratio(method: str, baseline: str, less: float = 0) -> Numbers:
         baseline: The other method.
         less: What is subtracted; 1 for the additional share.
     """
-    ratios = {}
+    ratios: Numbers = {}
     for model, full_name in MODELS.items():
-        tokens = table_7().loc[full_name]
+        tokens = table_7().T[full_name]
         ratios[model] = tokens[method] / tokens[baseline] - less
     return ratios
 

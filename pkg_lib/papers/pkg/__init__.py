@@ -1,0 +1,1 @@
+"""What only the paper on Programming Knowledge Graphs needs: its tables and figures."""

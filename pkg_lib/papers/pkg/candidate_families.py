@@ -179,7 +179,8 @@ def selections_table(
     Returns:
         One row per experiment and family.
     """
-    names = list(max(selections.values(), key=lambda frame: frame.shape[1]))
+    widest = max(selections.values(), key=lambda frame: frame.shape[1])
+    names = list(widest.columns)
     rows = {}
     for (label, family), selected in selections.items():
         size = len(candidates[label].families[family])
@@ -399,7 +400,7 @@ def shown_tests_table(
                 if not by_all.notna().any():
                     continue
                 by_held_out = DASH
-                if prompted.benchmark_spec.hint != "all tests":
+                if shown != "all tests":
                     by_held_out = rate_cell(held_out_verdicts(prompted, [method])[method])
                 cells = [by_all.notna().sum(), rate_cell(by_all), by_held_out]
                 rows[f"{label}, {method}, {shown}"] = cells

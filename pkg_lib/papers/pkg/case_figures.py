@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -103,7 +104,7 @@ def _draw_dots(
         warn_thresh=1,
     )
     filled = [group for group in COLOURS if group in set(scores["group"])]
-    drawn = [dots for dots in axes.collections if len(dots.get_offsets())]
+    drawn = [dots for dots in axes.collections if np.size(dots.get_offsets())]
     for dots, group in zip(drawn, filled, strict=True):
         shown = scores[scores["group"] == group]["shown"]
         dots.set_edgecolor([INK if is_case else "none" for is_case in shown])

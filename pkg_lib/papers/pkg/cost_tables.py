@@ -314,13 +314,13 @@ def context_tokens_table(
     """
     reference = comparable_table9(results)
     rows = {}
-    for method in use.added:
+    for method in use.added.columns:
         measured = use.added[method].dropna()
         cells = [str(len(measured) or DASH), *_statistics(measured)]
         for tokenizer in reference:
-            has_figure = method in reference.index
-            cells.append(f"{reference.at[method, tokenizer]:.0f}" if has_figure else DASH)
-        rows[str(method)] = cells
+            means = reference[tokenizer]
+            cells.append(f"{means[method]:.0f}" if method in means else DASH)
+        rows[method] = cells
     columns = ["tasks", *STATISTICS]
     columns += [f"published, {tokenizer}" for tokenizer in reference]
     notes = [
@@ -373,7 +373,7 @@ def context_tokens_figure(
             figures.beside(axes, place, DASH)
         else:
             figures.beside(axes, place, f"{mean:.0f}")
-    _draw_published_means(axes, list(use.added), reference)
+    _draw_published_means(axes, list(use.added.columns), reference)
     axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.grid(axis="x")
     figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
@@ -392,7 +392,7 @@ def _draw_published_means(
         places = []
         for place, method in enumerate(methods):
             if method in reference.index:
-                means.append(reference.at[method, tokenizer])
+                means.append(reference[tokenizer][method])
                 places.append(place + 0.36)
         axes.plot(
             means,

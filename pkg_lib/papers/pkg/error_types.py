@@ -6,8 +6,10 @@ timeout, count as Others and are named below the table.
 
 from collections.abc import (
     Mapping,
+    Sequence,
 )
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -100,8 +102,8 @@ def compare_errors(
     Raises:
         Unavailable: A model was not replayed.
     """
-    outcomes = {name: results.outcomes(name) for name in (BASELINE, method)}
-    settings = {
+    outcomes: dict[str, Outcomes] = {name: results.outcomes(name) for name in (BASELINE, method)}
+    settings: dict[tuple[str, str], Outcomes] = {
         ("This study", results.model): outcomes[BASELINE],
         ("This study", f"+ {method}"): outcomes[method],
     }
@@ -128,7 +130,7 @@ def _replayed_settings(
     by_method = replayed(results.results, model, results.benchmark)
     if not {BASELINE, method} <= by_method.keys():
         return {}
-    settings = {}
+    settings: dict[tuple[str, str], Outcomes] = {}
     for name, label in ((BASELINE, model), (method, f"{model} + {method}")):
         first = list(by_method[name].items())[: results.limit]
         settings["Published samples, executed here", label] = dict(first)
@@ -250,8 +252,8 @@ def settings_counts(comparison: ErrorComparison) -> pd.DataFrame:
     for (_, label), outcomes in comparison.settings.items():
         rows.append(table7_counts(outcomes).rename(_bar_name(label, outcomes)))
     if comparison.results.benchmark == "mbpp":
-        for label, counts in published_error_counts().items():
-            rows.append(counts.rename(_bar_name(str(label), {})))
+        for setting, counts in published_error_counts().items():
+            rows.append(counts.rename(_bar_name(str(setting), {})))
     return pd.DataFrame(rows).astype(float)
 
 
@@ -280,14 +282,14 @@ def errors_table(comparison: ErrorComparison) -> ResultTable:
     Returns:
         Table 7, one column per setting.
     """
-    columns = {}
+    columns: dict[tuple[str, str], dict[str, str]] = {}
     for setting, outcomes in comparison.settings.items():
         columns[setting] = _errors_column(outcomes)
     benchmark = comparison.results.benchmark
     if benchmark == "mbpp":
         for label, counts in published_error_counts().items():
             cells = counts.to_dict() | {"all failed": counts.sum()}
-            texts = {row: str(count) for row, count in cells.items()}
+            texts = {str(row): str(count) for row, count in cells.items()}
             columns["Published (Table 7)", str(label)] = texts
     frame = pd.DataFrame(columns).fillna(DASH).rename_axis("error")
     title = f"Failed solutions by error on {title_of(benchmark)}"
@@ -301,10 +303,10 @@ def _errors_column(outcomes: Outcomes) -> dict[str, str]:
     cells["not measured"] = len(outcomes) - len(_measured_tasks(outcomes))
     for error in BEYOND:
         cells[f"of Others: {error}"] = counts[error]
-    return {row: _text(count) for row, count in cells.items()}
+    return {str(row): _text(count) for row, count in cells.items()}
 
 
-def _text(count: object) -> str:
+def _text(count: Any) -> str:
     return DASH if pd.isna(count) else str(count)
 
 
@@ -382,7 +384,7 @@ def agreement_table(comparison: ErrorComparison) -> ResultTable:
     helped, hurt = map(len, helped_and_hurt(measured[method], measured[BASELINE]))
     solved = int(measured.all(axis=1).sum())
     failed = len(measured) - solved - helped - hurt
-    rows = {
+    rows: dict[str, Sequence[int | str]] = {
         f"{method} passed": [solved, helped],
         f"{method} failed": [hurt, failed],
     }

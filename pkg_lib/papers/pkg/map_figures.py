@@ -1,5 +1,7 @@
 """Figures 7 to 12: maps of the tasks, a shape per topic and a colour per outcome."""
 
+from typing import Any
+
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -108,7 +110,7 @@ def _add_legends(
     verdicts: pd.DataFrame,
     topic: pd.Series,
 ) -> None:
-    options = {
+    options: dict[str, Any] = {
         "loc": "upper left",
         "borderaxespad": 0,
         "handlelength": 0.8,
@@ -125,7 +127,7 @@ def _add_legends(
     figure.legend(
         handles=[_topic_handle(verdicts, topic, name) for name in SHAPES],
         bbox_to_anchor=(0.22, 0.235),
-        title=f"Shape: topic; its solved/measured tasks: {', '.join(verdicts)}",
+        title=f"Shape: topic; its solved/measured tasks: {', '.join(verdicts.columns)}",
         ncols=2,
         **options,
     )
@@ -152,7 +154,7 @@ def _topic_handle(
     for method in of_topic:
         known = of_topic[method]
         shares.append(f"{known.sum()}/{known.count()}" if known.count() else DASH)
-    label = f"{topics.topics().at[name, 'short']} {', '.join(shares)}"
+    label = f"{topics.topics()['short'][name]} {', '.join(shares)}"
     return _handle(SHAPES[name], INK, "none", label)
 
 

@@ -50,7 +50,7 @@ def measured_methods(verdicts: pd.DataFrame) -> list[str]:
     Returns:
         The methods, without those that select among the solutions of others.
     """
-    return [m for m in single(verdicts) if verdicts[m].notna().any()]
+    return [m for m in single(verdicts.columns) if verdicts[m].notna().any()]
 
 
 def venn_methods(
@@ -69,8 +69,8 @@ def venn_methods(
     Raises:
         UserError: `sets` names an unknown method, or not two or three different ones.
     """
-    wanted = sets.split("+") if sets else FIGURE6[kind(verdicts)]
-    offered = single(verdicts)
+    wanted = sets.split("+") if sets else FIGURE6[kind(verdicts.columns)]
+    offered = single(verdicts.columns)
     for method in wanted:
         if sets and method not in offered:
             raise unknown("method", method, offered, "in sets")
@@ -108,8 +108,8 @@ def exact_regions(solved: pd.DataFrame) -> dict[Region, list[str]]:
         Every set of methods, also the empty one -> ids of the tasks that exactly these methods solve.
     """
     tasks: dict[Region, list[str]] = {}
-    for row in product([True, False], repeat=solved.shape[1]):
-        tasks[frozenset(solved.columns[list(row)])] = []
+    for chosen in product([True, False], repeat=solved.shape[1]):
+        tasks[frozenset(solved.columns[list(chosen)])] = []
     for task, row in solved.iterrows():
         tasks[frozenset(solved.columns[row])].append(str(task))
     return tasks
@@ -160,7 +160,8 @@ def region_counts(solved: pd.DataFrame) -> str:
         Text such as "NoRAG + BM25 12, NoRAG 3, BM25 1, no method 4".
     """
     regions = exact_regions(solved)
-    return ", ".join(f"{region_name(r, solved)} {len(tasks)}" for r, tasks in regions.items())
+    methods = solved.columns
+    return ", ".join(f"{region_name(r, methods)} {len(tasks)}" for r, tasks in regions.items())
 
 
 def intersections(solved: pd.DataFrame) -> dict[Region, list[str]]:
@@ -232,7 +233,7 @@ def regions_table(
     rows = {}
     for region, tasks in exact_regions(solved).items():
         counted = str(published.get(region, DASH))
-        rows[region_name(region, solved)] = [
+        rows[region_name(region, solved.columns)] = [
             *_region_cells(
                 solved,
                 region,
@@ -271,8 +272,8 @@ def published_regions(benchmark_title: str) -> dict[Region, int]:
     printed = pd.read_csv(HERE / "reference" / "pkg_figure6_overlap.csv", keep_default_na=False)
     benchmark, _, _ = benchmark_title.partition(" ")
     of_benchmark = printed[printed["benchmark"] == benchmark]
-    counts = of_benchmark.set_index("only")["count"]
-    return {frozenset(only.split("+")): count for only, count in counts.items()}
+    regions = of_benchmark["only"].str.split("+").map(frozenset)
+    return dict(zip(regions, of_benchmark["count"], strict=True))
 
 
 def intersections_table(solved: pd.DataFrame) -> ResultTable:
@@ -289,7 +290,7 @@ def intersections_table(solved: pd.DataFrame) -> ResultTable:
     rows = {}
     for region, tasks in regions.items():
         chance = f"{expected_by_chance(solved, region):.1f}" if len(solved) else DASH
-        rows[region_name(region, solved)] = [len(tasks), chance]
+        rows[region_name(region, solved.columns)] = [len(tasks), chance]
     title = f"Intersections of {solved.shape[1]} methods"
     note = f"{len(solved)} tasks that all of them measured."
     return ResultTable.of(
@@ -312,7 +313,7 @@ def alone_table(solved: pd.DataFrame) -> ResultTable:
     """
     regions = exact_regions(solved)
     rows = {}
-    for method in solved:
+    for method in solved.columns:
         region = frozenset([method])
         tasks = regions[region]
         chance = expected_by_chance(solved, region)
@@ -379,10 +380,11 @@ def venn_findings(solved: pd.DataFrame) -> list[str]:
     def counted(region: Region) -> str:
         return f"{len(regions[region])} (by chance {expected_by_chance(solved, region):.1f})"
 
-    alone = [f"{method} {counted(frozenset([method]))}" for method in solved]
+    methods = solved.columns
+    alone = [f"{method} {counted(frozenset([method]))}" for method in methods]
     return [
-        f"Of {len(solved)} tasks measured by {', '.join(solved)}, all of these methods solve "
-        f"{counted(frozenset(solved))} and none solves {counted(frozenset())}.",
+        f"Of {len(solved)} tasks measured by {', '.join(methods)}, all of these methods solve "
+        f"{counted(frozenset(methods))} and none solves {counted(frozenset())}.",
         f"Solved by one of them alone: {', '.join(alone)}.",
     ]
 

@@ -84,7 +84,7 @@ def draw_venn(
         return figure
     _draw_circles(axes, solved)
     for region, tasks in exact_regions(solved).items():
-        x, y = place_of_count(list(solved), region)
+        x, y = place_of_count(list(solved.columns), region)
         size = 9 if region else 8
         axes.text(
             x,
@@ -205,7 +205,7 @@ def draw_intersections(
     dots = figure.add_axes((left, bottom, right, matrix / height))
     totals = figure.add_axes((0.95 / PAGE_WIDTH, bottom, 0.6 / PAGE_WIDTH, matrix / height))
     _draw_sizes(bars, [len(regions[region]) for region in shown])
-    _draw_dots(dots, list(solved), shown)
+    _draw_dots(dots, list(solved.columns), shown)
     _draw_totals(totals, solved)
     for axes in (bars, dots):
         axes.set_xlim(-0.6, max(len(shown), FEWEST) - 0.4)
@@ -245,7 +245,7 @@ def _draw_sizes(
         xticks=[],
     )
     axes.spines["bottom"].set_visible(False)
-    axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
+    axes.locator_params(axis="y", integer=True, nbins=4)
     ticks_inside(axes.yaxis)
 
 
@@ -304,7 +304,7 @@ def _draw_totals(
             fontsize=7,
         )
     axes.set(xlim=(1.02 * max([1, *totals]), 0), xticks=[])
-    axes.set_yticks(rows, list(solved))
+    axes.set_yticks(rows, list(solved.columns))
     axes.spines[:].set_visible(False)
 
 

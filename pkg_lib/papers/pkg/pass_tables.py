@@ -143,7 +143,8 @@ class PassTable(ResultTable):
             Method -> text and colour of its cell.
         """
         first = self.frame.iloc[0]
-        return {method: (cell.text, cell.colour) for method, cell in first.items()}
+        texts = [(cell.text, cell.colour) for cell in first]
+        return dict(zip(first.index, texts, strict=True))
 
     def csv(self) -> str:
         """Write the cells as CSV.
@@ -152,10 +153,11 @@ class PassTable(ResultTable):
             One line per cell with its interval and counts. An empty value was not measured.
         """
         lines = []
-        for (source, model, method), cell in self.frame.stack().items():
-            if cell.text:
-                place = {"source": source, "model": model, "method": method}
-                lines.append(place | _rounded(asdict(cell)))
+        for (source, model), *cells in self.frame.itertuples(name=None):
+            for method, cell in zip(self.frame.columns, cells, strict=True):
+                if cell.text:
+                    place = {"source": source, "model": model, "method": method}
+                    lines.append(place | _rounded(asdict(cell)))
         # As objects, since the counts and most published rates are whole numbers.
         frame = pd.DataFrame(lines, dtype=object).drop(columns="text")
         names = {"value": "pass_at_1_percent", "difference": "difference_points"}
@@ -263,7 +265,8 @@ def published_rates(
     Returns:
         pass@1 in percent, [model, method]; NaN where the table has no such method.
     """
-    return published(benchmark, methods).apply(pd.to_numeric)
+    rates: pd.DataFrame = published(benchmark, methods).apply(pd.to_numeric)
+    return rates
 
 
 # Tables
@@ -294,7 +297,7 @@ def pass_table(
         ControlError: A control row is missing or has a wrong score.
     """
     frame = complete(verdicts)
-    tasks, methods = frame.index, tuple(frame)
+    tasks, methods = frame.index, tuple(frame.columns)
     check_controls(controls, tasks)
     rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
     for name in CONTROLS:
@@ -339,7 +342,7 @@ def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
     Returns:
         The rate of each method with its Wilson interval and its difference to no retrieval.
     """
-    return tuple(_measured_cell(verdicts, method) for method in verdicts)
+    return tuple(_measured_cell(verdicts, method) for method in verdicts.columns)
 
 
 def _measured_cell(
@@ -485,7 +488,7 @@ def findings(
         differences, and what is not measured.
     """
     frame = complete(verdicts)
-    absent = not_measured(frame, frame)
+    absent = not_measured(frame.columns, frame)
     unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
         return [*unmeasured, f"Without {BASELINE} there is nothing to compare a method with."]
@@ -511,7 +514,7 @@ def _baseline_sentence(verdicts: pd.Series) -> str:
 
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
     """Name the best and the worst retrieval method on the tasks that all of them measured."""
-    methods = [m for m in single(frame) if m != BASELINE and frame[m].notna().any()]
+    methods = [m for m in single(frame.columns) if m != BASELINE and frame[m].notna().any()]
     common = frame[methods].dropna()
     if len(methods) < 2 or common.empty:
         return []
@@ -534,7 +537,7 @@ def _selection(frame: pd.DataFrame) -> list[str]:
     if _is_measured(frame, RERANKED):
         others.append(RERANKED)
         reranked = frame[frame[RERANKED].notna()]
-        best = str(reranked[single(frame)].mean().astype(float).idxmax())
+        best = str(reranked[single(frame.columns)].mean().astype(float).idxmax())
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
         sentences.append(f"{RERANKED} scores {rate} %, {gap}, the best method in hindsight.")
@@ -566,15 +569,16 @@ def _beside_published(
     benchmark: str,
 ) -> list[str]:
     """Give the differences measured here next to the average of the paper's models."""
-    if (benchmark, kind(frame)) not in PUBLISHED:
+    methods = list(frame.columns)
+    if (benchmark, kind(methods)) not in PUBLISHED:
         return []
-    rates = published_rates(benchmark, list(frame)).mean().dropna()
+    rates = published_rates(benchmark, methods).mean().dropna()
     gaps = paired_differences(frame)["difference"].dropna()
-    parts = [
-        f"{method} {points(gap)} here, {points((rates[method] - rates[BASELINE]) / 100)} in the paper"
-        for method, gap in gaps.items()
-        if method in rates
-    ]
+    parts = []
+    for method in gaps.index:
+        if method in rates:
+            in_paper = (rates[method] - rates[BASELINE]) / 100
+            parts.append(f"{method} {points(gaps[method])} here, {points(in_paper)} in the paper")
     head = f"Percentage points against {BASELINE}, here and in the paper's average over its models"
     return finding(head, parts)
 

@@ -103,7 +103,7 @@ def lay_out(
         from umap import UMAP
 
         settings: dict[str, Any] = dict(SETTINGS)
-        settings["n_neighbors"] = min(SETTINGS["n_neighbors"], count - 1)
+        settings["n_neighbors"] = min(settings["n_neighbors"], count - 1)
         if count < FEWEST_FOR_SPECTRAL:
             settings["init"] = "random"
         places = np.asarray(UMAP(**settings).fit_transform(vectors), float)
@@ -163,7 +163,7 @@ def map_methods(
     if not absent:
         return shown, []
     names = ", ".join(absent)
-    measured = [method for method in single(verdicts) if verdicts[method].notna().any()]
+    measured = [method for method in single(verdicts.columns) if verdicts[method].notna().any()]
     others = [method for method in measured if method not in (BASELINE, *wanted)]
     if not others:
         return shown, [f"Not measured: {names}."]

@@ -9,6 +9,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ def neighbour_agreement(
         known = known[known.index.isin(points.index)]
         topics, _ = pd.factorize(topic.reindex(known.index), sort=True)
         for space in SPACES:
-            pairs = neighbour_pairs(points, known.index, space)
+            pairs = neighbour_pairs(points, known.index.tolist(), space)
             rows[method, space] = _agreement(
                 known.to_numpy(),
                 pairs,
@@ -183,7 +184,8 @@ def neighbours_table(agreement: pd.DataFrame) -> ResultTable:
         One row per method and space.
     """
     rows = {}
-    for (method, space), row in agreement.iterrows():
+    for key, row in agreement.iterrows():
+        method, space = cast("tuple[str, str]", key)
         cells = [DASH] * len(COLUMNS)
         if not math.isnan(row["share"]):
             cells = [
@@ -210,7 +212,8 @@ def neighbour_findings(agreement: pd.DataFrame) -> list[str]:
         One sentence per method and space.
     """
     sentences = []
-    for (method, space), row in agreement.iterrows():
+    for key, row in agreement.iterrows():
+        method, space = cast("tuple[str, str]", key)
         if math.isnan(row["share"]):
             sentences.append(f"{method}, {space}: not measured (too few tasks, or one outcome).")
             continue

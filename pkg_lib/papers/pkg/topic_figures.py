@@ -34,7 +34,7 @@ def _task_count(
     topic: str,
 ) -> int:
     """Number of tasks of a topic."""
-    return int(rates.at[(topic, BASELINE), "total"])
+    return int(rates["total"][topic, BASELINE])
 
 
 def _short_name(topic: str) -> str:

@@ -52,7 +52,7 @@ def shown_methods(
         UserError: The corpus has no such method.
     """
     if method not in verdicts:
-        known = ", ".join(verdicts)
+        known = ", ".join(verdicts.columns)
         raise UserError(f"no method '{method}' with this corpus; choose from: {known}")
     sparse = [name for name in SPARSE if name in verdicts][:1]
     wanted = dict.fromkeys([BASELINE, *sparse, method, RERANKED])
@@ -74,7 +74,7 @@ def common_verdicts(
     """
     verdicts = complete(results.verdicts())
     verdicts = verdicts[shown_methods(verdicts, method)]
-    absent = not_measured(verdicts, verdicts)
+    absent = not_measured(verdicts.columns, verdicts)
     return verdicts.dropna(subset=verdicts.columns.drop(absent))
 
 
@@ -133,7 +133,7 @@ def rates_by_topic(
     parts[ALL_TASKS] = verdicts
     rows = {}
     for name, part in parts.items():
-        for method in verdicts:
+        for method in verdicts.columns:
             rows[name, method] = _rate_row(part, method)
     rates = pd.DataFrame.from_dict(rows, orient="index")
     rates.index = pd.MultiIndex.from_tuples(rows, names=["topic", "method"])
@@ -293,11 +293,11 @@ def _statements(
             above = (difference > 0).sum()
             statements[f"topics with PKG above {other}"] = f"{above} of {count}"
     for topic in BELOW_BASELINE:
-        difference = wide.at[topic, "PKG"] - wide.at[topic, BASELINE]
-        statements[f"PKG minus {BASELINE}, {topic}"] = points(difference)
+        gap = wide["PKG"][topic] - wide[BASELINE][topic]
+        statements[f"PKG minus {BASELINE}, {topic}"] = points(gap)
     for topic in RERANKED_BELOW:
-        difference = wide.at[topic, RERANKED] - wide.at[topic, "PKG"]
-        statements[f"{RERANKED} minus PKG, {topic}"] = points(difference)
+        gap = wide[RERANKED][topic] - wide["PKG"][topic]
+        statements[f"{RERANKED} minus PKG, {topic}"] = points(gap)
     return statements
 
 
@@ -414,8 +414,9 @@ def _range_sentence(rates: pd.DataFrame) -> str:
     known = enough if len(enough) else base[base["measured"] > 0]
     ends = []
     for topic in (known["rate"].idxmax(), known["rate"].idxmin()):
-        rate, measured = known.loc[topic, ["rate", "measured"]]
-        ends.append(f"{topic} ({percent(rate)} %, {measured:.0f} tasks)")
+        rate = percent(known["rate"][str(topic)])
+        measured = known["measured"][str(topic)]
+        ends.append(f"{topic} ({rate} %, {measured:.0f} tasks)")
     return (
         f"Without retrieval the topics (of at least {ENOUGH_TASKS} tasks) range from {ends[0]} to "
         f"{ends[1]}."
@@ -441,7 +442,7 @@ def topic_findings(
     Returns:
         Sentences.
     """
-    absent = not_measured(verdicts, verdicts)
+    absent = not_measured(verdicts.columns, verdicts)
     found = sentences.finding("Not measured", absent)
     if BASELINE in absent:
         found.append(f"Without {BASELINE} there is nothing to compare a method with.")

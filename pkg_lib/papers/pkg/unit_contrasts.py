@@ -182,7 +182,7 @@ def paired_contrasts(
     """
     frame = complete(verdicts)
     rows = {}
-    for finer, coarser in CONTRASTS[kind(frame)]:
+    for finer, coarser in CONTRASTS[kind(frame.columns)]:
         pair = frame.reindex(columns=[coarser, finer])
         for method in (coarser, finer):
             if among and method in among:
@@ -207,9 +207,10 @@ def published_contrasts(
         Differences as fractions, [contrast, published model]. There are no columns if the paper has
         no such table, and NaN where its table lacks a method.
     """
-    pairs = CONTRASTS[kind(verdicts)]
+    table = kind(verdicts.columns)
+    pairs = CONTRASTS[table]
     names = [_name(*pair) for pair in pairs]
-    if (benchmark, kind(verdicts)) not in PUBLISHED:
+    if (benchmark, table) not in PUBLISHED:
         return pd.DataFrame(index=names, dtype=float)
     methods = list(dict.fromkeys(method for pair in pairs for method in pair))
     rates = published_rates(benchmark, methods) / 100
@@ -343,11 +344,12 @@ def draw_contrasts(
     )
     places = np.arange(len(contrasts)) - 0.1
     _draw_measured(axes, contrasts, places)
+    of_contrast = published.T
     for row, (contrast, measured) in enumerate(contrasts.iterrows()):
         figures.beside(axes, row, points(measured["difference"]))
         if not measured["n"]:
             _write_not_measured(axes, places[row])
-        models = 100 * published.loc[contrast].dropna()
+        models = 100 * of_contrast[str(contrast)].dropna()
         if len(models):
             _draw_published(axes, places[row] + 0.34, models)
     labels = [name.replace(" against ", f"\n{MINUS} ") for name in contrasts.index]
@@ -453,7 +455,7 @@ def _order_of_units(comparison: UnitComparison) -> list[str]:
     if len(units) < 2 or common.empty:
         return []
     rates = common.mean().sort_values(ascending=False, kind="stable")
-    order = ", ".join(f"{m} ({UNITS[m]}) {percent(rate)} %" for m, rate in rates.items())
+    order = ", ".join(f"{m} ({UNITS[m]}) {percent(rates[m])} %" for m in rates.index)
     lowest = [f"a {UNITS[m]}" for m in methods if rates[m] == rates.min()]
     return [f"From highest to lowest: {order}. The lowest is {listed(dict.fromkeys(lowest))}."]
 

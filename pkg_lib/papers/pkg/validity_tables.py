@@ -1,6 +1,7 @@
 """pass@1 by context validity: does retrieval help where the context already solves the task?"""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,6 +15,7 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
+RateKey = tuple[str, str, str]  # experiment, method, kind of context
 CORRECT, WRONG = STRATA[:2]
 VALIDITY_COLUMNS = (
     "tasks",
@@ -150,7 +152,7 @@ def validity_table(
     for key, row in rates[rates["n"] > 0].iterrows():
         n = int(row["n"])
         change = f"{tables.points(row['difference'])} {tables.interval(row['low'], row['high'])}"
-        rows[", ".join(key)] = [
+        rows[", ".join(cast("RateKey", key))] = [
             str(n),
             rate_of_counts(row[BASELINE], n),
             rate_of_counts(row["method"], n),
@@ -187,7 +189,7 @@ def validity_figure(
     models = list(dict.fromkeys(results.model for results in experiments.values()))
     labels = []
     for place, (key, row) in enumerate(ordered.iterrows()):
-        experiment, method, kind = key
+        experiment, method, kind = cast("RateKey", key)
         model = experiments[experiment].model
         colour = figures.COLOURS[models.index(model)]
         without = 100 * row[BASELINE] / row["n"]
@@ -293,7 +295,8 @@ def validity_findings(rates: pd.DataFrame) -> tuple[str, list[str]]:
         f"{other['method']:.0f} of {other['n']:,.0f} pass with it and {other[BASELINE]:.0f} without."
     )
     details = []
-    for (experiment, method, kind), row in rates[rates["n"] > 0].iterrows():
+    for key, row in rates[rates["n"] > 0].iterrows():
+        experiment, method, kind = cast("RateKey", key)
         if kind in (CORRECT, WRONG):
             details.append(
                 f"{experiment}, {method}: where the context is {kind}, {row[BASELINE]:.0f} of "

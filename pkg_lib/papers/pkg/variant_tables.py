@@ -79,7 +79,8 @@ def prompt_variants_table(
     """
     rows = {}
     for (label, method), comparison in comparisons.items():
-        for variant, row in comparison.iterrows():
+        for name, row in comparison.iterrows():
+            variant = str(name)
             change = (
                 f"{tables.points(row['difference'])} {tables.interval(row['low'], row['high'])}"
             )
