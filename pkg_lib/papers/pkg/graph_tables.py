@@ -158,7 +158,8 @@ def conservation_table(built: Sequence[CorpusGraph]) -> ResultTable:
     ]
     notes = (
         "Functions are counted a second time by another walk over the syntax trees; "
-        "of source without a tree, lines that start with def. Texts: every IMPL and BLOCK against its lines of the source. "
+        "of source without a tree, lines that start with def. "
+        "Texts: every IMPL and BLOCK against its lines of the source. "
         "Nothing may be lost, and no text may differ.",
         f"{DASH} a JSON tree has no lines to be compared with.",
     )
