@@ -15,6 +15,7 @@ CODE_LINES = {
     "case_studies": 80,
     "cast": 120,
     "claims": 120,
+    "dkb": 120,
     "error_types": 80,
     "evor": 120,
     "explore": 120,
