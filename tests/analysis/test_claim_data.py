@@ -1,5 +1,7 @@
-"""The claims as data: whole, known to the code, true to the published tables; and what the notebook makes of
-them: checks of the paper beside itself, the ledger, its figure, and models in pairs."""
+"""The claims as data: whole, known to the code, true to the published tables.
+
+Also what is made of them: checks of the paper against itself, the ledger, its figure, and models in pairs.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from checks import legible
-from notebook_code import definitions
 
 from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.claims import claim_tests, claims
+from pkg_lib.papers.claims.claim_figure import LOOK, SHAPES, claim_figure, drawn_claims
+from pkg_lib.papers.claims.claim_ledger import in_unit, ledger_findings, ledger_row
 from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, table
+from pkg_lib.papers.claims.model_pairs import model_pairs, sign_test
+from pkg_lib.papers.claims.paper_checks import CHECKS
 from pkg_lib.retrieval.methods import METHODS
 
-CLAIMS, NOTEBOOK = {c.id: c for c in claims.load()}, definitions("claims")
-CHECKS, pairs = NOTEBOOK["CHECKS"], NOTEBOOK["pairs"]
+CLAIMS = {c.id: c for c in claims.load()}
 MODELS = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]
 NUMBERS = ("about", "at most", "at least", "equal", "scale")
 
@@ -87,7 +91,7 @@ def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
 def test_nothing_is_reproduced_without_a_measurement(unmeasured):
     nothing = claims.judge(unmeasured)
     assert all((a.verdict == NOT_ATTEMPTED) == (a.claim.test in claim_tests.TESTS) for a in nothing)
-    assert not any("this study's models" in s for s in NOTEBOOK["findings"](nothing))
+    assert not any("this study's models" in s for s in ledger_findings(nothing))
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
@@ -108,27 +112,24 @@ def test_a_wrong_printed_average_is_seen():
 
 
 def test_a_row_of_the_ledger_says_what_was_measured_or_what_is_missing(some):
-    rows = {a.claim.id: NOTEBOOK["ledger_row"](a) for a in some}
+    rows = {a.claim.id: ledger_row(a) for a in some}
     assert {row["verdict"] for row in rows.values()} <= set(claims.OVERALL)
     assert rows["graph-storage"]["here (95 % interval)"].startswith("missing: ")
-    assert (
-        NOTEBOOK["in_unit"](-0.3, "tokens") == "0"
-        and NOTEBOOK["in_unit"](math.nan, "tokens") == DASH
-    )
+    assert in_unit(-0.3, "tokens") == "0" and in_unit(math.nan, "tokens") == DASH
 
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
 def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benchmark, some):
-    assert legible(NOTEBOOK["forest"]([], benchmark), 17)
-    figure = NOTEBOOK["forest"](some, benchmark)
+    assert legible(claim_figure([], benchmark), 17)
+    figure = claim_figure(some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
     assert [a.get_title(loc="left").replace("\n", "") for a in figure.axes] == MODELS
     evidence = [
-        e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]
+        e for a in drawn_claims(some, benchmark) for e in a.evidence if e.subject == MODELS[0]
     ]
-    marks = [line for line in figure.axes[0].lines if line.get_marker() in NOTEBOOK["SHAPES"]]
+    marks = [line for line in figure.axes[0].lines if line.get_marker() in SHAPES]
     assert len(marks) == len(evidence)
-    assert {m.get_color() for m in marks} == {NOTEBOOK["LOOK"][e.verdict][0] for e in evidence}
+    assert {m.get_color() for m in marks} == {LOOK[e.verdict][0] for e in evidence}
     assert len({m.get_marker() for m in marks}) == len({e.where for e in evidence})
 
 
@@ -146,7 +147,7 @@ def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_a
     }
     b = {"NoRAG": [1, 1, 1, 1, pd.NA, 1], "Func-PKG": [0, 0, 0, 0, 1, 1], "Ideal Reranker": [1] * 6}
     alone = [run("a", a, "textbook"), run("b", b, "stdlib")]
-    (pair,) = pairs([run("a", a), run("b", b), *alone]).itertuples()
+    (pair,) = model_pairs([run("a", a), run("b", b), *alone]).itertuples()
     assert (pair.models, pair.where, pair.column, pair.n) == (
         ("a", "b"),
         "MBPP, published",
@@ -158,11 +159,11 @@ def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_a
     # The changes are 0, -1, -1 and -2: of the eight sums of signs two are 4 away from 0.
     assert pair.p == pair.p_corrected == pytest.approx(2 / 8)
     apart = [{"NoRAG": known, "Func-PKG": [0, 1]} for known in ([1, pd.NA], [pd.NA, 1])]
-    assert len(pairs([run("a", apart[0]), run("b", apart[1])])) == 0
+    assert len(model_pairs([run("a", apart[0]), run("b", apart[1])])) == 0
 
 
 def test_the_sign_test_counts_all_signs_and_with_one_step_alone_is_mcnemars():
-    sign_test, rng = NOTEBOOK["sign_test"], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for size in range(1, 9):
         values = rng.integers(-2, 3, size)
         sums = [abs(int(np.dot(signs, values))) for signs in product((-1, 1), repeat=size)]

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_code import definitions
 from scipy.stats import norm
 
 from pkg_lib.core.store import write_json
 from pkg_lib.core.types import Outcome
 from pkg_lib.papers.claims import claim_tests, claims
+from pkg_lib.papers.claims.claim_ledger import ledger_findings, verdict_by_subject
 from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import (
     CONTRADICTED,
@@ -35,8 +35,6 @@ from pkg_lib.papers.claims.claims import (
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "NoRAG"}
 OPPOSITE = {HOLDS: FAILS, FAILS: HOLDS, INCONCLUSIVE: INCONCLUSIVE}
-NOTEBOOK = definitions("claims")
-findings, by_subject = NOTEBOOK["findings"], NOTEBOOK["by_subject"]
 
 
 def claim(test="paired", id="c", **args):
@@ -108,7 +106,7 @@ def test_every_measurement_counts_and_findings_tell_what_is_mixed():
     assert verdicts(above, frame(30, 5), frame(40, 5))[0] == HOLDS
     assert verdicts(above, frame(30, 5), frame(5, 30)) == (MIXED, [HOLDS, FAILS])
     assert verdicts(above, frame(30, 5), frame(10, 10)) == (MIXED, [HOLDS, INCONCLUSIVE])
-    sentences = findings(assess(stored(frame(30, 5), frame(10, 10)), above, below))
+    sentences = ledger_findings(assess(stored(frame(30, 5), frame(10, 10)), above, below))
     for verdict in (HOLDS, FAILS):
         assert f"Measured here, {verdict} and inconclusive (1): says." in sentences
 
@@ -116,7 +114,7 @@ def test_every_measurement_counts_and_findings_tell_what_is_mixed():
 def test_a_model_keeps_its_own_verdict_and_a_sentence_about_every_case_falls_with_one():
     points = [point("a", 0.3), point("b", -0.3), point("b", -0.2)]
     (one,) = claims.judge([(claim(relation="above", **PAIR), points)])
-    assert one.verdict == MIXED and by_subject(one) == {"a": HOLDS, "b": FAILS}
+    assert one.verdict == MIXED and verdict_by_subject(one) == {"a": HOLDS, "b": FAILS}
     points = [replace(point("paper", v), exact=True) for v in (1.0, 2.0, -1.0)]
     every, some = claim(relation="positive", all=True), claim(relation="positive")
     assert [a.verdict for a in claims.judge([(every, points), (some, points)])] == [FAILS, MIXED]

@@ -8,15 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 from checks import legible
-from notebook_code import definitions
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.schema import IMPL, PATHVALUE, build_code_graph
 from pkg_lib.graph.text.documents import Structured, build_text_graph
 from pkg_lib.papers.pkg import graph_figures as draw
+from pkg_lib.papers.pkg.graph_shapes import depths, example_root
 from pkg_lib.retrieval.trace import Traced
 
-GRAPHS = definitions("build_graphs")
 OUTER = "@cache\ndef outer(\n    a,\n    b):\n    for x in a:\n        if x < '<b>':\n            pass\n"
 SOURCE = OUTER + "    while b:\n        b -= 1\n"
 JSON = {"title": "$x$ and a long line " * 9, "parts": [{"code": "a\nb"}, {}], "n": None}
@@ -33,15 +32,15 @@ def text():
 
 
 def test_depths_by_hand(code, text):
-    depth, root = GRAPHS["depths"](code)
+    depth, root = depths(code)
     assert depth.tolist() == [0, 1, 2, 3, 4, 3, 0, 1, 2] and root.tolist() == [0] * 6 + [6] * 3
-    assert GRAPHS["depths"](text)[0][text.of_type(PATHVALUE)].tolist() == [1, 3, 2, 1]
+    assert depths(text)[0][text.of_type(PATHVALUE)].tolist() == [1, 3, 2, 1]
 
 
 @pytest.mark.parametrize("which", ["code", "text"])
 def test_trees_are_legible_and_hold_every_node_and_edge(which, request):
     graph = request.getfixturevalue(which)
-    view = graph.subgraph(GRAPHS["example"](graph))
+    view = graph.subgraph(example_root(graph))
     figure = draw.tree(graph, view, "where it is " * 9)
     shown = legible(figure)
     assert len(figure.axes[0].get_lines()) == view.number_of_nodes() + view.number_of_edges()
@@ -71,9 +70,9 @@ def test_labels_name_the_statement_or_the_step(code, text):
 
 
 def test_examples_of_real_graphs_are_of_a_fair_size_and_an_empty_graph_is_named(textbook):
-    assert 6 <= textbook[1].subgraph(GRAPHS["example"](textbook[1])).number_of_nodes() <= 9
+    assert 6 <= textbook[1].subgraph(example_root(textbook[1])).number_of_nodes() <= 9
     with pytest.raises(UserError, match="without nodes"):
-        GRAPHS["example"](build_code_graph([Document("d", "x = 1\n")]))
+        example_root(build_code_graph([Document("d", "x = 1\n")]))
 
 
 def svg(figure):

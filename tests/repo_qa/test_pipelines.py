@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from notebook_code import definitions
 
 from pkg_lib.data.questions import Question
 from pkg_lib.graph.types.java import facts_of
 from pkg_lib.graph.types.resolve import graph_of, published
+from pkg_lib.papers.dkb.evidence_tables import sign_flip_difference
 from pkg_lib.papers.dkb.measurement import reached_types, scores
 from pkg_lib.papers.dkb.pipelines import (
     CHUNKS_ALONE,
@@ -144,7 +144,7 @@ def test_only_the_types_whose_lines_are_shown_are_reached(excerpt, types):
 
 
 def difference(a, b):
-    return definitions("dkb")["paired"](pd.Series(a, dtype=float), pd.Series(b, dtype=float))
+    return sign_flip_difference(pd.Series(a, dtype=float), pd.Series(b, dtype=float))
 
 
 def test_paired_by_hand():

@@ -1,0 +1,588 @@
+"""cAST's Tables 1 to 5 and those on tasks, chunks, completions and RepoEval."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+
+from pkg_lib.analysis import stats
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.tables import DASH, HERE, interval, percent, points, probability
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.papers.cast.cast_results import (
+    PAPER_NAME,
+    REPOEVAL,
+    REPOEVAL_ROWS,
+    CastResults,
+    mean_difference,
+    mean_interval,
+)
+from pkg_lib.papers.cast.cast_steps import RANKERS, SIZES, mappings
+
+METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
+# Three of the paper's embedders, whose numbers stand beside ours, and all six.
+SHORT = {"BGE": "BGE-base", "GIST": "GIST-base", "CodeSage": "Codesage-small-v2"}
+EMBEDDERS = (
+    "BGE-base",
+    "BGE-large",
+    "GIST-base",
+    "GIST-large",
+    "Codesage-small-v2",
+    "Jina-v2-code",
+)
+VARIANT_NAME = {"cast": "split-then-merge", "split-only": "split-only"}  # Table 2
+SIZE = 2000  # characters of a chunk in all tables but Table 4
+BODY_MEASURES = {
+    "EM": "exact",
+    "ES": "edit",
+    "EM (id)": "identifiers_exact",
+    "F1 (id)": "identifiers_f1",
+}
+NOT_MEASURED = f"{DASH} not measured here."
+BLANK = [DASH] * 4
+Cells = list[str]
+Rows = dict[str, Cells]
+
+
+# Cells
+
+
+def mean_cell(values: pd.Series) -> str:
+    """Print a mean over tasks with its 95 % bootstrap interval.
+
+    Args:
+        values: Fraction by task.
+
+    Returns:
+        Text such as "61.6 (54.0–68.7)", in percent; an en dash without values.
+    """
+    mean = mean_interval(values)
+    if mean is None:
+        return DASH
+    return f"{percent(mean.value)} ({percent(mean.low)}{DASH}{percent(mean.high)})"
+
+
+def _difference_cells(difference: stats.Difference | None) -> Cells:
+    """Print n, the difference in percentage points and its interval."""
+    if difference is None:
+        return [DASH] * 3
+    bounds = interval(difference.low, difference.high)
+    return [str(difference.n), points(difference.value), bounds]
+
+
+def _pass_cell(cast: CastResults, method: str) -> str:
+    """Print pass@1 with its Wilson interval, and n where not every task was measured."""
+    rate = stats.pass_at_1(cast.verdicts_of(method))
+    bounds = stats.wilson(rate.passed, rate.measured)
+    if rate.value is None or bounds is None:
+        return DASH
+    low, high = map(percent, bounds)
+    partial = f", n={rate.measured}" if rate.measured < rate.total else ""
+    return f"{percent(rate.value)} ({low}{DASH}{high}{partial})"
+
+
+def _ranking_cells(cast: CastResults, metric: str, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
+    cells = []
+    for chunking in chunkings:
+        cells += [mean_cell(cast.ranking(ranker, chunking, metric)) for ranker in RANKERS]
+    return cells
+
+
+def _pass_cells(cast: CastResults, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
+    cells = []
+    for chunking in chunkings:
+        cells += [_pass_cell(cast, f"{chunking}, {ranker}") for ranker in RANKERS]
+    return cells
+
+
+# Published numbers
+
+
+def published_frame(table: str) -> pd.DataFrame:
+    """Read a table as the paper prints it.
+
+    Args:
+        table: Name of a file in analysis/reference, such as "table5_retrieval".
+
+    Returns:
+        One row per number, all text.
+    """
+    path = HERE / "reference" / f"cast_{table}.csv"
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def published_number(table: str, value: str = "", **wanted: str) -> str:
+    """Return the one number of a published table that is in the rows with some values.
+
+    Args:
+        table: Name of a file in analysis/reference, such as "table5_retrieval".
+        value: The field with the number; "" for the last one.
+        **wanted: Field -> its value.
+
+    Returns:
+        The number as printed; an en dash if the paper has none.
+    """
+    rows = published_frame(table)
+    for field, text in wanted.items():
+        if text.startswith("R@"):
+            text = f"Recall{text[1:]}"
+        rows = rows[rows[field] == text]
+    if not len(rows):
+        return DASH
+    return str(rows[value or rows.columns[-1]].iloc[0])
+
+
+def _published_cells(table: str, **wanted: str) -> Cells:
+    """Return the published numbers of both chunkings with the three embedders."""
+    cells = []
+    for chunking in PAPER_NAME.values():
+        for embedder in SHORT.values():
+            number = published_number(table, retriever=embedder, chunking=chunking, **wanted)
+            cells.append(number)
+    return cells
+
+
+def _published_gains(table: str, **wanted: str) -> str:
+    """Print the least and the largest gain of cAST over fixed-size chunks, of the six embedders."""
+    gains = []
+    for embedder in EMBEDDERS:
+        cast, fixed = (
+            float(published_number(table, retriever=embedder, chunking=chunking, **wanted))
+            for chunking in PAPER_NAME.values()
+        )
+        gains.append((cast - fixed) / 100)
+    return f"{points(min(gains))} to {points(max(gains))}"
+
+
+# Tasks and chunks
+
+
+def tasks_table(cast: CastResults) -> ResultTable:
+    """Tabulate how the tasks were chosen from each package.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per package.
+    """
+    columns = [
+        "version",
+        "licence",
+        "functions of 3 to 30 lines",
+        "called by no test that passes",
+        "tests that pass",
+        "tests that fail here",
+        "a test that fails here speaks against it",
+        "modules of tests that cannot be imported here",
+        "tried with the controls",
+        "tasks",
+    ]
+    note = (
+        "A task is a function whose tests pass with its own body and fail with `pass` and with "
+        "`raise NotImplementedError`. Tests that fail here fail on the package as published, "
+        "with the installed versions of what it needs; "
+        "a function that such a failure came through is no task."
+    )
+    rows = {}
+    for name, counts in cast.circumstances["tasks"]["packages"].items():
+        rows[name] = [str(counts.get(column, DASH)) for column in columns]
+    return ResultTable.of("Tasks by package", rows, columns, "package", note)
+
+
+def chunks_table(cast: CastResults) -> ResultTable:
+    """Tabulate how the chunkers cut (Section 4).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per language, method and mode.
+    """
+    columns = [
+        "limit",
+        "files",
+        "chunks",
+        "mean size",
+        "median lines",
+        "fill %",
+        "functions cut %",
+        "cut that fit",
+        "bytes lost",
+    ]
+    corpora = cast.circumstances["chunk_statistics"]["corpora"]
+    sources = "; ".join(f"{language}: {source}" for language, source in corpora.items())
+    notes = (
+        "Sizes in characters that are no white space; fill: mean size over the limit. "
+        "A function is cut when no chunk holds it.",
+        f"As published unless it says lossless. Sources: {sources}.",
+    )
+    rows = {}
+    for _, row in cast.chunk_statistics.iterrows():
+        mode = "" if row["mode"] == "as-published" else f" ({row['mode']})"
+        rows[f"{row['language']}: {row['method']}{mode}"] = _chunk_cells(row)
+    return ResultTable.of("Chunks by language", rows, columns, "language: method", *notes)
+
+
+def _chunk_cells(row: pd.Series) -> Cells:
+    unit = "lines" if row["method"] == "fixed-size" else "characters"
+    counts = [f"{row[name]:,.0f}" for name in ("files", "chunks", "size_mean", "lines_p50")]
+    share_cut = row["functions_cut"] / row["functions"] if row["functions"] else None
+    losses = [f"{row[name]:,.0f}" for name in ("functions_cut_that_fit", "bytes_lost")]
+    return [
+        f"{row['limit']:,.0f} {unit}",
+        *counts,
+        percent(row["fill"]),
+        percent(share_cut),
+        *losses,
+    ]
+
+
+# Table 1
+
+
+def results_table(cast: CastResults) -> ResultTable:
+    """Tabulate retrieval and generation (Table 1).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per benchmark and metric: ours, and the paper's of three embedders.
+    """
+    rows = _retrieval_rows("RepoEval", lambda metric: _ranking_cells(cast, metric))
+    ours = _pass_cells(cast)
+    theirs = _published_cells("table6_repoeval_pass1", generator="StarCoder2")
+    rows[f"RepoEval: Pass@1 (here {cast.model}; StarCoder2)"] = ours + theirs
+    theirs = _published_cells("table6_repoeval_pass1", generator="CodeLlama")
+    rows["RepoEval: Pass@1 (CodeLlama)"] = BLANK + theirs
+    rows |= _retrieval_rows("SWE-bench", lambda metric: BLANK)
+    for metric in ("Claude-3.7-Sonnet Pass@1", "Gemini-2.5-pro Pass@8"):
+        theirs = _published_cells("table7_swebench", generator_metric=metric)
+        rows[f"SWE-bench: {metric}"] = BLANK + theirs
+    for metric in ("EM (id)", "EM (code)", "ES (code)"):
+        theirs = _published_cells("table8_crosscodeeval", language="Python", metric=metric)
+        rows[f"CrossCodeEval, Python: {metric}"] = BLANK + theirs
+    note = (
+        "Here: functions of the packages above in the place of RepoEval's, 95 % intervals "
+        "(bootstrap over tasks; Wilson for Pass@1). "
+        "The published numbers are of RepoEval's own tasks and of larger models."
+    )
+    title = f"Table 1: retrieval and generation ({len(cast.tasks)} tasks)"
+    columns = _here_and_published(PAPER_NAME.values())
+    return ResultTable.of(title, rows, columns, "benchmark: metric", note, NOT_MEASURED)
+
+
+def _here_and_published(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the columns of tables with our rankers and the paper's embedders."""
+    here = []
+    theirs = []
+    for name in names:
+        here += [(f"here, {name}", ranker) for ranker in RANKERS]
+        theirs += [(f"published, {name}", embedder) for embedder in SHORT]
+    return here + theirs
+
+
+def _retrieval_rows(benchmark: str, ours: Callable[[str], Cells]) -> Rows:
+    rows = {}
+    for name, metric in METRICS.items():
+        at_5 = metric.format(5)
+        theirs = _published_cells("table5_retrieval", benchmark=benchmark, metric=at_5)
+        rows[f"{benchmark}: {name}@5"] = ours(at_5) + theirs
+    return rows
+
+
+def differences_table(cast: CastResults) -> ResultTable:
+    """Tabulate the differences between cAST and fixed-size chunks, paired over tasks.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per metric and ranker, with the range of the paper's six embedders.
+    """
+    rows: Rows = {}
+    for label, metric in METRICS.items():
+        at_5 = metric.format(5)
+        gains = _published_gains("table5_retrieval", benchmark="RepoEval", metric=at_5)
+        for ranker in RANKERS:
+            values, baseline = (cast.ranking(ranker, name, at_5) for name in PAPER_NAME)
+            cells = _difference_cells(mean_difference(values, baseline))
+            rows[f"{label}@5, {ranker}"] = [*cells, DASH, gains]
+    gains = _published_gains("table6_repoeval_pass1", generator="StarCoder2")
+    for ranker in RANKERS:
+        values, baseline = (cast.verdicts_of(f"{name}, {ranker}") for name in PAPER_NAME)
+        difference = stats.paired_bootstrap(values, baseline)
+        p = probability(difference.p) if difference else DASH
+        rows[f"Pass@1, {ranker}"] = [*_difference_cells(difference), p, gains]
+    for label in ("ES", "F1 (id)"):
+        measure = BODY_MEASURES[label]
+        for ranker in RANKERS:
+            values, baseline = (
+                cast.body_match(f"{name}, {ranker}", measure) for name in PAPER_NAME
+            )
+            cells = _difference_cells(mean_difference(values, baseline))
+            rows[f"{label}, {ranker}"] = [*cells, DASH, DASH]
+    columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
+    note = (
+        "Points, cAST less fixed-size. "
+        "Published: over the six embedders of Tables 5 and 6 (Pass@1: StarCoder2)."
+    )
+    title = "cAST against fixed-size chunks"
+    return ResultTable.of(title, rows, columns, "metric, retriever", note)
+
+
+def mappings_table(cast: CastResults) -> ResultTable:
+    """Tabulate cAST's ranking by how it is mapped to the baseline's chunks (Appendix A.2).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per mapping.
+    """
+    columns = []
+    for ranker in RANKERS:
+        columns += [(ranker, metric.format(5)) for metric in METRICS.values()]
+    fixed = [mean_cell(cast.ranking(ranker, "fixed-size", metric)) for ranker, metric in columns]
+    rows = {"fixed-size, own chunks": fixed}
+    for mapping in mappings("cast"):
+        label = "own chunks" if mapping == "own" else f"mapped by the {mapping}"
+        rankings = [cast.ranking(ranker, "cast", metric, mapping) for ranker, metric in columns]
+        rows[f"cast, {label}"] = list(map(mean_cell, rankings))
+    note = (
+        "Own chunks: another number of chunks, and of right ones, "
+        "so precision and recall are not of the same task."
+    )
+    return ResultTable.of("How cAST's ranking is measured", rows, columns, "chunks", note)
+
+
+def completions_table(cast: CastResults) -> ResultTable:
+    """Tabulate pass@1 of each context, its difference to NoRAG, and how similar the bodies are.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per context.
+    """
+    against_none = pd.DataFrame()
+    if stats.BASELINE in cast.verdicts and cast.verdicts.shape[1] > 1:
+        against_none = stats.paired_differences(cast.verdicts)
+    rows = {}
+    for method in map(str, cast.verdicts):
+        matches = [cast.body_match(method, measure) for measure in BODY_MEASURES.values()]
+        means = [percent(match.mean()) for match in matches]
+        pass_cell = _pass_cell(cast, method)
+        rows[method] = [
+            str(len(matches[0])),
+            pass_cell,
+            *_to_none_cells(against_none, method),
+            *means,
+        ]
+    columns = [
+        "n",
+        "Pass@1",
+        "to NoRAG",
+        "95 % interval",
+        "helped",
+        "hurt",
+        "p (Holm)",
+        *BODY_MEASURES,
+    ]
+    note = (
+        "Points of Pass@1 against NoRAG, paired bootstrap; McNemar's exact test, corrected by Holm. "
+        "EM to F1 as CrossCodeEval."
+    )
+    return ResultTable.of(f"{cast.model}: completions", rows, columns, "context", note)
+
+
+def _to_none_cells(against_none: pd.DataFrame, method: str) -> Cells:
+    """Print the difference to NoRAG, its interval, tasks helped and hurt, and p."""
+    if method not in against_none.index or not against_none.loc[method, "n"]:
+        return [DASH] * 5
+    row: Any = against_none.loc[method]
+    return [
+        points(row["difference"]),
+        interval(row["low"], row["high"]),
+        str(int(row["helped"])),
+        str(int(row["hurt"])),
+        probability(row["p_corrected"]),
+    ]
+
+
+# Tables 2 to 5
+
+
+def merging_table(cast: CastResults) -> ResultTable:
+    """Tabulate cAST with and without merging (Table 2).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per metric.
+    """
+    passes = f"Pass@1 (here {cast.model}; StarCoder2)"
+    ours = {
+        "nDCG@5": ("nDCG", _ranking_cells(cast, "nDCG@5", VARIANT_NAME)),
+        passes: ("Pass@1 StarCoder2", _pass_cells(cast, VARIANT_NAME)),
+        "Pass@1 (CodeLlama)": ("Pass@1 CodeLlama", BLANK),
+    }
+    rows = {}
+    for label, (metric, cells) in ours.items():
+        theirs = []
+        for variant in VARIANT_NAME.values():
+            of = {"metric": metric, "variant": variant}
+            theirs += [published_number("table2_split_only", e, **of) for e in SHORT]
+        rows[label] = cells + theirs
+    columns = _here_and_published(VARIANT_NAME.values())
+    title = "Table 2: with and without merging"
+    return ResultTable.of(title, rows, columns, "metric", NOT_MEASURED)
+
+
+def context_length_table(cast: CastResults) -> ResultTable:
+    """Tabulate pass@1 by length of the context (Table 3).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per pipeline.
+    """
+    theirs = published_frame("table3_context_length").set_index("pipeline")
+    rows = {}
+    for ranker in RANKERS:
+        cell = _pass_cell(cast, f"cast, {ranker}")
+        rows[f"{ranker} + {cast.model} (here)"] = [cell, *[DASH] * len(theirs.columns)]
+    for name, cells in theirs.iterrows():
+        rows[f"{name} (published)"] = [DASH, *cells]
+    budget = cast.packages.benchmark_spec.budgets["context_tokens"]
+    columns = [f"{int(length):,} tokens" for length in (budget, *theirs.columns)]
+    note = (
+        f"The budget here is {columns[0]}, of which two processor cores read a prompt in seconds."
+    )
+    title = "Table 3: Pass@1 by context length, cAST"
+    return ResultTable.of(title, rows, columns, "pipeline", f"{note} {NOT_MEASURED}")
+
+
+def chunk_size_table(cast: CastResults) -> ResultTable:
+    """Tabulate cAST by maximum chunk size (Table 4).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per metric and ranker.
+    """
+    sizes = sorted((*SIZES, SIZE))
+    rows = {}
+    for ranker in RANKERS:
+        names = ["cast" if size == SIZE else f"cast {size}" for size in sizes]
+        cells = [mean_cell(cast.ranking(ranker, name, "nDCG@5")) for name in names]
+        rows[f"nDCG@5, {ranker} (here)"] = cells
+    for ranker in RANKERS:
+        cell = _pass_cell(cast, f"cast, {ranker}")
+        cells = [cell if size == SIZE else DASH for size in sizes]
+        rows[f"Pass@1, {ranker} + {cast.model} (here)"] = cells
+    theirs = {"nDCG, BGE": "nDCG", "Pass@1, BGE + StarCoder2": "pass_at_1_starcoder2"}
+    table = "table4_max_chunk_size"
+    for label, value in theirs.items():
+        cells = [published_number(table, value, max_chunk_size=str(size)) for size in sizes]
+        rows[f"{label} (published)"] = cells
+    columns = [f"{size:,}" for size in sizes]
+    return ResultTable.of("Table 4: maximum chunk size", rows, columns, "metric", NOT_MEASURED)
+
+
+def retrieval_table(cast: CastResults) -> ResultTable:
+    """Tabulate retrieval in full (Table 5).
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per benchmark and retriever. Ours come first, then each of the paper's.
+    """
+    columns = []
+    for chunking in PAPER_NAME:
+        for metric in METRICS.values():
+            columns += [(chunking, metric.format(k)) for k in (5, 10)]
+    heads = [(PAPER_NAME[chunking], metric) for chunking, metric in columns]
+    rows = {}
+    for ranker in RANKERS:
+        cells = [mean_cell(cast.ranking(ranker, *column)) for column in columns]
+        rows[f"RepoEval: {ranker} (here)"] = cells
+    by_benchmark = {"RepoEval": EMBEDDERS, "SWE-bench": (*RANKERS, *EMBEDDERS[:-1])}
+    for benchmark, retrievers in by_benchmark.items():
+        for retriever in retrievers:
+            rows[f"{benchmark}: {retriever} (here)"] = [DASH] * len(columns)
+            if retriever not in EMBEDDERS:
+                continue
+            of = {"benchmark": benchmark, "retriever": retriever}
+            cells = []
+            for chunking, metric in heads:
+                number = published_number(
+                    "table5_retrieval", chunking=chunking, metric=metric, **of
+                )
+                cells.append(number)
+            rows[f"{benchmark}: {retriever} (published)"] = cells
+    notes = (
+        "Here: functions of the packages above in the place of RepoEval's. "
+        "The paper gives no row of Jina-v2-code on SWE-bench.",
+        "The paper's embedders are known by name (`--notebook explore` takes them too) "
+        "and come from the Hugging Face hub.",
+        NOT_MEASURED,
+    )
+    title = f"Table 5: retrieval ({len(cast.tasks)} tasks here)"
+    return ResultTable.of(title, rows, heads, "benchmark: retriever", *notes)
+
+
+# RepoEval itself
+
+
+def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
+    """Tabulate retrieval on RepoEval's own function level, by baseline and mapping.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per kind of chunks.
+    """
+    columns = []
+    for ranker in RANKERS:
+        for k in (5, 10):
+            columns += [(ranker, metric.format(k)) for metric in METRICS.values()]
+    rows = {}
+    for row in REPOEVAL_ROWS:
+        right = cast.repoeval_ranking("BM25", row, "gold")
+        rankings = [cast.repoeval_ranking(ranker, row, metric) for ranker, metric in columns]
+        mean_right = f"{right.mean():.2f}" if len(right) else DASH
+        rows[row] = [mean_right, *map(mean_cell, rankings)]
+    count = len(cast.repoeval_ranking("BM25", "fixed-size, 60 lines", "gold"))
+    note = (
+        "Right: chunks that share a line with the function, a task. On 60, 20 or 10 lines: through scores of "
+        "lines, on the chunks of that baseline, so precision and recall compare with its row alone."
+    )
+    title = f"Retrieval on RepoEval's function level ({count} tasks)"
+    heads = [("", "right"), *columns]
+    return ResultTable.of(title, rows, heads, "chunks", note, NOT_MEASURED)
+
+
+def repoeval_bodies_table(cast: CastResults) -> ResultTable:
+    """Tabulate how similar the bodies of RepoEval's functions are to the reference's.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per context.
+    """
+    rows = {}
+    for method in BENCHMARKS[REPOEVAL].methods:
+        matches = [cast.body_match(method, measure, REPOEVAL) for measure in BODY_MEASURES.values()]
+        count = len(matches[0])
+        rows[method] = [str(count) if count else DASH, *map(mean_cell, matches)]
+    note = "Means over tasks with 95 % bootstrap intervals; masked corpus, as above."
+    title = f"{cast.model}: bodies of RepoEval's functions"
+    return ResultTable.of(title, rows, ["n", *BODY_MEASURES], "context", note, NOT_MEASURED)

@@ -1,0 +1,441 @@
+"""Does the evidence reach the context? Tables on recall, paired differences, variants, and answers."""
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.stats import RESAMPLES, Difference
+from pkg_lib.analysis.tables import probability
+from pkg_lib.data.questions import gold
+from pkg_lib.papers.dkb.indexing_tables import AS_PUBLISHED, RESOLVED, embedded_shares
+from pkg_lib.papers.dkb.measurement import READING, READINGS
+from pkg_lib.papers.dkb.number_tables import (
+    NAN,
+    UNKNOWN,
+    Index,
+    Rows,
+    number_cell,
+    number_table,
+    published_rows,
+)
+from pkg_lib.papers.dkb.question_tasks import named
+from pkg_lib.papers.dkb.repository_study import RepositoryStudy
+from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS, SAME_SIZE
+
+# A name like a type's has at least two humps.
+TYPE_NAME = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+\b")
+MANY_SIGNS = 16  # differences up to which all changes of sign are counted
+Evidence = dict[str, Any]  # what `evidence_of` returns
+
+
+# Paired differences
+
+
+def sign_flip_difference(values: pd.Series, baseline: pd.Series) -> Difference:
+    """Compare two measures over the questions where neither is missing.
+
+    Args:
+        values: Value by question.
+        baseline: Value by question of what it is compared with.
+
+    Returns:
+        The mean difference with its bootstrap interval and the exact p of a sign-flip test. From 17
+        differences on, p is that of 100,000 random changes of sign.
+    """
+    differences = (values - baseline).dropna().to_numpy()
+    if not len(differences):
+        return Difference(0, NAN, NAN, NAN)
+    rng = np.random.default_rng(0)
+    sampled = rng.integers(0, len(differences), (RESAMPLES, len(differences)))
+    low, high = np.quantile(differences[sampled].mean(1), [0.025, 0.975])
+    changed = differences[differences != 0]
+    if len(changed) <= MANY_SIGNS:
+        signs = np.array(list(product((-1, 1), repeat=len(changed))))
+    else:
+        signs = rng.choice((-1, 1), (100_000, len(changed)))
+    # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
+    as_far = np.abs(signs @ changed) >= abs(changed.sum()) - 1e-12
+    mean = float(differences.mean())
+    return Difference(len(differences), mean, float(low), float(high), p=float(as_far.mean()))
+
+
+def pipelines_of(evidence: Evidence) -> list[str]:
+    """Return the pipelines that were measured.
+
+    Args:
+        evidence: The measured contexts.
+    """
+    return list(evidence["rows"]["pipeline"].unique())
+
+
+def in_one_reading(evidence: Evidence) -> pd.DataFrame:
+    """Return the measured contexts in the reading that the tables use first.
+
+    Args:
+        evidence: The measured contexts.
+
+    Returns:
+        One row per pipeline and question.
+    """
+    rows: pd.DataFrame = evidence["rows"]
+    return rows[rows["reading"] == READING]
+
+
+def kinds_of(evidence: Evidence) -> list[str]:
+    """Return the kinds of questions.
+
+    Args:
+        evidence: The measured contexts.
+    """
+    return [kind for kind in evidence["rows"]["kind"].unique() if kind]
+
+
+def recall(evidence: Evidence, pipeline: str, kinds: Sequence[str] = ()) -> pd.Series:
+    """Return the recall of the needed types.
+
+    Args:
+        evidence: The measured contexts.
+        pipeline: A measured pipeline.
+        kinds: Kinds of questions; empty for all.
+
+    Returns:
+        Recall by question.
+    """
+    rows = in_one_reading(evidence)
+    rows = rows[rows["pipeline"] == pipeline]
+    if kinds:
+        rows = rows[rows["kind"].isin(kinds)]
+    return rows.set_index("question")["recall"]
+
+
+def recall_difference(
+    evidence: Evidence, first: str, second: str, kinds: Sequence[str] = ()
+) -> Difference:
+    """Compare the recall of two pipelines.
+
+    Args:
+        evidence: The measured contexts.
+        first: A measured pipeline.
+        second: The pipeline that it is compared with.
+        kinds: Kinds of questions; empty for all.
+    """
+    return sign_flip_difference(recall(evidence, first, kinds), recall(evidence, second, kinds))
+
+
+def _groups(evidence: Evidence) -> dict[str, list[str]]:
+    """Return the groups of questions that are compared, each with its kinds."""
+    kinds = kinds_of(evidence)
+    groups: dict[str, list[str]] = {"all": []}
+    both = ["upstream", "multi-hop"]
+    if set(both) <= set(kinds):
+        groups["upstream and multi-hop"] = both
+    for kind in kinds:
+        groups[kind] = [kind]
+    return groups
+
+
+# Tables
+
+
+def evidence_table(evidence: Evidence) -> ResultTable:
+    """Tabulate recall and precision of the contexts in each reading, and their size.
+
+    Args:
+        evidence: The measured contexts.
+
+    Returns:
+        The table, one row per pipeline.
+    """
+    groups = evidence["rows"].groupby(["pipeline", "reading"])
+    means = groups.mean(numeric_only=True)
+    scores = list(product(READINGS, ("recall", "precision")))
+    rows = {}
+    for pipeline in pipelines_of(evidence):
+        cells = [means.loc[(pipeline, reading), score] for reading, score in scores]
+        sizes = means.loc[(pipeline, READING), ["characters", "excerpts"]]
+        rows[pipeline] = [*cells, *sizes]
+    columns = [*(f"{reading}: {score}" for reading, score in scores), "characters", "excerpts"]
+    questions = evidence["rows"]["question"].nunique()
+    notes = (
+        "Of the types that an answer needs, those that reach the context: source (lines of "
+        "the declaration), listed (these, or a node in the ontology info), named (the name anywhere).",
+        f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
+        "Same size: as many chunks as fit into DKB's context of the question.",
+    )
+    title = f"Evidence on {evidence['repository']}"
+    return number_table(title, "pipeline", columns, "33333301", rows, *notes)
+
+
+def differences_table(evidence: Evidence) -> ResultTable:
+    """Tabulate the differences in recall, paired over questions.
+
+    Args:
+        evidence: The measured contexts.
+
+    Returns:
+        The table, one row per two pipelines and group of questions.
+    """
+    rows: Rows = {}
+    for first, second in product((OURS, LLM_KB), (BASE, SAME_SIZE)):
+        if first not in pipelines_of(evidence):
+            continue
+        for name, kinds in _groups(evidence).items():
+            cells = _difference_cells(evidence, first, second, kinds)
+            rows[f"{first} – {second}, {name}"] = cells
+    columns = ["questions", "recall of the first", "of the second"]
+    columns += ["difference", "95 % interval", "p"]
+    note = (
+        "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
+        "rows. With four questions of a kind the smallest possible p is 0.125. Reading: listed."
+    )
+    title = f"Differences in evidence recall on {evidence['repository']}"
+    return number_table(title, "first – second, kind", columns, "033000", rows, note)
+
+
+def _difference_cells(
+    evidence: Evidence, first: str, second: str, kinds: Sequence[str]
+) -> list[Any]:
+    difference = recall_difference(evidence, first, second, kinds)
+    bounds = f"{_signed(difference.low)} to {_signed(difference.high)}"
+    return [
+        difference.n,
+        recall(evidence, first, kinds).mean(),
+        recall(evidence, second, kinds).mean(),
+        _signed(difference.value),
+        bounds,
+        probability(difference.p),
+    ]
+
+
+def _signed(value: float) -> str:
+    if value < 0 or pd.isna(value):
+        return number_cell(value, 3)
+    return f"+{value:.3f}"
+
+
+def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
+    """Tabulate the recall question by question.
+
+    Args:
+        study: The repository with its questions.
+        evidence: Its measured contexts.
+
+    Returns:
+        The table, one row per question.
+    """
+    pipelines = pipelines_of(evidence)
+    rows: Rows = {}
+    for question in study.questions:
+        recalls = [recall(evidence, pipeline).loc[question.id] for pipeline in pipelines]
+        rows[f"{question.id} {question.theme}"] = [question.kind, len(question.needs), *recalls]
+    columns = ["kind", "types needed", *pipelines]
+    digits = "00" + "2" * len(pipelines)
+    title = "Evidence recall by question"
+    return number_table(title, "question", columns, digits, rows, "Reading: listed.")
+
+
+def variants_table(evidence: Evidence) -> ResultTable:
+    """Tabulate DKB with one thing changed at a time.
+
+    Args:
+        evidence: The measured contexts.
+
+    Returns:
+        The table, one row per variant.
+    """
+    variants = evidence["variants"]
+    groups = variants.groupby(["reading", "pipeline"])
+    means = groups[["recall", "precision", "characters"]].mean()
+    rows = {}
+    for name in variants["pipeline"].unique():
+        in_reading, precision, characters = means.loc[(READING, name)]
+        in_source = means.loc[("source", name), "recall"]
+        rows[name] = [in_reading, in_source, precision, characters]
+    columns = ["recall (listed)", "recall (source)", "precision (listed)", "characters"]
+    note = (
+        "Coupled: only files with a node are embedded. As published: simple names, file names as classes, "
+        "coupled."
+    )
+    title = f"DKB with one thing changed, on {evidence['repository']}"
+    return number_table(title, "variant", columns, "3330", rows, note)
+
+
+def unrecorded_table(name: str) -> ResultTable:
+    """Return the table that stands for evidence that was not recorded.
+
+    Args:
+        name: Name of the repository.
+    """
+    rows = {"not recorded": [NAN]}
+    return number_table(f"Evidence on {name}", "figure", ["value"], "0", rows, UNKNOWN)
+
+
+# Tables 8 and 9: answers
+
+
+def answer_measures(study: RepositoryStudy) -> pd.DataFrame:
+    """Measure the answers of a model by a rule.
+
+    Args:
+        study: The repository with its questions.
+
+    Returns:
+        One row per pipeline and question: ``share`` of the needed types that the answer names, and the
+        number of ``invented`` names like a type's that are nowhere in the repository.
+    """
+    words = set(re.findall(r"\w+", "\n".join(study.texts.values())))
+    rows = []
+    for pipeline, answers in study.answers.items():
+        for question in study.questions:
+            raw = answers[question.id].raw
+            needs = {study.graph.nodes[name].simple for name in gold(question, study.graph)}
+            invented = set(TYPE_NAME.findall(raw)) - words
+            rows.append((pipeline, question.id, named(needs, raw), len(invented)))
+    return pd.DataFrame(rows, columns=["pipeline", "question", "share", "invented"])
+
+
+def answers_table(study: RepositoryStudy) -> ResultTable:
+    """Tabulate the answers by rule beside the published judgements (Tables 8 and 9).
+
+    Args:
+        study: The repository with its questions.
+
+    Returns:
+        The table, one row per repository and approach.
+    """
+    measures = answer_measures(study)
+    same_size = [SAME_SIZE] if SAME_SIZE in study.answers else []
+    rows: Rows = {}
+    for pipeline in (BASE, *same_size, OURS, LLM_KB):
+        part = measures[measures["pipeline"] == pipeline]
+        share = part["share"]
+        cells: list[Any] = [NAN] * 5
+        if len(part):
+            some = (share > 0) & (share < 1)
+            counts = [sum(share == 1), sum(some), sum(share == 0)]
+            cells = [*counts, share.mean(), part["invented"].sum()]
+        rows[f"{study.name}, {pipeline}, by rule"] = cells
+    for row in published_rows("table8_9_correctness"):
+        cells = [row.correct, row.partial, row.incorrect, NAN, NAN]
+        rows[f"published: {row.repository}, {row.approach}, by a person"] = cells
+    columns = ["correct / all named", "partial / some", "incorrect / none"]
+    columns += ["mean share named", "invented names"]
+    note = (
+        "Ours is a rule: an answer names all, some or none of the types that the question needs. It is no "
+        "judgement of correctness; nobody has judged these answers. "
+        f"{study.model}, greedy, at most 256 tokens. Invented: names like a type's "
+        "that stand nowhere in the repository."
+    )
+    title = "Tables 8 and 9: answers"
+    return number_table(title, "repository, approach", columns, "00030", rows, note, UNKNOWN)
+
+
+# Findings
+
+
+def dkb_findings(
+    study: RepositoryStudy,
+    evidence: Evidence,
+    module: str,
+    module_evidence: Evidence | None,
+    indexes: Sequence[Index],
+) -> list[str]:
+    """Return sentences on the contexts, the extraction, the answers and the graphs.
+
+    Args:
+        study: The repository with its questions.
+        evidence: Its measured contexts.
+        module: Name of another repository.
+        module_evidence: The measured contexts of that; None if they were not recorded.
+        indexes: The measured graphs.
+    """
+    sentences = _evidence_findings(evidence)
+    if study.extracted:
+        sentences.append(_extraction_finding(study, evidence))
+    else:
+        sentences.append("LLM-KB was not measured.")
+    if module_evidence:
+        sentences += _evidence_findings(module_evidence)
+    else:
+        sentences.append(f"{module} was not measured.")
+    if study.answers:
+        sentences.append(_answers_finding(study))
+    else:
+        sentences.append("The answers of a model were not measured.")
+    return sentences + [_graph_finding(index) for index in indexes]
+
+
+def _difference_text(difference: Difference, other: str) -> str:
+    bounds = f"{difference.low:+.3f} to {difference.high:+.3f}"
+    size = f"{round(difference.value, 3) + 0.0:+.3f}, 95 % interval {bounds}"
+    chance = "beyond chance" if difference.p < 0.05 else "not beyond chance"
+    p = probability(difference.p)
+    return f"DKB against {other}: {size}, p {p}, {difference.n} questions, {chance}"
+
+
+def _listed(values: pd.Series) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+
+
+def _evidence_findings(evidence: Evidence) -> list[str]:
+    """Say what reaches the context, what that costs, and what the variants change."""
+    means = in_one_reading(evidence).groupby("pipeline").mean(numeric_only=True)
+    sentences = [f"the recall of needed types is {_listed(means['recall'])}"]
+    for name, kinds in _groups(evidence).items():
+        if name != "all" and len(kinds) == 1:
+            continue
+        for base in (BASE, SAME_SIZE):
+            difference = recall_difference(evidence, OURS, base, kinds)
+            sentences.append(f"{_difference_text(difference, base)} ({name})")
+    characters = means["characters"]
+    longer = characters[OURS] / characters[BASE]
+    sentences.append(f"DKB's contexts have {longer:.1f} times the characters of No-Graph's")
+    precision = _listed(means["precision"])
+    sentences.append(f"of the types that are reached, those needed are {precision}")
+    variants = evidence["variants"].groupby(["reading", "pipeline"])["recall"].mean()
+    for reading in ("listed", "source"):
+        recalls = variants[reading]
+        different = (recalls - recalls[OURS]).abs() > 0.0005
+        others = _listed(recalls[different])
+        sentences.append(f"variants (reading: {reading}): {recalls[OURS]:.3f}, but {others}")
+    return [f"{evidence['repository']}: {sentence}." for sentence in sentences]
+
+
+def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
+    extraction = study.extracted
+    assert extraction is not None
+    records = f"{len(extraction.records)} of {len(extraction.files)} files"
+    rate = f"file success rate {extraction.success_rate:.3f}; published 0.650 to 0.806"
+    embedded = f"{embedded_shares(study)[LLM_KB]:.0%} of the chunks are embedded"
+    difference = _difference_text(recall_difference(evidence, OURS, LLM_KB), LLM_KB)
+    return f"{study.model} gave a record for {records} ({rate}), so {embedded}. {difference}."
+
+
+def _graph_finding(index: Index) -> str:
+    resolved = index["graphs"][RESOLVED]
+    published = index["graphs"][AS_PUBLISHED]
+    types = sum(resolved["nodes"].values())
+    kept = sum(published["nodes"].values())
+    held = published["chunks_of_files_with_a_node"] / index["chunks"]
+    return (
+        f"{index['repository']}: {index['files']:,} files give {types:,} types in "
+        f"{resolved['seconds']['total']:.1f} s; keyed by simple names, as published, {kept:,} are left, "
+        f"{published['cycles']} cycles of inheritance arise, and a corpus coupled to its nodes "
+        f"holds {held:.1%} of the chunks."
+    )
+
+
+def _answers_finding(study: RepositoryStudy) -> str:
+    measures = answer_measures(study)
+    shares = measures.pivot(index="question", columns="pipeline", values="share")
+    parts = [f"Of the needed types, {study.model} names in its answers: {_listed(shares.mean())}"]
+    for base in (BASE, SAME_SIZE):
+        if base in shares and OURS in shares:
+            difference = sign_flip_difference(shares[OURS], shares[base])
+            parts.append(_difference_text(difference, base))
+    return "; ".join(parts) + ". Whether they are right, nobody has judged."
