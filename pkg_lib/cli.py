@@ -132,7 +132,8 @@ def run(
     tokenizer: Annotated[
         str,
         opt(
-            f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README.",
+            f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. "
+            "Default: by corpus, see docs/concepts.md.",
             show_default=False,
         ),
     ] = "",
@@ -477,9 +478,10 @@ def ask(
     answer runs in the sandbox, followed by the test.
     """
     from pkg_lib.evaluation import asking
+    from pkg_lib.retrieval.code_base import corpus_at
 
     program = asking.read_test(test) if test else ""
-    place = absolute_corpus(asking.code_base.corpus_at(corpus) or corpus)
+    place = absolute_corpus(corpus_at(corpus) or corpus)
     say(asking.lines(*asking.ask(place, question, model, method, top, program)))
 
 
