@@ -132,7 +132,8 @@ def run(
     tokenizer: Annotated[
         str,
         opt(
-            f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README.",
+            f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. "
+            "Default: by corpus, see docs/concepts.md.",
             show_default=False,
         ),
     ] = "",

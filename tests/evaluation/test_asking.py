@@ -56,3 +56,16 @@ def test_an_empty_question_and_a_test_that_is_none_are_one_line(asked, tmp_path)
         asking.read_test(tmp_path / "t.py")
     with pytest.raises(UserError, match=r"missing\.py"):
         asking.read_test(tmp_path / "missing.py")
+
+
+def test_the_command_prints_both_answers(asked, tmp_path, monkeypatch, capsys):
+    from pkg_lib import cli
+
+    ask = asking.ask
+    backend = FakeBackend(lambda request: WITH if "blorp(x)" in request.text else WITHOUT)
+    monkeypatch.setattr(asking, "ask", lambda *given: ask(*given, backend=backend))
+    command = ["pkg-lib", "ask", str(tmp_path / "code"), "blorp of x", "--method", "Func-BM25"]
+    monkeypatch.setattr("sys.argv", command)
+    assert cli.main() == 0
+    shown = capsys.readouterr().out
+    assert "source/a.py:1-2" in shown and "== answer under NoRAG" in shown

@@ -229,11 +229,10 @@ def test_no_prompt_is_longer_than_the_bound_of_the_dry_run(nothing_else, model):
     assert room - forecast.CHARS_PER_TOKEN < len(prompt) <= room
 
 
-def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch, capsys):
-    """Table 1 for the paper's models: where this fails, copy what the dry run prints into README.md."""
-    _, _, section = (
-        (ROOT / "README.md").read_text("utf8").partition("## Table 1 with the paper's five models")
-    )
+def test_the_page_on_gpus_has_the_figures_of_its_own_command(nothing_else, monkeypatch, capsys):
+    """Where this fails, copy what the dry run prints into docs/gpu.md."""
+    page = (ROOT / "docs" / "gpu.md").read_text("utf8")
+    _, _, section = page.partition("## Table 1 with the paper's five models")
     command, _, section = section.partition("./run_all.sh ")[2].partition("\n\n")
     monkeypatch.setattr(
         sys, "argv", ["pkg_lib", "run", *command.replace("\\", "").split(), "--dry-run"]
