@@ -5,8 +5,8 @@
 
 `speed`: processor seconds of one thread for distinct blocks of textbook+stdlib, from an empty cache; each repeat
 takes the three ways one after the other, and a ratio is sentence-transformers' seconds over ours, the median of
-the repeats. `quality`: code search as in bench_code_search.py, by the embedder alone; `first_hits_changed`: of
-the tasks asked, and of HumanEval's prompts over the same candidates.
+the repeats. `quality`: code search as in bench_code_search.py, by the embedder alone; `first_hits_changed`: by
+precision, compared with float32, of the tasks asked, and of HumanEval's prompts over the same candidates.
 """
 
 from __future__ import annotations
@@ -91,8 +91,13 @@ def quality(count: int, limit: int) -> dict:
         )
         by_name[embedder.name] = figures(rank_of(scores.astype(np.float64), relevant))
         first.append((scores.argmax(1), others_scores.argmax(1)))
-    changed = [int((a != b).sum()) for a, b in zip(*first, strict=True)]
-    about = {BENCHMARK: [changed[0], len(tasks)], "humaneval": [changed[1], len(prompts)]}
+    about = {}
+    for name, found in zip(NAMES[1:], first[1:], strict=True):
+        changed = [int((a != b).sum()) for a, b in zip(first[0], found, strict=True)]
+        about[name] = {
+            BENCHMARK: [changed[0], len(tasks)],
+            "humaneval": [changed[1], len(prompts)],
+        }
     sizes = {"candidates": len(texts), "candidates_sha256": digest(*texts)}
     return sizes | {"methods": by_name, "first_hits_changed": about}
 
