@@ -127,8 +127,11 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
         The answer with "\n" as line end, without byte order marks, and with at most
         ``MAX_CHARACTERS`` characters.
     """
-    pairs = (*REASONING_TAGS, *[(opening, closing) for opening, closing in tags])
-    return _reduce_once(text, pairs) if len(text) <= MAX_REMEMBERED else _reduce(text, pairs)
+    pairs = list(REASONING_TAGS)
+    pairs.extend((opening, closing) for opening, closing in tags)
+    if len(text) > MAX_REMEMBERED:
+        return _reduce(text, tuple(pairs))
+    return _reduce_once(text, tuple(pairs))
 
 
 def _reduce(text: str, pairs: tuple[tuple[str, str], ...]) -> str:

@@ -235,8 +235,9 @@ def extract(
         The solution. Its indentation is kept, because a bare function body is a valid completion.
         Text without any code is returned unchanged.
     """
-    find = _find_once if len(text) <= MAX_REMEMBERED else _find
-    return find(text, entry_point, starts_program)
+    if len(text) > MAX_REMEMBERED:
+        return _find(text, entry_point, starts_program)
+    return _find_once(text, entry_point, starts_program)
 
 
 def _find(text: str, entry_point: str, starts_program: bool) -> str:
