@@ -245,7 +245,9 @@ def dry_run(
     Returns:
         Lines to print.
     """
-    lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
+    lines = [
+        "dry run: nothing is generated or written to the results; tokens, time and price are estimates"
+    ]
     lines += [f"left out: {line}" for line in plan.left_out]
     damaged = dict(plan.damaged)
     records = Records(results_path())

@@ -7,6 +7,7 @@ text (`embed.py`), so that after an edit only the changed functions are encoded.
 
 from __future__ import annotations
 
+import platform
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.ranking import Positions
 
+# What bm25s and numpy raise for files that are damaged, or that a stopped command left unfinished.
+_INDEX_DAMAGE = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError)
 # The modules that decide what a graph and its BM25 index contain.
 BUILDERS = (
     "graph/*.py",
@@ -40,7 +43,7 @@ def kept_graph(corpus: str, documents: list[Document]) -> Graph:
         documents: Its documents as they are now.
 
     Returns:
-        A graph of NAME, IMPL and BLOCK nodes. It is not stored if the cache cannot be written.
+        A graph of NAME, IMPL and BLOCK nodes. If it cannot be stored, it is built at each use.
     """
     folder = graph_folder(corpus)
     meta = {
@@ -58,7 +61,8 @@ def kept_graph(corpus: str, documents: list[Document]) -> Graph:
     graph = build_code_graph(documents, meta)
     for index in folder.glob("bm25-*"):  # of the graph before
         shutil.rmtree(index, ignore_errors=True)
-    disk.save(graph, folder)
+    with suppress(UserError):  # only the next use is slower
+        disk.save(graph, folder)
     return graph
 
 
@@ -87,7 +91,7 @@ def kept_bm25(knowledge: Knowledge, unit: str, nodes: Positions) -> BM25:
     folder = graph_folder(knowledge.corpus) / f"bm25-{unit}-{tokenizer}"
     is_kept = isinstance(knowledge, OwnCode)
     if is_kept and folder.exists():
-        with suppress(OSError, ValueError, LookupError):  # damaged; it is made again
+        with suppress(*_INDEX_DAMAGE):  # it is made again
             return BM25.load(folder, len(nodes), tokenizer)
     index = BM25(knowledge.graph.payloads(nodes), tokenizer)
     if is_kept:
@@ -97,9 +101,9 @@ def kept_bm25(knowledge: Knowledge, unit: str, nodes: Positions) -> BM25:
 
 
 def _builder_digest() -> str:
-    """Return a digest of the program that builds graphs."""
+    """Return a digest of what decides the graph of a text: this program, and Python's parser."""
     paths = [path for pattern in BUILDERS for path in sorted((ROOT / "pkg_lib").glob(pattern))]
-    return digest(*[sha256_of(path) for path in paths])
+    return digest(platform.python_version(), *[sha256_of(path) for path in paths])
 
 
 @dataclass
@@ -111,9 +115,6 @@ class OwnCode(Knowledge):
 
         Returns:
             A graph of NAME, IMPL and BLOCK nodes (Equations 1 and 2).
-
-        Raises:
-            UserError: The graph cannot be stored.
         """
         return kept_graph(self.corpus, self.documents)
 

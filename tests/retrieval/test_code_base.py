@@ -139,3 +139,21 @@ def test_a_retriever_of_the_api_uses_the_kept_graph(code, monkeypatch):
         (context,) = retriever.retrieve([task])
         assert "sort_words" in context.text
     assert len(built) == 1
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(code, monkeypatch):
+    (code.parent / "cache").write_text("a file where the directory would be")
+    built = counted(monkeypatch)
+    assert knowledge(code).graph and knowledge(code).graph and len(built) == 2
+    shown = list(search_code(knowledge(code), "sort words by length", top=1))
+    assert shown[1].endswith("def sort_words(words):")
+
+
+@pytest.mark.parametrize("content", [b"", b"no index"])
+def test_a_damaged_index_is_made_again(code, content):
+    first = list(search_code(knowledge(code), "sort words", top=1))
+    files = list((code.parent / "cache" / "graphs").glob("*/bm25-*/*"))
+    assert files
+    for path in files:
+        path.write_bytes(content)
+        assert list(search_code(knowledge(code), "sort words", top=1)) == first
