@@ -10,6 +10,7 @@ from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, write_json
 from pkg_lib.core.types import UserError
 
+NOTEBOOKS = "notebooks"  # under this name, the speed of executing them is kept
 SHORTEST = 2.0  # seconds of work; a shorter measurement says little
 
 
@@ -21,8 +22,8 @@ def speeds() -> dict[str, float]:
     """Return the last speed of each worker on this machine.
 
     Returns:
-        Units per second by name: new tokens of a model, texts of an embedder. Empty if nothing was
-        measured yet or the file is damaged.
+        Units per second by name: new tokens of a model, notebooks. Empty if nothing was measured
+        yet or the file is damaged.
     """
     path = _file()
     if not path.exists():
@@ -38,11 +39,11 @@ def record_speed(name: str, units: float, seconds: float) -> None:
     """Store how fast something worked.
 
     Args:
-        name: A model or an embedder.
-        units: What it produced: new tokens, or texts.
+        name: A model, or ``NOTEBOOKS``.
+        units: What was produced: new tokens, or executed notebooks.
         seconds: How long it took. Below ``SHORTEST`` nothing is stored.
     """
     if seconds < SHORTEST or units <= 0:
         return
     with suppress(UserError, OSError):  # only a forecast becomes less exact
-        write_json(_file(), speeds() | {name: round(units / seconds, 2)})
+        write_json(_file(), speeds() | {name: round(units / seconds, 4)})

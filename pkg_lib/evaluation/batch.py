@@ -1,11 +1,13 @@
 """Carries out a plan: prepares results one after the other, and executes notebooks in parallel."""
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pkg_lib.core.reading import Damaged
+from pkg_lib.core.speeds import NOTEBOOKS, record_speed
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, notebook_execution
@@ -133,7 +135,10 @@ class Batch:
         for job in due:
             if job.notebook == "explore":
                 _encode_corpus(job)
+        started = time.monotonic()
         notebook_execution.run_jobs(due, self.at_once, done)
+        if not self.failed:  # a notebook that fails ends early
+            record_speed(NOTEBOOKS, len(due), time.monotonic() - started)
 
     def _succeeded(self, job: NotebookJob, how: str) -> None:
         self.executed += 1
@@ -274,5 +279,5 @@ def dry_run(
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
-    lines.append(f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged")
+    lines.append(forecast.notebook_line(len(due), len(plan.jobs) - len(due)))
     return [*lines, *due.values()]

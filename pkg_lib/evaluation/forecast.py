@@ -11,7 +11,7 @@ from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import MODELS, ModelSpec, model_spec
 from pkg_lib.core.reading import NUMBER
-from pkg_lib.core.speeds import speeds
+from pkg_lib.core.speeds import NOTEBOOKS, speeds
 from pkg_lib.core.store import cache_folder, read_json, slug
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data import corpora
@@ -33,6 +33,7 @@ from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.methods import parse_method
 
 CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
+TYPICAL_NOTEBOOK_SECONDS = 6  # measured with two at once on two cores
 SPEED = Path("benchmarks", "generation.json")  # below the results directory
 
 
@@ -348,6 +349,26 @@ def _encoding_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
             line += f", {_duration(f.encoding_seconds)} by the speed measured now"
         table.append(line)
     return table
+
+
+def notebook_line(due: int, unchanged: int) -> str:
+    """Say how many notebooks a run would execute, and for how long.
+
+    Args:
+        due: The number of notebooks to execute.
+        unchanged: The number of notebooks that are current.
+
+    Returns:
+        The line.
+    """
+    line = f"notebooks: {due} to execute, {unchanged} unchanged"
+    if not due:
+        return line
+    speed = speeds().get(NOTEBOOKS)
+    if speed:
+        return f"{line}; {_duration(due / speed)} at the last speed on this machine"
+    seconds = due * TYPICAL_NOTEBOOK_SECONDS
+    return f"{line}; about {_duration(seconds)} at {TYPICAL_NOTEBOOK_SECONDS} s each"
 
 
 def heading(results: Results, more: str = "") -> str:

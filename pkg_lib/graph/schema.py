@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from pkg_lib.graph.nodes import NODE_TYPES as NODE_TYPES
 from pkg_lib.graph.nodes import PATH as PATH
 from pkg_lib.graph.nodes import PATHVALUE as PATHVALUE
 from pkg_lib.graph.nodes import DocumentNodes, scan
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")
@@ -240,6 +243,8 @@ class Graph:
         Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time
         grows with the edges of these nodes alone.
         """
+        import networkx as nx  # slow to import, and a search needs no view
+
         graph = nx.DiGraph()
         for node in map(int, nodes):
             first = int(self.first[node])

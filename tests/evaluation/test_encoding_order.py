@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import FakeBackend, WordEmbedder
 
+from pkg_lib.core.embedders import DEFAULT, INT8
+from pkg_lib.core.speeds import NOTEBOOKS, record_speed
 from pkg_lib.evaluation import forecast, pipeline, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -60,3 +62,26 @@ def test_a_dry_run_counts_the_texts_and_their_time(evaluator):
     cost = forecast.cost(evaluator.run, found, rates)
     encoding = sum(f.encoding_seconds for f in found)
     assert cost.seconds == pytest.approx(cost.new_tokens / 10 + encoding)
+
+
+def test_contexts_of_another_embedder_are_retrieved_again(evaluator):
+    evaluator.generate(METHODS)
+    run = evaluator.run
+
+    def stored(method):
+        return Results(run.model, run.benchmark, run.corpus, run.limit, run.results).contexts(
+            method
+        )
+
+    assert stored("Func-PKG") and stored("Func-BM25")
+    for method in ("Func-PKG", "Func-BM25"):
+        path = run.files(method).provenance
+        path.write_text(path.read_text().replace(INT8, DEFAULT))
+    assert not stored("Func-PKG") and stored("Func-BM25")
+
+
+def test_the_time_of_notebooks_comes_from_this_machine_once_some_ran(own_cache):
+    assert "18 s at 6 s each" in forecast.notebook_line(3, 0)
+    record_speed(NOTEBOOKS, 4, 40.0)
+    assert "30 s at the last speed" in forecast.notebook_line(3, 0)
+    assert forecast.notebook_line(0, 3) == "notebooks: 0 to execute, 3 unchanged"
