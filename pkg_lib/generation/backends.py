@@ -27,6 +27,7 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.answer_text import REASONING_TAGS
 from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
+from pkg_lib.generation.cpu_layers import multiply_in_float32
 from pkg_lib.generation.extraction import settled
 from pkg_lib.generation.prompts import turns
 
@@ -165,6 +166,8 @@ class TransformersBackend:
             raise UserError(f"model {path} cannot be loaded ({reason}); {advice}") from e
         self.model = model.eval()
         self.device = model.device
+        if self.device.type == "cpu":
+            multiply_in_float32(self.model)
         self.slots = slots
         self.most_slots = sys.maxsize  # falls when the GPU runs out of memory
         self.chat = chat

@@ -1,0 +1,82 @@
+"""Makes bfloat16 models fast on CPUs that have no bfloat16 instructions.
+
+PyTorch multiplies bfloat16 matrices on such a CPU (most laptops: AVX2 without AVX-512) one row after
+the other, in bfloat16 arithmetic that the CPU does not have. Here each linear layer keeps its weights
+in float32 instead, multiplies in float32, and rounds its result to bfloat16. That is what bfloat16
+instructions do, which sum in float32 as well: the answers differ only where the order of a sum tips
+a tie.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import psutil
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+log = logging.getLogger(__name__)
+
+SPARE_MEMORY = 2 * 2**30  # bytes that stay free for the cache of the batch and for other programs
+
+
+class Float32Linear(nn.Module):
+    """A bfloat16 linear layer that multiplies in float32.
+
+    Args:
+        layer: The layer to replace; its weights are converted without loss.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(layer.weight.detach().float(), requires_grad=False)
+        self.bias: nn.Parameter | None = None
+        if layer.bias is not None:
+            self.bias = nn.Parameter(layer.bias.detach().float(), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Multiply in float32, and round to the type of the inputs.
+
+        Args:
+            inputs: Activations [..., features in].
+
+        Returns:
+            Activations [..., features out].
+        """
+        outputs = linear(inputs.float(), self.weight, self.bias)
+        return outputs.to(inputs.dtype)
+
+
+def has_bfloat16_instructions() -> bool:
+    """Tell whether PyTorch multiplies bfloat16 matrices fast on this CPU."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # PyTorch has no public name for it
+
+
+def multiply_in_float32(model: nn.Module) -> bool:
+    """Replace the bfloat16 linear layers of a model on the CPU, if this makes it faster.
+
+    The weights take twice their memory afterwards. If there is too little, nothing is replaced.
+
+    Args:
+        model: The model; it is changed in place.
+
+    Returns:
+        Whether layers were replaced.
+    """
+    if has_bfloat16_instructions():
+        return False
+    layers: list[tuple[nn.Module, str, nn.Linear]] = []
+    for parent in model.modules():
+        for name, child in parent.named_children():
+            if type(child) is nn.Linear and child.weight.dtype == torch.bfloat16:
+                layers.append((parent, name, child))
+    needed = 4 * sum(layer.weight.numel() for _, _, layer in layers)
+    if needed + SPARE_MEMORY > psutil.virtual_memory().available:
+        log.warning("too little memory for float32 weights; generation is slow on this CPU")
+        return False
+    replaced = bool(layers)
+    while layers:  # popped, so that the memory of a replaced layer is free before the next
+        parent, name, layer = layers.pop()
+        setattr(parent, name, Float32Linear(layer))
+    return replaced
