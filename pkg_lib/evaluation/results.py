@@ -433,6 +433,9 @@ class Results(StoredAnswers):
                 new_tokens=len(completion.tokens),
                 seconds=completion.meta.get("seconds"),
             )
+        if context is not None:
+            context = self.with_text(context)
+            sample = replace(sample, context=context)
         if self._can_build_prompt(method, context):
             without_context = Context(task.id, NO_RAG, "")
             request = self.request(task, context or without_context, method)

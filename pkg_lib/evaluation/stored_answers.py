@@ -6,6 +6,7 @@ found by the digest of its prompt, or of its context.
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,25 @@ class StoredAnswers(StoredExperiment):
         if self.corpus != corpora.PUBLISHED or context_method(method) == NO_RAG:
             return False
         return context.sha256 == NOTHING
+
+    def with_text(self, context: Context) -> Context:
+        """Return a context with its text, also if the text may not be stored.
+
+        Args:
+            context: A stored context.
+
+        Returns:
+            The context. A text that the authors published is read from their data where this
+            machine has them; otherwise, the text stays None.
+        """
+        if context.text is not None or self.corpus != corpora.PUBLISHED:
+            return context
+        with suppress(UserError):  # the authors' data are not here
+            for document in self.knowledge.documents:
+                if document.id == context.source:
+                    found = replace(context, text=document.text)
+                    return found if found.sha256 == context.sha256 else context
+        return context
 
     # Prompts
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
@@ -12,6 +12,9 @@ from pkg_lib.core.types import Generation, Request, UserError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import stored_conditions
 from pkg_lib.generation.generator import Generator
+
+if TYPE_CHECKING:
+    from pkg_lib.generation.backends import TransformersBackend
 
 TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
@@ -160,7 +163,7 @@ def _changed_text(
 
 
 def _changed_tokens(
-    backend: Any,
+    backend: "TransformersBackend",
     prompt: CachedPrompt,
     live: list[int],
     sampling: dict[str, float],
@@ -178,7 +181,7 @@ def _changed_tokens(
     new_token = [*live, end][position]
     pair = [old_token, new_token]
     if sampling.get("temperature"):
-        is_near = set(pair) <= backend.near_draws(request, prefix, **sampling)
+        is_near = set(pair) <= backend.near_samples(request, prefix, **sampling)
         distance = "by one random number"
     else:
         gap, spacing = backend.gap(request, prefix, pair)
