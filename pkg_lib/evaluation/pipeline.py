@@ -507,8 +507,7 @@ class Evaluator:
         revisions = corpora.hub_revisions(run.corpus)
         if revisions:
             about["data_sets"] = revisions
-        base = parse_method(method).variant_of or method
-        if base.endswith(("-PKG", "-BM25")) and run.corpus != corpora.PUBLISHED:
+        if parse_method(method).uses_graph and run.corpus != corpora.PUBLISHED:
             graph = run.knowledge.graph
             about["graph"] = {
                 "nodes": len(graph),

@@ -133,7 +133,7 @@ class StoredAnswers(StoredExperiment):
             current_digest = corpora.corpus_digest(self.knowledge.documents)
             if provenance.get("corpus_digest") != current_digest:
                 return True
-        if method.endswith("BM25"):
+        if is_method(method) and parse_method(method).by_words:
             tokenizer = provenance.get("tokenizer", corpora.ASCII)
             return bool(tokenizer != corpora.tokenizer_of(self.corpus))
         embedder = corpora.parse_corpus(self.corpus).embedder

@@ -48,6 +48,7 @@ class Method:
             another one, or that selects among the solutions of others.
         corpus_kinds: Kinds of corpora that offer the method.
         unit: What it retrieves.
+        by_words: Whether it ranks by words (BM25) instead of vectors.
         needs: Methods that must be completed before this one.
         variant_of: The method that it varies. A variant enters a table only when it is asked for by name.
         prompt_variant: Variant of the prompt's wording; "" for the default.
@@ -62,6 +63,7 @@ class Method:
     make_retriever: RetrieverFactory | None = None
     corpus_kinds: tuple[str, ...] = (CODE, PUBLISHED)
     unit: str = ""
+    by_words: bool = False
     needs: tuple[str, ...] = ()
     variant_of: str = ""
     prompt_variant: str = ""
@@ -80,6 +82,11 @@ class Method:
         if self.variant_of and self.make_retriever is None:
             return self.variant_of
         return self.name
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether it retrieves nodes of the graph."""
+        return self.unit in (FUNCTION, BLOCK, PATH_VALUE)
 
     @property
     def without_context(self) -> bool:
@@ -138,9 +145,9 @@ def _table_methods() -> Iterator[Method]:
     """The columns of Tables 1 to 4, in the paper's order."""
     every_kind = (*_ANY_KIND, "repository", "library-documents")
     yield Method(NO_RAG, _retriever("NoRetrieval"), every_kind)
-    yield Method("BM25", _retriever("BM25Rows"), _ROW_KINDS, ROW)
+    yield Method("BM25", _retriever("BM25Rows"), _ROW_KINDS, ROW, by_words=True)
     yield Method(DENSE, _retriever("DenseRows"), _ANY_KIND, ROW)
-    yield Method("Func-BM25", _retriever("FuncBM25"), unit=FUNCTION)
+    yield Method("Func-BM25", _retriever("FuncBM25"), unit=FUNCTION, by_words=True)
     yield Method("Func-PKG", _retriever("FuncPKG"), unit=FUNCTION)
     yield Method("Block-PKG", _retriever("BlockPKG"), unit=BLOCK)
     yield Method("JSON-PKG", _retriever("JsonPKG"), (TEXT,), PATH_VALUE)
