@@ -10,8 +10,10 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pkg_lib.core import limits, reading
 from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
@@ -256,6 +258,58 @@ def _fault(row: dict[str, Any]) -> str:
     return reading.fault_of(row.get("meta", {}), (), META)
 
 
+@dataclass(frozen=True, eq=False)
+class FileOfAnswers:
+    """What a file of completions held when it was read.
+
+    Attributes:
+        found: Its completions.
+        faults: Its damaged lines.
+    """
+
+    found: list[Generation]
+    faults: list[ScannedRow]
+
+
+# The files that some cache holds, by their paths and states. Experiments of one model have the same
+# files, and parsing them takes a second or two.
+_HELD: WeakValueDictionary[tuple[object, ...], FileOfAnswers] = WeakValueDictionary()
+
+
+def read_file_of_answers(path: Path) -> FileOfAnswers:
+    """Read a file of completions; one that another cache holds is not parsed again.
+
+    Args:
+        path: The file, packed or plain.
+
+    Raises:
+        Damaged: The file cannot be read.
+    """
+    state = _state(path)
+    held = _HELD.get(state)
+    if held is not None:
+        return held
+    # The whole file is read first. If it is damaged at its end, it may be wrong before it, too.
+    found, faults = [], []
+    for row, generation in read_generations(path):
+        if generation is None:
+            faults.append(row)
+        else:
+            found.append(generation)
+    answers = FileOfAnswers(found, faults)
+    _HELD[state] = answers
+    return answers
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    """Identify the contents of a file: a change of them, or of who may read them, changes its time."""
+    try:
+        about = path.stat()
+    except OSError:
+        return (path,)
+    return path, about.st_dev, about.st_ino, about.st_size, about.st_ctime_ns
+
+
 class GenerationCache:
     """All completions below one directory.
 
@@ -279,6 +333,7 @@ class GenerationCache:
         self.damaged: list[str] = []
         self.unreadable: dict[Path, Damaged] = {}
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
+        self._held: dict[Path, FileOfAnswers] = {}
         self._sizes: dict[Path, int] = {}  # of each file when it was last read or written here
         self._is_cleared = False
         self.refresh()
@@ -300,15 +355,11 @@ class GenerationCache:
                 self.unreadable[path] = e
 
     def _load(self, path: Path) -> None:
-        # The whole file is read first. If it is damaged at its end, it may be wrong before it, too.
-        found, faults = [], []
-        for row, generation in read_generations(path):
-            if generation is None:
-                faults.append(row)
-            else:
-                found.append(generation)
+        answers = read_file_of_answers(path)
+        self._held[path] = answers
+        faults = answers.faults
         too_long = 0
-        for generation in found:
+        for generation in answers.found:
             self.rows[generation.key] = generation
             self.files[generation.key] = path
             too_long += len(generation.raw) > limits.MAX_ANSWER_BYTES
@@ -362,6 +413,7 @@ class GenerationCache:
     def clear(self) -> None:
         """Forget what was read; the files stay."""
         self.rows.clear()
+        self._held.clear()
         self._by_prompt = {}
         self._is_cleared = True
 
