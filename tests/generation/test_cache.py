@@ -63,6 +63,25 @@ def test_round_trip(cache):
     )
 
 
+def test_a_file_that_another_cache_holds_is_parsed_once_until_it_changes(cache, monkeypatch):
+    parsed = []
+
+    def counted(path):
+        parsed.append(path)
+        return read_generations(path)
+
+    monkeypatch.setattr("pkg_lib.generation.cache.read_generations", counted)
+    path = cache.root / "h/none.jsonl"
+    held = [GenerationCache(cache.root) for _ in range(3)]
+    assert parsed == [path] and all(other.rows == cache.rows for other in held)
+    path.write_bytes(path.read_bytes().replace(b"raw b", b"another"))
+    changed = GenerationCache(cache.root)
+    assert changed.rows["b"].raw.startswith("another") and held[0].rows == cache.rows
+    held[0].clear()
+    del held, changed
+    assert GenerationCache(cache.root).rows["b"].raw.startswith("another") and len(parsed) == 3
+
+
 def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache):
     new = replace(generation("d"), meta={"prompt_sha256": "p", "settings": "s"})
     assert ("p", "s") not in cache.by_prompt()
