@@ -31,13 +31,13 @@ FORKING.set_forkserver_preload(IMPORTED)
 
 
 def run(
-    *words: object, folder: Path, timeout: float = 300, **environment: str
+    *words: object, folder: Path | None = None, timeout: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m pkg_lib WORDS` in a directory, with variables beside those of this process."""
+    """`python -m pkg_lib WORDS`, in this directory or another, with variables beside those of this process."""
     command = ["pkg_lib", *map(str, words)]
     with tempfile.TemporaryDirectory() as streams:
         output, errors = Path(streams, "output"), Path(streams, "errors")
-        arguments = (command, folder, os.environ | environment, output, errors)
+        arguments = (command, folder or Path.cwd(), os.environ | environment, output, errors)
         process = FORKING.Process(target=_carry_out, args=arguments)
         process.start()
         process.join(timeout)
