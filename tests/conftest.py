@@ -212,8 +212,16 @@ def filling_model(tiny_model, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def held_completions():
+    """The committed completions. While they are held, files with the same contents need no parsing."""
+    from pkg_lib.generation.cache import GenerationCache
+
+    return [GenerationCache(model) for model in (ROOT / "results" / "cache").iterdir()]
+
+
 @pytest.fixture
-def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_completions) -> Path:
     """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
     fall back on."""
     for stage in (

@@ -19,5 +19,6 @@ trap 'kill "$checking" 2>/dev/null || true; rm -f "$types"' EXIT
 code=0
 python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "${chosen[@]}" "$@" || code=$?
 wait "$checking" || code=$?
+trap 'rm -f "$types"' EXIT
 cat "$types"
 exit "$code"

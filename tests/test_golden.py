@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.core.store import CACHE
 from pkg_lib.evaluation.freshness import inputs
-from pkg_lib.generation import cache
 from tests import golden
 
 OPENED: set[Path] | None = None
@@ -35,29 +33,14 @@ def stored() -> dict[Path, tuple[int, int]]:
     return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in kept}
 
 
-def _noting(read):
-    """Note the file also where another cache holds its completions, so that it is not opened."""
-
-    def reading(path: Path) -> cache.FileOfAnswers:
-        if OPENED is not None:
-            OPENED.add(path)
-        return read(path)
-
-    return reading
-
-
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory):
+def rendered(tmp_path_factory, held_completions):
     before = stored()
     with pytest.MonkeyPatch.context() as patch:
         folder = golden.copy_inputs(tmp_path_factory.mktemp("results"))
         patch.setenv("PKG_RESULTS", str(folder))
         patch.chdir(golden.study.NOTEBOOKS)
-        patch.setattr(cache, "read_file_of_answers", _noting(cache.read_file_of_answers))
-        # Every notebook reads the completions of its model; held here, they are parsed once.
-        held = [cache.GenerationCache(model) for model in (folder / CACHE).iterdir()]
         yield folder
-        del held
     assert stored() == before, "a notebook has written to what it reads"
 
 

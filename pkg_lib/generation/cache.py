@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from pkg_lib.core import limits, reading
 from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
-from pkg_lib.core.store import advice_for, read_rows, write_jsonl, write_packed
+from pkg_lib.core.store import advice_for, read_rows, sha256_of, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ def _fault(row: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class FileOfAnswers:
+class _AnswersOfFile:
     """What a file of completions held when it was read.
 
     Attributes:
@@ -271,22 +271,19 @@ class FileOfAnswers:
     faults: list[ScannedRow]
 
 
-# The files that some cache holds, by their paths and states. Experiments of one model have the same
-# files, and parsing them takes a second or two.
-_HELD: WeakValueDictionary[tuple[object, ...], FileOfAnswers] = WeakValueDictionary()
+# The files that some cache holds, by their contents. Experiments of one model have the same files,
+# and parsing them takes a second or two.
+_HELD: WeakValueDictionary[tuple[str, str], _AnswersOfFile] = WeakValueDictionary()
 
 
-def read_file_of_answers(path: Path) -> FileOfAnswers:
-    """Read a file of completions; one that another cache holds is not parsed again.
-
-    Args:
-        path: The file, packed or plain.
+def _read_file(path: Path) -> _AnswersOfFile:
+    """Read a file of completions; one with the contents of a file that a cache holds is not parsed.
 
     Raises:
         Damaged: The file cannot be read.
     """
-    state = _state(path)
-    held = _HELD.get(state)
+    contents = _contents_digest(path)
+    held = _HELD.get((contents, path.suffix))
     if held is not None:
         return held
     # The whole file is read first. If it is damaged at its end, it may be wrong before it, too.
@@ -296,18 +293,20 @@ def read_file_of_answers(path: Path) -> FileOfAnswers:
             faults.append(row)
         else:
             found.append(generation)
-    answers = FileOfAnswers(found, faults)
-    _HELD[state] = answers
+    answers = _AnswersOfFile(found, faults)
+    if contents and _contents_digest(path) == contents:  # nobody wrote to it in the meantime
+        _HELD[contents, path.suffix] = answers
     return answers
 
 
-def _state(path: Path) -> tuple[object, ...]:
-    """Identify the contents of a file: a change of them, or of who may read them, changes its time."""
+def _contents_digest(path: Path) -> str:
+    """Identify the contents of a file; "" if it is too large, or cannot be read."""
     try:
-        about = path.stat()
-    except OSError:
-        return (path,)
-    return path, about.st_dev, about.st_ino, about.st_size, about.st_ctime_ns
+        if path.stat().st_size > limits.MAX_FILE_BYTES:
+            return ""
+        return sha256_of(path)
+    except (OSError, Damaged):
+        return ""
 
 
 class GenerationCache:
@@ -333,7 +332,7 @@ class GenerationCache:
         self.damaged: list[str] = []
         self.unreadable: dict[Path, Damaged] = {}
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
-        self._held: dict[Path, FileOfAnswers] = {}
+        self._held: dict[Path, _AnswersOfFile] = {}
         self._sizes: dict[Path, int] = {}  # of each file when it was last read or written here
         self._is_cleared = False
         self.refresh()
@@ -355,7 +354,7 @@ class GenerationCache:
                 self.unreadable[path] = e
 
     def _load(self, path: Path) -> None:
-        answers = read_file_of_answers(path)
+        answers = _read_file(path)
         self._held[path] = answers
         faults = answers.faults
         too_long = 0
