@@ -282,10 +282,9 @@ def _run(choice: study.Choice, again: bool, jobs: int | None) -> int:
     """Carry out a choice; return the exit code."""
     typer.echo("reading stored results ...")
     from pkg_lib.analysis.report import render_notebook
-    from pkg_lib.evaluation import batch, notebook_execution
+    from pkg_lib.evaluation import batch
 
-    at_once = jobs or notebook_execution.default_parallelism()
-    work = batch.Batch(typer.echo, at_once, again, render_notebook)
+    work = batch.Batch(typer.echo, jobs, again, render_notebook)
     with locks.writing(results_dir()):
         work.run(study.plan(choice))
         code, errors = work.outcome()

@@ -72,7 +72,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if fast and within_tests(collection_path) in SLOW else None
 
 
-# Files that take minutes. They start first, so that no worker is left alone with one at the end.
+# Files that take minutes. They start first, then the other slow ones, and quick ones last: no worker is left alone with
+# a long one at the end.
 LONGEST = (
     "test_golden.py",
     "test_front_door.py",
@@ -87,7 +88,9 @@ LONGEST = (
 
 def starts_at(item: pytest.Item) -> int:
     name = within_tests(item.path)
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    if name in LONGEST:
+        return LONGEST.index(name)
+    return len(LONGEST) if name in SLOW else len(LONGEST) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -209,8 +212,16 @@ def filling_model(tiny_model, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def held_completions():
+    """The committed completions. While they are held, files with the same contents need no parsing."""
+    from pkg_lib.generation.cache import GenerationCache
+
+    return [GenerationCache(model) for model in (ROOT / "results" / "cache").iterdir()]
+
+
 @pytest.fixture
-def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_completions) -> Path:
     """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
     fall back on."""
     for stage in (

@@ -34,7 +34,7 @@ def stored() -> dict[Path, tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory):
+def rendered(tmp_path_factory, held_completions):
     before = stored()
     with pytest.MonkeyPatch.context() as patch:
         folder = golden.copy_inputs(tmp_path_factory.mktemp("results"))

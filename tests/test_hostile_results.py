@@ -6,9 +6,8 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
-import sys
 
+import commands
 import pytest
 
 from pkg_lib.core.store import ROOT
@@ -45,11 +44,7 @@ def results(tmp_path):
 
 def call(results, *words):
     """(exit code, output, errors) of a command in a process of its own."""
-    environment = os.environ | {"PKG_RESULTS": str(results), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-m", "pkg_lib", *map(str, words)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=results.parent, env=environment, timeout=300
-    )
+    done = commands.run(*words, folder=results.parent, PKG_RESULTS=str(results))
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
 

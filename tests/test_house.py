@@ -153,6 +153,17 @@ def test_a_short_command_loads_nothing_that_computes(command, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_run_loads_what_executes_notebooks_only_where_one_is_due():
+    """papermill compiles a grammar at its import, which takes as long as all other imports of a run."""
+    code = (
+        "import sys, pkg_lib.cli, pkg_lib.evaluation.batch, pkg_lib.analysis.report\n"
+        "unwanted = {'papermill', 'nbformat', 'jsonschema', 'torch'} & sys.modules.keys()\n"
+        "assert not unwanted, unwanted"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_slow_files_are_there():
     """A file that was renamed would slip back into the fast lane."""
     from tests.conftest import SLOW

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
+import commands
 import pytest
-
-from pkg_lib.core.store import ROOT
 
 COLUMN = """
 from pkg_lib.core.types import Context
@@ -66,16 +63,15 @@ def plugins(tmp_path, tiny_model):
     paths = [tmp_path / f"plugin{n}.py" for n in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text)
-    places = {
+    return {
         "PKG_RESULTS": str(tmp_path / "results"),
         "PKG_PLUGINS": os.pathsep.join(map(str, paths)),
+        "HF_HUB_OFFLINE": "1",
     }
-    return os.environ | places | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
 
 def call(plugins, *words, code=0) -> str:
-    command = [sys.executable, "-m", "pkg_lib", *words]
-    done = subprocess.run(command, env=plugins, capture_output=True, text=True)
+    done = commands.run(*words, **plugins)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

@@ -10,7 +10,7 @@ from pkg_lib.core.reading import Damaged
 from pkg_lib.core.speeds import NOTEBOOKS, record_speed
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import Unavailable, UserError
-from pkg_lib.evaluation import forecast, notebook_execution
+from pkg_lib.evaluation import forecast
 from pkg_lib.evaluation.freshness import Records
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.study import NotebookJob, Plan, Step, read_notebook
@@ -26,7 +26,8 @@ class Batch:
 
     Attributes:
         say: Prints a line of progress.
-        at_once: The number of notebooks that run at the same time.
+        at_once: The number of notebooks that run at the same time; None for as many as cores and
+            memory allow.
         again: Whether notebooks are executed although they are current.
         page_of: Renders a notebook with a user's parameters; returns the path of the page.
         failed: Errors of notebooks.
@@ -37,7 +38,7 @@ class Batch:
     """
 
     say: Callable[[str], None]
-    at_once: int
+    at_once: int | None
     again: bool = False
     page_of: Callable[[Path], Path] | None = None
     failed: Errors = field(default_factory=dict)
@@ -128,15 +129,20 @@ class Batch:
                 records.forget(job)
             self._failed(job, error)
 
-        if due:
-            plural = "s" if len(due) > 1 else ""
-            at_once = min(self.at_once, len(due))
-            self.say(f"executing {len(due)} notebook{plural}, {at_once} at once")
+        if not due:
+            return
+        # papermill takes seconds to import, and a run whose notebooks are current does without.
+        from pkg_lib.evaluation import notebook_execution
+
+        most = self.at_once or notebook_execution.default_parallelism()
+        at_once = min(most, len(due))
+        plural = "s" if len(due) > 1 else ""
+        self.say(f"executing {len(due)} notebook{plural}, {at_once} at once")
         for job in due:
             if job.notebook == "explore":
                 _encode_corpus(job)
         started = time.monotonic()
-        notebook_execution.run_jobs(due, self.at_once, done)
+        notebook_execution.run_jobs(due, at_once, done)
         if not self.failed:  # a notebook that fails ends early
             record_speed(NOTEBOOKS, len(due), time.monotonic() - started)
 

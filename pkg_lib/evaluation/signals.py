@@ -181,14 +181,21 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
     as_written = _program(rules, task, solution)
     shown = "\n".join(examples)
     program = without_copies(as_written, shown)
-    inputs = like_inputs(examples, name, seed=task.prompt)
-    behaviour = "pass"
-    if inputs:
-        behaviour = BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name)
+    behaviour = _behaviour_program(task.prompt, name)
     alone = Job("", program, (), name, RUNTIME_SECONDS)
     tests = [behaviour, *examples]
     observed = [Job("", program, (test,), name, EXAMPLE_SECONDS) for test in tests]
     return (alone, *observed)
+
+
+@cache
+def _behaviour_program(prompt: str, name: str) -> str:
+    """Return the program that calls a function on generated inputs; it is that of every solution."""
+    examples = shown_examples(prompt, name)
+    inputs = like_inputs(examples, name, seed=prompt)
+    if not inputs:
+        return "pass"
+    return BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name)
 
 
 def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:

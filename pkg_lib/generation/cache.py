@@ -10,12 +10,14 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pkg_lib.core import limits, reading
 from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
-from pkg_lib.core.store import advice_for, read_rows, write_jsonl, write_packed
+from pkg_lib.core.store import advice_for, read_rows, sha256_of, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -256,6 +258,57 @@ def _fault(row: dict[str, Any]) -> str:
     return reading.fault_of(row.get("meta", {}), (), META)
 
 
+@dataclass(frozen=True, eq=False)
+class _AnswersOfFile:
+    """What a file of completions held when it was read.
+
+    Attributes:
+        found: Its completions.
+        faults: Its damaged lines.
+    """
+
+    found: list[Generation]
+    faults: list[ScannedRow]
+
+
+# The files that some cache holds, by their contents. Experiments of one model have the same files,
+# and parsing them takes a second or two.
+_HELD: WeakValueDictionary[tuple[str, str], _AnswersOfFile] = WeakValueDictionary()
+
+
+def _read_file(path: Path) -> _AnswersOfFile:
+    """Read a file of completions; one with the contents of a file that a cache holds is not parsed.
+
+    Raises:
+        Damaged: The file cannot be read.
+    """
+    contents = _contents_digest(path)
+    held = _HELD.get((contents, path.suffix))
+    if held is not None:
+        return held
+    # The whole file is read first. If it is damaged at its end, it may be wrong before it, too.
+    found, faults = [], []
+    for row, generation in read_generations(path):
+        if generation is None:
+            faults.append(row)
+        else:
+            found.append(generation)
+    answers = _AnswersOfFile(found, faults)
+    if contents and _contents_digest(path) == contents:  # nobody wrote to it in the meantime
+        _HELD[contents, path.suffix] = answers
+    return answers
+
+
+def _contents_digest(path: Path) -> str:
+    """Identify the contents of a file; "" if it is too large, or cannot be read."""
+    try:
+        if path.stat().st_size > limits.MAX_FILE_BYTES:
+            return ""
+        return sha256_of(path)
+    except (OSError, Damaged):
+        return ""
+
+
 class GenerationCache:
     """All completions below one directory.
 
@@ -279,6 +332,7 @@ class GenerationCache:
         self.damaged: list[str] = []
         self.unreadable: dict[Path, Damaged] = {}
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
+        self._held: dict[Path, _AnswersOfFile] = {}
         self._sizes: dict[Path, int] = {}  # of each file when it was last read or written here
         self._is_cleared = False
         self.refresh()
@@ -300,15 +354,11 @@ class GenerationCache:
                 self.unreadable[path] = e
 
     def _load(self, path: Path) -> None:
-        # The whole file is read first. If it is damaged at its end, it may be wrong before it, too.
-        found, faults = [], []
-        for row, generation in read_generations(path):
-            if generation is None:
-                faults.append(row)
-            else:
-                found.append(generation)
+        answers = _read_file(path)
+        self._held[path] = answers
+        faults = answers.faults
         too_long = 0
-        for generation in found:
+        for generation in answers.found:
             self.rows[generation.key] = generation
             self.files[generation.key] = path
             too_long += len(generation.raw) > limits.MAX_ANSWER_BYTES
@@ -362,6 +412,7 @@ class GenerationCache:
     def clear(self) -> None:
         """Forget what was read; the files stay."""
         self.rows.clear()
+        self._held.clear()
         self._by_prompt = {}
         self._is_cleared = True
 

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
-import bm25s
 import numpy as np
 
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.retrieval.ranking import Ranked, Scores, top
 from pkg_lib.retrieval.words import TOKENIZERS
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports every index that it builds
 UNMATCHABLE = "\0"  # the only token of a text without words, which would break the index
+
+
+def _bm25s() -> Any:
+    """Return the library, which imports a compiler; whoever only reads results does without."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports every index that it builds
+    return bm25s
 
 
 class BM25:
@@ -34,7 +41,7 @@ class BM25:
     def __init__(self, texts: list[str], tokenizer: str = UNICODE) -> None:
         self.tokenize = TOKENIZERS.get_or_fail(tokenizer)
         self.size = len(texts)
-        self.index = bm25s.BM25(k1=1.5, b=0.75)
+        self.index = _bm25s().BM25(k1=1.5, b=0.75)
         words = [self.tokenize(text) or [UNMATCHABLE] for text in texts]
         self.index.index(words, show_progress=False)
 
@@ -68,7 +75,7 @@ class BM25:
         loaded = cls.__new__(cls)
         loaded.tokenize = TOKENIZERS.get_or_fail(tokenizer)
         loaded.size = size
-        loaded.index = bm25s.BM25.load(folder)
+        loaded.index = _bm25s().BM25.load(folder)
         return loaded
 
     def scores(self, query: str) -> Scores:

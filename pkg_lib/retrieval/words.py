@@ -23,12 +23,11 @@ and drops combining marks: "café" becomes "caf", and "IDs" becomes "ds".
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import regex
 import Stemmer
-from bm25s.stopwords import STOPWORDS_EN
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.data.corpora import ASCII, UNICODE
@@ -36,7 +35,6 @@ from pkg_lib.data.corpora import ASCII, UNICODE
 Tokenizer = Callable[[str], list[str]]
 
 _stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
-_STOP_WORDS = frozenset(STOPWORDS_EN)
 
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 
@@ -87,6 +85,14 @@ _PLURAL_WITHOUT_VOWEL = re.compile(
 )
 
 
+@cache
+def _stop_words() -> frozenset[str]:
+    """The list of bm25s, which imports a compiler; whoever only reads results does without."""
+    from bm25s.stopwords import STOPWORDS_EN
+
+    return frozenset(STOPWORDS_EN)
+
+
 def ascii_tokens(text: str) -> list[str]:
     """Return the words of a text by the rules of the committed study.
 
@@ -97,9 +103,10 @@ def ascii_tokens(text: str) -> list[str]:
         Lower-case English stems, without stop words and one-letter names.
     """
     tokens = []
+    stop_words = _stop_words()
     for match in _ASCII_WORD.findall(text):
         word = match.lower()
-        if word not in _STOP_WORDS and (len(word) > 1 or word.isdigit()):
+        if word not in stop_words and (len(word) > 1 or word.isdigit()):
             tokens.append(_stem(word))
     return tokens
 
@@ -187,7 +194,7 @@ def _word(part: str) -> list[str]:
         word = "".join(digits)
     if not word.isascii():
         return [word]
-    if word in _STOP_WORDS or (len(word) == 1 and not word.isdigit()):
+    if word in _stop_words() or (len(word) == 1 and not word.isdigit()):
         return []
     if _PLURAL_WITHOUT_VOWEL.fullmatch(word):
         return [word[:-1]]

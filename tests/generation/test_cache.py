@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 
 import pytest
@@ -61,6 +62,29 @@ def test_round_trip(cache):
         and "d" in again.rows
         and "z" not in again.rows
     )
+
+
+def test_what_another_cache_holds_is_not_parsed_again_wherever_it_lies(
+    cache, tmp_path, monkeypatch
+):
+    parsed = []
+
+    def counted(path):
+        parsed.append(path)
+        return read_generations(path)
+
+    monkeypatch.setattr("pkg_lib.generation.cache.read_generations", counted)
+    path = cache.root / "h/none.jsonl"
+    copy = shutil.copytree(cache.root, tmp_path / "copy")
+    held = [GenerationCache(root) for root in (cache.root, cache.root, copy)]
+    assert parsed == [path] and all(other.rows == cache.rows for other in held)
+    assert {*held[2].files.values()} == {copy / "h/none.jsonl"}
+    path.write_bytes(path.read_bytes().replace(b"raw b", b"RAW B"))
+    changed = GenerationCache(cache.root)
+    assert changed.rows["b"].raw.startswith("RAW B") and held[0].rows == cache.rows
+    changed.clear()
+    del held
+    assert GenerationCache(cache.root).rows["b"].raw.startswith("RAW B") and len(parsed) == 3
 
 
 def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache):
