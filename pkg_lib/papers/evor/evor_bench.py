@@ -215,6 +215,9 @@ class EvorBench(EvorBenchmark):
         Args:
             raw: The model's answer to the request for test inputs.
             task: The problem n.
+
+        Returns:
+            At most MAX_INPUTS assignments.
         """
         return tuple(ASSIGNMENT.findall(raw))[:MAX_INPUTS]
 

@@ -40,6 +40,9 @@ def round_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
@@ -97,6 +100,9 @@ def token_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
@@ -125,6 +131,9 @@ def form_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     colours = benchmark_colours(evor)
     figure = Figure(figsize=SIZE, layout="constrained")

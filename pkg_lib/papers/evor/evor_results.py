@@ -331,6 +331,9 @@ def load_evor_results(
         benchmarks: EVOR's benchmarks by name, separated by commas.
         limit: Number of tasks of each benchmark; None for all.
 
+    Returns:
+        The results, with the names of the benchmarks that are not measured.
+
     Raises:
         UserError: A name is that of no benchmark of EVOR.
         Unavailable: The model is not measured on any of them.

@@ -405,6 +405,9 @@ def library_of(name: str) -> Library:
     Args:
         name: Its name.
 
+    Returns:
+        The library, which is not renamed yet.
+
     Raises:
         UserError: The name is unknown, or the archive is not available.
     """

@@ -143,6 +143,9 @@ def judged(
         calls: The calls that were made after it.
         expected: The value of each call; empty for a draft, whose calls only need to end.
         printed: What newLISP printed.
+
+    Returns:
+        Passed if every call printed its expected value; not measured if newLISP did not start.
     """
     if not printed.startswith(BEGIN + END):
         detail = f"newLISP did not start: {printed[:MAX_ERROR]}"
@@ -359,6 +362,9 @@ class NewLisp(EvorBenchmark):
         Args:
             raw: The model's answer to the request for test inputs.
             task: The problem n.
+
+        Returns:
+            At most MAX_INPUTS calls.
         """
         beginning = f"({task.entry_point} "
         calls: dict[str, None] = {}

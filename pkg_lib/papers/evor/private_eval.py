@@ -305,6 +305,9 @@ class PrivateEval(EvorBenchmark):
         Args:
             task: The problem n.
             raw: The completion.
+
+        Returns:
+            The whole program.
         """
         code = super().solution(task, raw)
         return whole_program(task.prompt, code, task.entry_point)
@@ -353,6 +356,9 @@ class PrivateEval(EvorBenchmark):
             task: A task of this benchmark.
             solution: The extracted solution.
             protocol: One of PROTOCOLS.
+
+        Returns:
+            The job, or the verdict if the authors' rule refuses a name.
         """
         job = super().job(task, solution, protocol)
         if isinstance(job, Outcome):

@@ -74,6 +74,9 @@ class Private:
             thing: Any value.
             name: The name in the program.
 
+        Returns:
+            Its value.
+
         Raises:
             AttributeError: The library has no such new name.
         """
@@ -114,6 +117,9 @@ class Private:
 
         Args:
             code: The code.
+
+        Returns:
+            The code under new names.
         """
         return re.sub(WORD, lambda match: self.new.get(match[0], match[0]), code)
 
@@ -122,6 +128,9 @@ class Private:
 
         Args:
             text: An error's message.
+
+        Returns:
+            The message in new names.
         """
         return SAID.sub(lambda code: self.renamed(code[0]), text)
 
@@ -148,6 +157,9 @@ class Private:
             function: The function.
             *args: Its arguments.
             **named: Its arguments by new names.
+
+        Returns:
+            What the function returns.
 
         Raises:
             TypeError: An argument has a name that was renamed.
@@ -184,6 +196,9 @@ class Private:
             _in: Not used, as in ``__import__``.
             wanted: The names that the statement imports; empty for the module itself.
             _level: Not used, as in ``__import__``.
+
+        Returns:
+            The module, or what holds the wanted names.
 
         Raises:
             ModuleNotFoundError: The program imports the library by its old name.
@@ -224,6 +239,9 @@ class Rewriting(ast.NodeTransformer):
 
         Args:
             node: The attribute.
+
+        Returns:
+            A call that returns the attribute; the node itself if it is assigned to or deleted.
         """
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
@@ -236,6 +254,9 @@ class Rewriting(ast.NodeTransformer):
 
         Args:
             node: The call.
+
+        Returns:
+            The node, whose function is asked for.
         """
         self.generic_visit(node)
         node.func = asked(node.func, "function", [node.func])
@@ -265,6 +286,9 @@ def own(error: Exception) -> Exception:
 
     Args:
         error: The error.
+
+    Returns:
+        The same error.
     """
     error.own = True  # type: ignore[attr-defined]
     return error
@@ -329,6 +353,9 @@ def as_public(text: str, names: Mapping[str, str]) -> str:
     Args:
         text: A program.
         names: Public name -> new name.
+
+    Returns:
+        The program under public names.
     """
     longest_first = sorted(names.items(), key=lambda pair: -len(pair[1]))
     for old, new in longest_first:

@@ -32,6 +32,9 @@ def renamed(
         code: The code.
         names: Old name -> new name.
         words: What a word is.
+
+    Returns:
+        The code under new names.
     """
 
     def new_name(match: re.Match[str]) -> str:
