@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pandas as pd
 
@@ -60,8 +61,8 @@ def _query_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
         return None
     first = benchmark.recall(f"{method}@0")
     second = benchmark.recall(second_round)
-    development = []
-    held_out = []
+    development: list[str] = []
+    held_out: list[str] = []
     for context in contexts:
         task_id = context.task_id
         was_prompted_again = context.method == second_round
@@ -106,7 +107,7 @@ def losses_table(evor: EvorResults) -> ResultTable | None:
     return table_if_any("Where the loop loses", cells, names, "benchmark", note)
 
 
-def _losses(benchmark: BenchmarkResults) -> dict[str, int]:
+def _losses(benchmark: BenchmarkResults) -> dict[str, Any]:
     """Column -> number of tasks."""
     first, *later = benchmark.rounds(EVOR)
     feedback = benchmark.feedback(first)

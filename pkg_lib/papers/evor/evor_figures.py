@@ -185,6 +185,6 @@ def _draw_forms(
         [below, above],
         fmt="o",
         capsize=2,
-        color=colour,  # type: ignore[arg-type]
+        color=colour,
         label=label,
     )

@@ -174,7 +174,7 @@ class EvorRound:
         if not rule:  # q_i <- M_q(n, p^(i-1), I, F^(i-1))
             template = PROMPTS["queries"][self.method.query]
             answers = self._answers("query", template, iteration)
-        queries = []
+        queries: list[tuple[str, ...]] = []
         for task in iteration.active:
             draft = iteration.last[task.id]
             query = rule(draft) if rule else answers[task.id].raw

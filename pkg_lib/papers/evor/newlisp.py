@@ -84,7 +84,7 @@ def same(printed: str, expected: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ManualSection:
     """A section of the manual.
 
     Attributes:
@@ -96,7 +96,7 @@ class Section:
     functions: frozenset[str]
 
 
-def sections(manual: str) -> dict[str, Section]:
+def sections(manual: str) -> dict[str, ManualSection]:
     """Cut the manual into its sections.
 
     Args:
@@ -112,7 +112,7 @@ def sections(manual: str) -> dict[str, Section]:
             continue
         titles = " ".join(FUNCTION_TITLE.findall(html))
         functions = re.split(r"[,\s]+", unescape(titles))
-        found[name] = Section(text, frozenset(filter(None, functions)))
+        found[name] = ManualSection(text, frozenset(filter(None, functions)))
     return found
 
 
@@ -284,7 +284,7 @@ class NewLisp(EvorBenchmark):
     tokenizer = ASCII
 
     @cached_property
-    def manual(self) -> dict[str, Section]:
+    def manual(self) -> dict[str, ManualSection]:
         """The sections of the manual by id."""
         manual = fetched().parents[1] / MANUAL
         return sections(manual.read_text("utf8"))
