@@ -187,7 +187,7 @@ DENSITY = {
     "papers/cast": 10.8,
     "papers/claims": 10.8,
     "papers/dkb": 11.0,
-    "papers/evor": 9.1,
+    "papers/evor": 8.0,
     "papers/pkg": 8.3,
 }
 LAYOUT = {

@@ -1,10 +1,13 @@
 """Cutting retrieved text to a budget of characters or tokens."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.corpora import CONTEXT_CHARS
+
+Measure = Callable[[str], int]  # returns the size of a text, such as its number of tokens
 
 
 def cut_at_line_end(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
@@ -29,48 +32,78 @@ def cut_at_line_end(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
 def fill_context(
     chunks: Sequence[Chunk],
     limit: int,
-    measure: Callable[[str], int],
+    measure: Measure,
 ) -> tuple[str, list[Chunk]]:
     """Join chunks up to a budget (Appendix A.1 of cAST).
 
     Args:
         chunks: Chunks, best first.
         limit: The budget, in the unit that ``measure`` counts.
-        measure: Returns the size of a text, such as its number of tokens.
+        measure: Returns the size of a text.
 
     Returns:
-        The joined text and the chunks in it. The last chunk may be cut at a line end.
+        The joined text and the chunks in it. The last chunk may be cut after a line end.
     """
-    text = ""
-    used: list[Chunk] = []
-    for chunk in chunks:
-        prefix = f"{text}\n" if text else ""
-        if measure(prefix + chunk.text) > limit:
-            beginning = _longest_beginning(prefix, chunk.text, limit, measure)
-            if not beginning:
-                return text, used
-            return beginning, [*used, chunk]
-        text = prefix + chunk.text
-        used.append(chunk)
-    return text, used
+    texts = [chunk.text for chunk in chunks]
+    fitting = fitting_texts(
+        texts,
+        limit,
+        measure,
+        separator="\n",
+        lines_of=_lines_with_ends,
+    )
+    used = list(chunks[: len(fitting)])
+    return "\n".join(fitting), used
 
 
-def _longest_beginning(
-    prefix: str,
-    text: str,
+def _lines_with_ends(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def _lines_after_ends(text: str) -> list[str]:
+    """Split a text so that each line but the first begins with the line end before it."""
+    return re.split(r"(?=\n)", text)
+
+
+def fitting_texts(
+    texts: Sequence[str],
     limit: int,
-    measure: Callable[[str], int],
-) -> str:
-    """Return the prefix with as many lines as fit after it; "" if not even one does."""
-    lines = text.splitlines(keepends=True)
+    measure: Measure,
+    separator: str = "\n\n",
+    lines_of: Callable[[str], list[str]] = _lines_after_ends,
+) -> list[str]:
+    """Return the first texts that fit into a budget.
 
-    def fits(count: int) -> bool:
-        return measure(prefix + "".join(lines[:count])) <= limit
+    Args:
+        texts: The texts, best first.
+        limit: The budget, in the unit that ``measure`` counts.
+        measure: Returns the size of a text.
+        separator: What joins the texts.
+        lines_of: Splits a text where it may be cut. By default a text is cut before a line end.
 
-    count = largest(0, len(lines), fits)
-    if count == 0:
-        return ""
-    return prefix + "".join(lines[:count])
+    Returns:
+        The texts. The last one may be the beginning of a text of which only some lines fit.
+    """
+
+    def texts_fit(count: int) -> bool:
+        joined = separator.join(texts[:count])
+        return measure(joined) <= limit
+
+    count = largest(0, len(texts), texts_fit)
+    fitting = list(texts[:count])
+    if count == len(texts):
+        return fitting
+    lines = lines_of(texts[count])
+
+    def lines_fit(number: int) -> bool:
+        beginning = "".join(lines[:number])
+        joined = separator.join([*fitting, beginning])
+        return measure(joined) <= limit
+
+    number = largest(0, len(lines), lines_fit)
+    if number:
+        fitting.append("".join(lines[:number]))
+    return fitting
 
 
 def largest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.chunking.chunker import Chunker
-from pkg_lib.retrieval.budget import cut_at_line_end, fill_context, largest
+from pkg_lib.retrieval.budget import cut_at_line_end, fill_context, fitting_texts, largest
 
 TEXT = (
     "def reverse_words(s):\n    return s[::-1]\n\n\n"
@@ -36,6 +36,28 @@ def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
     assert fill_context([A, B], len(A.text) + 3, len) == (A.text, [A])
     assert fill_context([A], 3, len) == ("", [])
     assert len(fill_context([A, B], 6, lambda t: len(t.split()))[0].split()) <= 6
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (100, ["a\nbc", "d\ne\n"]),
+        (10, ["a\nbc", "d\ne\n"]),
+        (9, ["a\nbc", "d\ne"]),
+        (8, ["a\nbc", "d"]),
+        (6, ["a\nbc"]),
+        (1, ["a"]),
+        (0, []),
+    ],
+)
+def test_the_last_text_that_fits_is_cut_before_a_line_end(limit, expected):
+    fitting = fitting_texts(["a\nbc", "d\ne\n"], limit, len)
+    assert fitting == expected
+    assert len("\n\n".join(fitting)) <= limit
+
+
+def test_nothing_fits_of_no_texts():
+    assert fitting_texts([], 5, len) == []
 
 
 def test_the_largest_number_that_fits():

@@ -252,20 +252,19 @@ def measured_evidence(row: dict[str, Any], evor: EvorResults) -> Iterator[Eviden
     """
     method, baseline = row["better"]
     for benchmark in evor.benchmarks:
-        difference = stats.paired_score(
-            evor.last_verdicts(benchmark, method), evor.last_verdicts(benchmark, baseline)
-        )
+        verdicts = benchmark.last_verdicts(method)
+        difference = stats.paired_score(verdicts, benchmark.last_verdicts(baseline))
         if difference is None:
             continue
         yield Evidence(
             subject=evor.model,
-            where=evor.title(benchmark),
+            where=benchmark.title,
             n=difference.n,
             effect=difference.value,
             low=difference.low,
             high=difference.high,
             p=difference.p,
-            family=benchmark,
+            family=benchmark.name,
             pair=f"{method} and {baseline}",
             discordant=(difference.helped + difference.hurt) / difference.n,
             target=row.get("target", NO_TARGET),

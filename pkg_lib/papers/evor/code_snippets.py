@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 CALL_OF_LIBRARY = re.compile(r"\w+(?:\.\w+)+\(|\w+\(\w*\.")
 CALLED_NAME = re.compile(r"(\w+)\(")
-BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 
 def lines_with_calls(program: str, given: str = "") -> list[str]:
@@ -18,18 +17,21 @@ def lines_with_calls(program: str, given: str = "") -> list[str]:
     Returns:
         Complete lines without their indentation, each once.
     """
-    known = {line.strip() for line in given.splitlines()}
-    stripped = [line.strip() for line in program.splitlines()]
-    found = []
-    for line in dict.fromkeys(stripped):
-        if line in known or line.startswith("#"):
+    given_lines = {line.strip() for line in given.splitlines()}
+    found: dict[str, None] = {}
+    for indented in program.splitlines():
+        line = indented.strip()
+        if line in given_lines or line.startswith("#"):
             continue
         if CALL_OF_LIBRARY.search(line) and _is_complete(line):
-            found.append(line)
-    return found
+            found[line] = None
+    return list(found)
 
 
-def snippets_of(programs: Sequence[tuple[str, str]], whole_programs: bool) -> list[str]:
+def snippets_of(
+    programs: Sequence[tuple[str, str]],
+    whole_programs: bool,
+) -> list[str]:
     """Return the code snippets of programs that ran, K + {p^i} of line 14 of Algorithm 1.
 
     Args:
@@ -41,7 +43,9 @@ def snippets_of(programs: Sequence[tuple[str, str]], whole_programs: bool) -> li
     """
     snippets: dict[frozenset[str], str] = {}
     for program, given in reversed(programs):
-        parts = [program] if whole_programs else lines_with_calls(program, given)
+        parts = [program]
+        if not whole_programs:
+            parts = lines_with_calls(program, given)
         for part in reversed(parts):
             called = frozenset(CALLED_NAME.findall(part))
             snippets[called] = part
@@ -50,4 +54,6 @@ def snippets_of(programs: Sequence[tuple[str, str]], whole_programs: bool) -> li
 
 def _is_complete(line: str) -> bool:
     """Whether every bracket of a line is closed in it."""
-    return all(line.count(opening) == line.count(closing) for opening, closing in BRACKETS)
+    opened = [line.count(bracket) for bracket in "([{"]
+    closed = [line.count(bracket) for bracket in ")]}"]
+    return opened == closed

@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pandas as pd
 
@@ -11,9 +13,10 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import compared
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.papers.evor.evor_methods import QUERIES
-from pkg_lib.papers.evor.evor_results import EVOR, NO_RAG, EvorResults
-from pkg_lib.papers.evor.evor_tables import BY_METHOD, Cells, rows_by_method
+from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
+from pkg_lib.papers.evor.evor_tables import BY_METHOD, Cells, rows_by_method, table_if_any
 from pkg_lib.papers.evor.query_evolution import missing_attribute, missing_name
+from pkg_lib.retrieval.methods import NO_RAG
 
 NEAREST = "EVOR, nearest names"
 # Methods whose failures are counted by the name that does not exist.
@@ -38,42 +41,47 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     methods = {query: f"EVOR, {query}" for query in QUERIES}
     methods["model"] = EVOR
     methods["model, nearest names"] = NEAREST
-    rows = {}
-    for benchmark, results in evor.by_benchmark.items():
-        title = evor.title(benchmark)
-        for query, method in methods.items():
-            second_round = results.contexts(f"{method}@1")
-            if second_round:
-                rows[f"{title}: {query}"] = _query_cells(evor, benchmark, method)
-    if not rows:
-        return None
+
+    def cells_of(benchmark: BenchmarkResults, query: str) -> Cells | None:
+        return _query_cells(benchmark, methods[query])
+
+    rows = rows_by_method(evor, methods, cells_of)
     names = []
     for half in HALVES:
-        names += [(half, what) for what in RECALL_COLUMNS]
+        names += [(half, column) for column in RECALL_COLUMNS]
     names += [("pass@1, %", half) for half in HALVES]
     note = "Recall of the needed documentation in the prompt of the tasks that were asked again."
-    return ResultTable.of("Ways to ask", rows, names, "benchmark: query", note)
+    return table_if_any("Ways to ask", rows, names, "benchmark: query", note)
 
 
-def _query_cells(evor: EvorResults, benchmark: str, method: str) -> Cells:
+def _query_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
     second_round = f"{method}@1"
-    first = evor.recall(benchmark, f"{method}@0")
-    second = evor.recall(benchmark, second_round)
-    contexts = evor.by_benchmark[benchmark].contexts(second_round)
-    active = [c.task_id for c in contexts if c.method == second_round]
-    held_out = evor.held_out(benchmark)
+    contexts = benchmark.results.contexts(second_round)
+    if not contexts:
+        return None
+    first = benchmark.recall(f"{method}@0")
+    second = benchmark.recall(second_round)
+    development: list[str] = []
+    held_out: list[str] = []
+    for context in contexts:
+        task_id = context.task_id
+        was_prompted_again = context.method == second_round
+        if not was_prompted_again or task_id not in second.index:
+            continue
+        half = held_out if task_id in benchmark.held_out else development
+        half.append(task_id)
     cells: Cells = []
-    measured = [i for i in active if i in second.index]
-    development = [i for i in measured if i not in held_out]
-    for tasks in (development, [i for i in measured if i in held_out]):
-        cells.append(len(tasks))
-        for recall in (first, second):
-            cells.append(percent(recall[tasks].mean()))
-    verdicts = evor.verdicts(benchmark, second_round)
+    for tasks in (development, held_out):
+        cells += [
+            len(tasks),
+            percent(first[tasks].mean()),
+            percent(second[tasks].mean()),
+        ]
+    verdicts = benchmark.verdicts(second_round)
     if not verdicts.notna().all():
         return [*cells, DASH, DASH]
-    cells.append(rate_cell(verdicts.drop(held_out)))
-    cells.append(rate_cell(verdicts[held_out]))
+    cells.append(rate_cell(verdicts.drop(benchmark.held_out)))
+    cells.append(rate_cell(verdicts[benchmark.held_out]))
     return cells
 
 
@@ -89,52 +97,52 @@ def losses_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per benchmark; None if no feedback is stored.
     """
-    names = ["first drafts", "ran, but wrong", "failed", "of these right at first"]
-    names += ["right at last", "needed documents known", "found at first"]
-    names += ["found in some round", "and used", "and right at last"]
     rows = {}
     for benchmark in evor.evolved:
-        if evor.feedback(benchmark, f"{EVOR}@0"):
-            rows[evor.title(benchmark)] = _losses(evor, benchmark)
-    if not rows:
-        return None
+        if benchmark.feedback(f"{EVOR}@0"):
+            rows[benchmark.title] = _losses(benchmark)
+    names = list(next(iter(rows.values()), {}))
     note = "Numbers of tasks of EVOR. Right: by the hidden tests; used: a later program names all of it."
-    return ResultTable.of("Where the loop loses", rows, names, "benchmark", note)
+    cells = {title: list(losses.values()) for title, losses in rows.items()}
+    return table_if_any("Where the loop loses", cells, names, "benchmark", note)
 
 
-def _losses(evor: EvorResults, benchmark: str) -> Cells:
-    """The numbers of tasks in the columns of `losses_table`."""
-    first, *later = evor.rounds(benchmark, EVOR)
-    feedback = evor.feedback(benchmark, first)
-    right = evor.verdicts(benchmark, first).fillna(False)
+def _losses(benchmark: BenchmarkResults) -> dict[str, Any]:
+    """Column -> number of tasks."""
+    first, *later = benchmark.rounds(EVOR)
+    feedback = benchmark.feedback(first)
+    right = benchmark.verdicts(first).fillna(False)
     failed = [i for i, row in feedback.items() if not row["ok"] and i in right.index]
-    right_at_last = evor.last_verdicts(benchmark, EVOR).reindex(failed).fillna(False)
-    recall_at_first = evor.recall(benchmark, first).reindex(failed)
-    recalls = [evor.recall(benchmark, name) for name in later]
-    best_recall = _best_of_rounds(recalls, failed)
-    uses = [evor.used(benchmark, name) for name in later]
-    best_use = _best_of_rounds(uses, failed)
+    right_at_last = benchmark.last_verdicts(EVOR).reindex(failed).fillna(False)
+    recall_at_first = benchmark.recall(first).reindex(failed)
+    best_recall = _best_of_rounds(benchmark.recall, later)
+    best_use = _best_of_rounds(benchmark.used, later)
     found_at_first = recall_at_first == 1
-    found = found_at_first | (best_recall == 1)
-    used = found & (best_use == 1)
-    return [
-        len(feedback),
-        (~right.drop(failed)).sum(),
-        len(failed),
-        right.reindex(failed).sum(),
-        right_at_last.sum(),
-        recall_at_first.notna().sum(),
-        found_at_first.sum(),
-        found.sum(),
-        used.sum(),
-        (used & right_at_last).sum(),
-    ]
+    found = found_at_first | (best_recall.reindex(failed) == 1)
+    used = found & (best_use.reindex(failed) == 1)
+    wrong = ~right.drop(failed)
+    solved_that_way = used & right_at_last
+    return {
+        "first drafts": len(feedback),
+        "ran, but wrong": wrong.sum(),
+        "failed": len(failed),
+        "of these right at first": right.reindex(failed).sum(),
+        "right at last": right_at_last.sum(),
+        "needed documents known": recall_at_first.notna().sum(),
+        "found at first": found_at_first.sum(),
+        "found in some round": found.sum(),
+        "and used": used.sum(),
+        "and right at last": solved_that_way.sum(),
+    }
 
 
-def _best_of_rounds(shares: list[pd.Series], tasks: list[str]) -> pd.Series:
+def _best_of_rounds(
+    share_of: Callable[[str], pd.Series],
+    rounds: Iterable[str],
+) -> pd.Series:
     """The largest share of each task over several rounds."""
-    by_round = pd.concat(shares, axis=1)
-    return by_round.max(axis=1).reindex(tasks)
+    by_round = pd.concat(map(share_of, rounds), axis=1)
+    return by_round.max(axis=1)
 
 
 # Names that do not exist
@@ -167,30 +175,34 @@ def missing_names_table(evor: EvorResults) -> ResultTable:
     """
     names = ["tasks", "passed", "ended by such a name", "most often", "programs"]
     note = "A program may be ended by several names; EVOR: its last whole round."
-    rows: dict[str, Cells] = {}
-    for benchmark in evor.benchmarks:
-        cells = {method: _missing_cells(evor, benchmark, method) for method in NAMED_METHODS}
-        rows |= rows_by_method(evor, benchmark, cells)
+    rows = rows_by_method(evor, NAMED_METHODS, _missing_cells)
     return ResultTable.of("Names that do not exist", rows, names, BY_METHOD, note)
 
 
-def _missing_cells(evor: EvorResults, benchmark: str, method: str) -> Cells | None:
-    verdicts = evor.last_verdicts(benchmark, method)
+def _missing_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
+    verdicts = benchmark.last_verdicts(method)
     if not verdicts.notna().any():
         return None
-    last_round = evor.rounds(benchmark, method)[-1]
+    last_round = benchmark.rounds(method)[-1]
     ended = 0
     counts: Counter[str] = Counter()
-    outcomes = evor.by_benchmark[benchmark].outcomes(last_round)
-    for outcome in outcomes.values():
+    for outcome in benchmark.results.outcomes(last_round).values():
         if outcome.status != "failed":
             continue
         names = set(missing_names(outcome.detail))
         ended += bool(names)
         counts.update(names)
     passed = int(verdicts.fillna(False).sum())
-    most = min(counts.items(), key=lambda item: (-item[1], item[0]), default=(DASH, DASH))
-    return [len(verdicts), passed, ended, *most]
+    # The most frequent name; of equally frequent ones the first by alphabet.
+    by_frequency = sorted(counts, key=lambda name: (-counts[name], name))
+    most = by_frequency[0] if by_frequency else DASH
+    return [
+        len(verdicts),
+        passed,
+        ended,
+        most,
+        counts[most] or DASH,
+    ]
 
 
 def repeated_names_table(evor: EvorResults) -> ResultTable | None:
@@ -203,32 +215,35 @@ def repeated_names_table(evor: EvorResults) -> ResultTable | None:
         The table, one row per benchmark and method; None if no second round is stored.
     """
     names = ["drafts that were told", "ask for it again", "of the others pass", "of these pass"]
-    rows = {}
-    for benchmark in evor.benchmarks:
-        for method in (EVOR, NEAREST):
-            if len(evor.rounds(benchmark, method)) < 2:
-                continue
-            cells = _repeated_cells(evor, benchmark, method)
-            if cells[0]:
-                rows[f"{evor.title(benchmark)}: {method}"] = cells
-    if not rows:
-        return None
+    rows = rows_by_method(evor, (EVOR, NEAREST), _repeated_cells)
     title = "After the first error about a name"
-    return ResultTable.of(title, rows, names, BY_METHOD, "Numbers of tasks.")
+    return table_if_any(title, rows, names, BY_METHOD, "Numbers of tasks.")
 
 
-def _repeated_cells(evor: EvorResults, benchmark: str, method: str) -> Cells:
+def _repeated_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
+    if len(benchmark.rounds(method)) < 2:
+        return None
     second_round = f"{method}@1"
-    programs = evor.by_benchmark[benchmark].solutions(second_round)
-    missing = {}
-    for task_id, row in evor.feedback(benchmark, f"{method}@0").items():
+    programs = benchmark.results.solutions(second_round)
+    reported = []
+    again = []
+    for task_id, row in benchmark.feedback(f"{method}@0").items():
         name = missing_attribute(row["error"])
-        if task_id in programs and name:
-            missing[task_id] = name
-    again = [i for i, name in missing.items() if re.search(rf"\.{name}\b", programs[i])]
-    verdicts = evor.verdicts(benchmark, second_round)
-    passed = verdicts[list(missing)].fillna(False)
-    return [len(missing), len(again), passed.drop(again).sum(), passed[again].sum()]
+        if not name or task_id not in programs:
+            continue
+        reported.append(task_id)
+        if re.search(rf"\.{name}\b", programs[task_id]):
+            again.append(task_id)
+    if not reported:
+        return None
+    passed = benchmark.verdicts(second_round)[reported].fillna(False)
+    others_passed = passed.drop(again)
+    return [
+        len(reported),
+        len(again),
+        others_passed.sum(),
+        passed[again].sum(),
+    ]
 
 
 # Findings
@@ -246,85 +261,80 @@ def evor_findings(evor: EvorResults) -> list[str]:
     """
     findings = []
     for benchmark in evor.benchmarks:
-        without_retrieval = evor.verdicts(benchmark, NO_RAG)
         for method in ("DocPrompting", "RK", EVOR, "Oracle"):
-            verdicts = evor.last_verdicts(benchmark, method)
-            findings += _comparison(evor, benchmark, method, verdicts, NO_RAG, without_retrieval)
+            findings += _gain_finding(benchmark, method, NO_RAG)
         for baseline in ("RK", "RK, resampled"):
-            verdicts = evor.last_verdicts(benchmark, EVOR)
-            other = evor.last_verdicts(benchmark, baseline)
-            findings += _comparison(evor, benchmark, EVOR, verdicts, baseline, other)
+            findings += _gain_finding(benchmark, EVOR, baseline)
     for benchmark in evor.benchmarks:
-        findings += _nearest_finding(evor, benchmark)
+        findings += _nearest_finding(benchmark)
     for benchmark in evor.benchmarks:
-        findings += _public_finding(evor, benchmark)
+        findings += _public_finding(benchmark)
     return findings
 
 
-def _comparison(
-    evor: EvorResults,
-    benchmark: str,
+def _gain_finding(
+    benchmark: BenchmarkResults,
     method: str,
-    verdicts: pd.Series,
     baseline: str,
-    baseline_verdicts: pd.Series,
 ) -> list[str]:
     """One sentence; none if no task was measured with both methods."""
-    difference = stats.paired_score(verdicts, baseline_verdicts)
+    verdicts = benchmark.last_verdicts(method)
+    difference = stats.paired_score(verdicts, benchmark.last_verdicts(baseline))
     if difference is None:
         return []
     sentence = compared(method, difference, baseline, sized=True)
-    return [f"{evor.title(benchmark)}: {sentence}."]
+    return [f"{benchmark.title}: {sentence}."]
 
 
-def _nearest_finding(evor: EvorResults, benchmark: str) -> list[str]:
+def _nearest_finding(benchmark: BenchmarkResults) -> list[str]:
     """The gain of naming the nearest documents, in the last round that both methods have."""
-    nearest = evor.rounds(benchmark, NEAREST)
-    plain = evor.rounds(benchmark, EVOR)
+    nearest = benchmark.rounds(NEAREST)
+    plain = benchmark.rounds(EVOR)
     number = min(len(nearest), len(plain)) - 1
     if number < 1:
         return []
-    verdicts = [evor.verdicts(benchmark, rounds[number]) for rounds in (nearest, plain)]
-    difference = stats.paired_score(*verdicts)
+    verdicts = benchmark.verdicts(nearest[number])
+    difference = stats.paired_score(verdicts, benchmark.verdicts(plain[number]))
     assert difference is not None, "complete rounds have verdicts"
     text = compared(NEAREST, difference, EVOR, sized=True)
-    return [f"{evor.title(benchmark)}, round {number}: {text}."]
+    return [f"{benchmark.title}, round {number}: {text}."]
 
 
-def _public_finding(evor: EvorResults, benchmark: str) -> list[str]:
+def _public_finding(benchmark: BenchmarkResults) -> list[str]:
     """How far EVOR goes from no retrieval to the public names, on the held-out tasks."""
-    rates = public_rates(evor, benchmark)
-    if rates is None or rates[2] <= rates[0]:
+    rates = public_rates(benchmark)
+    if rates is None:
         return []
     without, with_evor, public = rates
+    if public <= without:
+        return []
     share = percent((with_evor - without) / (public - without))
     way = f"of the way from NoRAG ({percent(without)} %) to the public names ({percent(public)} %)"
     goes = f"EVOR goes {share} % (to {percent(with_evor)} %)"
-    return [f"{evor.title(benchmark)}, held-out tasks: {way} {goes}; half was the aim."]
+    return [f"{benchmark.title}, held-out tasks: {way} {goes}; half was the aim."]
 
 
-def public_rates(evor: EvorResults, benchmark: str) -> tuple[float, float, float] | None:
+def public_rates(benchmark: BenchmarkResults) -> tuple[float, float, float] | None:
     """Return pass@1 without retrieval, with EVOR and with the public names, on the held-out tasks.
 
     Args:
-        evor: The results.
-        benchmark: A measured benchmark.
+        benchmark: The results on a benchmark.
 
     Returns:
         The rates; None if one of them is not measured on every held-out task.
     """
-    public = evor.with_public_names(benchmark)
-    if public is None or not evor.rounds(benchmark, EVOR):
+    public = benchmark.verdicts_with_public_names
+    if public is None:
         return None
-    held_out = evor.held_out(benchmark)
-    rates = []
-    for verdicts in (
-        evor.verdicts(benchmark, NO_RAG),
-        evor.last_verdicts(benchmark, EVOR),
-        public,
-    ):
-        rate = stats.pass_at_1(verdicts.reindex(held_out))
-        if rate.value is None or rate.measured < len(held_out):
-            return None
-        rates.append(rate.value)
-    return rates[0], rates[1], rates[2]
+    without_retrieval = _held_out_rate(benchmark, benchmark.verdicts(NO_RAG))
+    with_evor = _held_out_rate(benchmark, benchmark.last_verdicts(EVOR))
+    with_public_names = _held_out_rate(benchmark, public)
+    if without_retrieval is None or with_evor is None or with_public_names is None:
+        return None
+    return without_retrieval, with_evor, with_public_names
+
+
+def _held_out_rate(benchmark: BenchmarkResults, verdicts: pd.Series) -> float | None:
+    """pass@1 on the held-out tasks; None if one of them has no verdict."""
+    held_out = verdicts.reindex(benchmark.held_out)
+    return None if held_out.isna().any() else stats.pass_at_1(held_out).value

@@ -17,7 +17,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -34,6 +33,7 @@ from pkg_lib.papers.evor.templates import PROGRAMS
 DATA = DataSet("EVOR-BENCH", "PKG_EVOR_DIR", "xlangai/EVOR_data", ("xlangai/EVOR_data",))
 TEST_OF_EQUALITY = "def test(result, answer):\n    return result == answer\n"
 MEMORY_MB = 4096
+UNREACHABLE = (ImportError, UserError, OSError, ValueError)  # raised by a hub without the data
 HEADING = re.compile(r"^(?=##)", re.M)
 ASSIGNMENT = re.compile(r"^\s*(\w+ = .+)", re.M)
 NO_CASES = "one [insert] in code_context.txt and an input/input1.pkl are needed"
@@ -91,11 +91,13 @@ class EvorBench(EvorBenchmark):
         advice = f"set {DATA.variable} to {needed}"
         try:
             root = data_folder(DATA.variable) or self._downloaded(advice)
-        except (ImportError, UserError, OSError, ValueError) as e:
+        except UNREACHABLE as e:
             raise BenchmarkMissing(f"{self.title} is not available ({e}): {advice}") from e
-        if not Path(root, self.folder, "examples").is_dir():
+        directory = Path(root, self.folder)
+        examples = directory / "examples"
+        if not examples.is_dir():
             raise BenchmarkMissing(f"{root} holds no {self.folder}: {advice}")
-        return Path(root, self.folder)
+        return directory
 
     def _downloaded(self, advice: str) -> str:
         """The directory with the hub's files of the library."""
@@ -116,9 +118,10 @@ class EvorBench(EvorBenchmark):
             BenchmarkMissing: The directory is not available.
             UserError: An example is damaged.
         """
-        folders = (self.directory() / "examples").glob("q*/")
-        by_number = sorted(folders, key=lambda folder: (len(folder.name), folder.name))
-        return [self._task(folder) for folder in by_number]
+        examples = self.directory() / "examples"
+        names = [folder.name for folder in examples.glob("q*/")]
+        names.sort(key=lambda name: (len(name), name))  # q2 comes before q10
+        return [self._task(examples / name) for name in names]
 
     def _task(self, folder: Path) -> Task:
         try:
@@ -136,11 +139,14 @@ class EvorBench(EvorBenchmark):
 
     def documents(self) -> Mapping[str, str]:
         """Return the sections of the documentation by file and number."""
+        pages = self.directory() / "docs"
         documents = {}
-        for page in sorted((self.directory() / "docs").glob("*.md")):
-            for number, section in enumerate(HEADING.split(read_text(page))):
-                if section.strip():
-                    documents[f"{page.name}#{number}"] = section.strip()
+        for page in sorted(pages.glob("*.md")):
+            sections = HEADING.split(read_text(page))
+            for number, section in enumerate(sections):
+                text = section.strip()
+                if text:
+                    documents[f"{page.name}#{number}"] = text
         return documents
 
     def needed(self, task: Task) -> frozenset[str]:
@@ -159,15 +165,6 @@ class EvorBench(EvorBenchmark):
         """
         return Limits(self.seconds, MEMORY_MB, "all")
 
-    def program(self, task: Task, solution: str) -> str:
-        """Return the solution: the tests put it into the program.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted solution.
-        """
-        return solution
-
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         """Return one test program per case.
 
@@ -176,10 +173,22 @@ class EvorBench(EvorBenchmark):
             protocol: One of PROTOCOLS.
         """
         hidden = task.tests_as(CaseTests)
-        template = partial(PROGRAMS["case"].format, context=hidden.context, judge=hidden.judge)
-        return tuple(template(*case) for case in hidden.cases)
+        programs = []
+        for case in hidden.cases:
+            program = PROGRAMS["case"].format(
+                *case,
+                context=hidden.context,
+                judge=hidden.judge,
+            )
+            programs.append(program)
+        return tuple(programs)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the job that tests a solution, which the tests get as text.
 
         Args:
@@ -206,10 +215,18 @@ class EvorBench(EvorBenchmark):
         Args:
             raw: The model's answer to the request for test inputs.
             task: The problem n.
+
+        Returns:
+            At most MAX_INPUTS assignments.
         """
         return tuple(ASSIGNMENT.findall(raw))[:MAX_INPUTS]
 
-    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+    def draft_job(
+        self,
+        task: Task,
+        solution: str,
+        calls: tuple[str, ...],
+    ) -> Job:
         """Return the job that executes a draft after the assignments.
 
         Args:
@@ -217,22 +234,28 @@ class EvorBench(EvorBenchmark):
             solution: The draft p.
             calls: The assignments.
         """
-        return super().draft_job(task, "\n".join([*calls, solution]), ())
+        program = "\n".join([*calls, solution])
+        return super().draft_job(task, program, ())
 
 
 def _read_tests(folder: Path) -> CaseTests:
     """Read the hidden tests of an example."""
     context = read_text(folder / "code_context.txt", "")
-    numbers = sorted(path.stem.removeprefix("input") for path in folder.glob("input/input*.pkl"))
+    inputs = folder / "input"
+    answers = folder / "ans"
     cases = []
-    for number in numbers:
-        given = contents(folder / "input" / f"input{number}.pkl", "").hex()
-        answer = contents(folder / "ans" / f"ans{number}.pkl", "").hex()
-        cases.append((number, given, answer))
+    names = [path.stem for path in inputs.glob("input*.pkl")]
+    for name in sorted(names):
+        number = name.removeprefix("input")
+        given = contents(inputs / f"input{number}.pkl", "")
+        answer = contents(answers / f"ans{number}.pkl", "")
+        cases.append((number, given.hex(), answer.hex()))
     if context.count("[insert]") != 1 or not cases:
         raise ValueError(NO_CASES)
+    judge = TEST_OF_EQUALITY
     path = folder / "test_code.py"
-    judge = read_text(path, "") if path.is_file() else TEST_OF_EQUALITY
+    if path.is_file():
+        judge = read_text(path, "")
     return CaseTests(context, judge, tuple(cases))
 
 

@@ -42,6 +42,15 @@ def document_head(document: str) -> str:
     return f"{signature}\n    {first_paragraph(rest)}"
 
 
+def last_name(dotted: str) -> str:
+    """Return the last part of a dotted name.
+
+    Args:
+        dotted: Such as "pandas.DataFrame.drop".
+    """
+    return dotted.rpartition(".")[2]
+
+
 def first_block_closed(text: str) -> bool:
     """Tell whether a model's answer holds a code block that is closed and not empty.
 
@@ -57,6 +66,7 @@ class EvorBenchmark(Benchmark):
     Attributes:
         subject: The library or language, as prompts name it.
         language: The language of the fence around a program.
+        request: What a prompt says before the task.
         budgets: Tokens of a context, of its snippets and feedback, and of an answer (Appendix F).
     """
 
@@ -84,6 +94,7 @@ class EvorBenchmark(Benchmark):
     )
     subject: str
     language = "python"
+    request = "Solve this task. Answer with the complete program, in one code block."
 
     # Documentation, one of the sources of the knowledge base (Section 2.2.1)
 
@@ -121,7 +132,10 @@ class EvorBenchmark(Benchmark):
             task: A task of this benchmark.
         """
         documents = self.documents()
-        heads = [document_head(documents[min(names)]) for names in self.alternatives(task)]
+        heads = []
+        for names in self.alternatives(task):
+            document = documents[min(names)]
+            heads.append(document_head(document))
         return "\n".join(heads)
 
     def recall(self, task: Task, names: Iterable[str]) -> float | None:
@@ -138,8 +152,8 @@ class EvorBenchmark(Benchmark):
         if not wanted:
             return None
         known = set(names)
-        found = [alternatives for alternatives in wanted if alternatives & known]
-        return len(found) / len(wanted)
+        found = sum(not known.isdisjoint(alternatives) for alternatives in wanted)
+        return found / len(wanted)
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         """Return the share of the needed functions that a solution names.
@@ -154,7 +168,7 @@ class EvorBenchmark(Benchmark):
         words = set(WORD_OF_SOLUTION.findall(solution))
         used = []
         for alternatives in self.alternatives(task):
-            used += [name for name in alternatives if name.rpartition(".")[2] in words]
+            used += [name for name in alternatives if last_name(name) in words]
         share = self.recall(task, used)
         return {} if share is None else {"used": share}
 
@@ -172,10 +186,11 @@ class EvorBenchmark(Benchmark):
             Unavailable: No directory with pages is given; nothing is searched in the web.
         """
         root = data_folder(WEB_FOLDER)
-        if not root or not Path(root, self.name).is_dir():
+        folder = Path(root or "", self.name)
+        if not root or not folder.is_dir():
             advice = f"set {WEB_FOLDER} to a directory with a folder {self.name}"
             raise Unavailable(f"no web pages for {self.name}: {advice}")
-        tree = find(Path(root, self.name), ends_with(".md", ".txt"))
+        tree = find(folder, ends_with(".md", ".txt"))
         pages = [data.decode("utf-8-sig", "replace") for _, data in read_each(tree)]
         tree.skipped.warn(f"web pages for {self.name}")
         return pages
@@ -227,10 +242,21 @@ class EvorBenchmark(Benchmark):
         Args:
             task: The problem n.
         """
-        request = "Solve this task. Answer with the complete program, in one code block."
-        return f"{request}\n{self.fenced(task.prompt)}"
+        return f"{self.request}\n{self.fenced(task.prompt)}"
 
-    # Execution of drafts
+    # Programs, and the execution of drafts
+
+    def program(self, task: Task, solution: str) -> str:
+        """Return the program that runs before the tests.
+
+        Args:
+            task: A task of this benchmark.
+            solution: The extracted solution.
+
+        Returns:
+            The solution, which is a whole program.
+        """
+        return solution
 
     def input_calls(self, raw: str, task: Task) -> tuple[str, ...]:
         """Read the test inputs I from the answer of M_t (line 19 of Algorithm 1; Appendix C).
@@ -245,16 +271,26 @@ class EvorBenchmark(Benchmark):
         Returns:
             At most MAX_INPUTS calls of the task's function.
         """
-        known = {task.entry_point, *dir(builtins), *IMPORTED_NAME.findall(task.prompt)}
+        known = {
+            task.entry_point,
+            *dir(builtins),
+            *IMPORTED_NAME.findall(task.prompt),
+        }
         found: dict[str, None] = {}
         for call in _calls_outside_functions(_longest_program(raw)):
+            if not isinstance(call.func, ast.Name) or call.func.id != task.entry_point:
+                continue
             names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
-            calls_function = isinstance(call.func, ast.Name) and call.func.id == task.entry_point
-            if calls_function and names <= known:
+            if names <= known:
                 found[ast.unparse(call)] = None
         return tuple(found)[:MAX_INPUTS]
 
-    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+    def draft_job(
+        self,
+        task: Task,
+        solution: str,
+        calls: tuple[str, ...],
+    ) -> Job:
         """Return the job E(p, I) that executes a draft (line 12 of Algorithm 1).
 
         The task's hidden tests are no part of it.
@@ -265,14 +301,23 @@ class EvorBenchmark(Benchmark):
             calls: The generated inputs I.
         """
         program = self.program(task, solution)
-        run = PROGRAMS["run"].format(program=program, calls=calls)
+        test = draft_test(program, self.run_of_draft(program, calls))
         return Job(
             id=task.id,
             solution="",
-            tests=(draft_test(program, run),),
+            tests=(test,),
             entry_point="",
             seconds=self.seconds,
         )
+
+    def run_of_draft(self, program: str, calls: tuple[str, ...]) -> str:
+        """Return a program that runs a draft, and calls after it.
+
+        Args:
+            program: The draft p.
+            calls: The generated inputs I.
+        """
+        return PROGRAMS["run"].format(program=program, calls=calls)
 
 
 def _longest_program(raw: str) -> ast.Module:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import cycle
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,13 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator
 
 from pkg_lib.analysis import figures, stats
-from pkg_lib.papers.evor.evor_results import EVOR, EvorResults
+from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.papers.evor.evor_tables import LENGTHS, RETRIEVERS, benchmarks_with_forms
 
-SIZE = (3.35, 2.6)  # inches
+SIZE = (figures.WIDTH, 2.6)  # inches
 COLOURS = (*figures.COLOURS, "#56B4E9", "#D55E00")  # more of Okabe and Ito's
 SAMPLED = "DocPrompting"  # whose samples cost as many tokens as EVOR's rounds
 LINES = {EVOR: "o-", SAMPLED: "^--"}
+PASSED, FOUND = "o-", "s:"  # lines of pass@1 and of the recall of documents
+LEGEND = {"loc": "outside lower left", "ncols": 2}
 Curve = list[tuple[float, float | None]]  # tokens per task, share of solved tasks
 
 
@@ -25,8 +26,12 @@ def benchmark_colours(evor: EvorResults) -> dict[str, str]:
 
     Args:
         evor: The results.
+
+    Returns:
+        Name of the benchmark -> colour.
     """
-    return dict(zip(evor.evolved, cycle(COLOURS), strict=False))
+    names = [benchmark.name for benchmark in evor.evolved]
+    return dict(zip(names, cycle(COLOURS), strict=False))
 
 
 @figures.styled
@@ -35,30 +40,36 @@ def round_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    for benchmark, colour in benchmark_colours(evor).items():
-        rounds = evor.rounds(benchmark, EVOR)
-        passed = [100 * evor.verdicts(benchmark, name).mean() for name in rounds]
-        found = [100 * evor.recall(benchmark, name).mean() for name in rounds]
-        axes.plot(passed, "o-", color=colour, label=evor.short_title(benchmark))
-        axes.plot(found, "s:", color=colour)
-    axes.plot([], [], "s:", color=figures.QUIET, label="documentation found")
+    colours = benchmark_colours(evor)
+    for benchmark in evor.evolved:
+        colour = colours[benchmark.name]
+        passed = []
+        found = []
+        for name in benchmark.rounds(EVOR):
+            passed.append(100 * benchmark.verdicts(name).mean())
+            found.append(100 * benchmark.recall(name).mean())
+        axes.plot(passed, PASSED, color=colour, label=benchmark.short_title)
+        axes.plot(found, FOUND, color=colour)
+    axes.plot([], [], FOUND, color=figures.QUIET, label="documentation found")
     axes.set(xlabel="round", ylabel="%", ylim=(0, 100))
     locator = AutoLocator()
     locator.set_params(integer=True)
     axes.xaxis.set_major_locator(locator)
-    figure.legend(loc="outside lower left", ncols=2)
+    figure.legend(**LEGEND)
     return figure
 
 
-def token_curves(evor: EvorResults, benchmark: str) -> dict[str, Curve]:
+def token_curves(benchmark: BenchmarkResults) -> dict[str, Curve]:
     """Return what tokens buy (Figure 3): rounds of EVOR, or samples of DocPrompting.
 
     Args:
-        evor: The results.
-        benchmark: A measured benchmark.
+        benchmark: The results on a benchmark.
 
     Returns:
         Method -> tokens per task and share of solved tasks, by round or by number of samples of
@@ -66,16 +77,16 @@ def token_curves(evor: EvorResults, benchmark: str) -> dict[str, Curve]:
     """
     evor_curve: Curve = []
     spent = 0.0
-    for name in evor.rounds(benchmark, EVOR):
-        spent += evor.tokens(benchmark, name).mean()
-        rate = stats.pass_at_1(evor.verdicts(benchmark, name))
+    for name in benchmark.rounds(EVOR):
+        spent += benchmark.tokens(name).mean()
+        rate = stats.pass_at_1(benchmark.verdicts(name))
         evor_curve.append((spent, rate.value))
     sampled_curve: Curve = []
-    samples = evor.by_benchmark[benchmark].draws(SAMPLED, "T0.8")
+    samples = benchmark.results.draws(SAMPLED, "T0.8")
     if samples:
-        verdicts = [evor.verdicts(benchmark, sample) for sample in samples]
+        verdicts = [benchmark.verdicts(sample) for sample in samples]
         together = pd.concat(verdicts, axis=1)
-        tokens = evor.tokens(benchmark, samples[0]).mean()
+        tokens = benchmark.tokens(samples[0]).mean()
         for count in range(1, len(samples) + 1):
             mean = stats.mean_pass_at_k(together, count)
             share = mean.value if mean else None
@@ -89,11 +100,15 @@ def token_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    for benchmark, colour in benchmark_colours(evor).items():
-        for method, curve in token_curves(evor, benchmark).items():
+    colours = benchmark_colours(evor)
+    for benchmark in evor.evolved:
+        for method, curve in token_curves(benchmark).items():
             if not curve:
                 continue
             frame = pd.DataFrame(curve, columns=["tokens", "rate"])
@@ -101,12 +116,12 @@ def token_figure(evor: EvorResults) -> Figure:
                 frame["tokens"],
                 100 * frame["rate"],
                 LINES[method],
-                color=colour,
-                label=f"{method}, {evor.short_title(benchmark)}",
+                color=colours[benchmark.name],
+                label=f"{method}, {benchmark.short_title}",
             )
     axes.set(xlabel="tokens a task", ylabel="solved (%)")
     axes.set(xlim=(0, None), ylim=(0, None))
-    figure.legend(loc="outside lower left", ncols=2)
+    figure.legend(**LEGEND)
     return figure
 
 
@@ -116,16 +131,18 @@ def form_figure(evor: EvorResults) -> Figure:
 
     Args:
         evor: The results.
+
+    Returns:
+        The figure.
     """
     colours = benchmark_colours(evor)
     figure = Figure(figsize=SIZE, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    places = {name: number for number, name in enumerate(RETRIEVERS)}
-    by_place = {places[name]: form for name, form in RETRIEVERS.items()}
+    by_place = dict(enumerate(RETRIEVERS.values()))
     for benchmark in benchmarks_with_forms(evor):
-        colour = colours.get(benchmark)
-        _draw_forms(left, evor, benchmark, by_place, colour, None)
-        _draw_forms(right, evor, benchmark, LENGTHS, colour, evor.title(benchmark))
+        colour = colours.get(benchmark.name)
+        _draw_forms(left, benchmark, by_place, colour)
+        _draw_forms(right, benchmark, LENGTHS, colour, benchmark.title)
     left.set(
         xticks=range(len(RETRIEVERS)),
         xticklabels=list(RETRIEVERS),
@@ -134,17 +151,16 @@ def form_figure(evor: EvorResults) -> Figure:
         ylim=(0, None),
     )
     right.set(xlabel="tokens of context", xlim=(0, None))
-    figure.legend(loc="outside lower left", ncols=2)
+    figure.legend(**LEGEND)
     return figure
 
 
 def _draw_forms(
     axes: Axes,
-    evor: EvorResults,
-    benchmark: str,
+    benchmark: BenchmarkResults,
     forms: Mapping[int, str],
     colour: str | None,
-    label: str | None,
+    label: str | None = None,
 ) -> None:
     """Draw pass@1 with its interval of each complete form at its place."""
     places = []
@@ -152,20 +168,23 @@ def _draw_forms(
     below = []
     above = []
     for place, form in forms.items():
-        verdicts = evor.last_verdicts(benchmark, form)
+        verdicts = benchmark.last_verdicts(form)
         if not verdicts.notna().all():
             continue
         rate = 100 * verdicts.mean()
         bounds = stats.wilson(int(verdicts.sum()), len(verdicts))
         assert bounds is not None, "a benchmark has tasks"
+        low, high = bounds
         places.append(place)
         rates.append(rate)
-        below.append(abs(100 * bounds[0] - rate))
-        above.append(abs(100 * bounds[1] - rate))
-    style: dict[str, Any] = {
-        "fmt": "o",
-        "capsize": 2,
-        "color": colour,
-        "label": label,
-    }
-    axes.errorbar(places, rates, [below, above], **style)
+        below.append(abs(100 * low - rate))
+        above.append(abs(100 * high - rate))
+    axes.errorbar(
+        places,
+        rates,
+        [below, above],
+        fmt="o",
+        capsize=2,
+        color=colour,
+        label=label,
+    )

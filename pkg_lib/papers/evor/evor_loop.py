@@ -1,22 +1,31 @@
 """Algorithm 1 of the EVOR paper. One iteration of its loop is `EvorRound.retrieve`.
 
-An iteration i is a method of its own, METHOD@i, which needs METHOD@(i-1). The evaluation pipeline
-is the `for` of line 3: it retrieves the contexts of a round here, generates the programs p^i
-(line 10) and stores them, and goes on to the next round. So a round starts where the algorithm
-executes the drafts of the round before.
+    line   paper                                      here
+    1      n                                          `task.prompt`
+           M, M_q, M_t                                `EvorRun.generator`; `EvorRun.ask`
+           R, K                                       `TextIndex` (text_index.py), `KnowledgeBase`
+           m                                          `EvorMethod.rounds`
+           E                                          `EvorRun.execute`
+    2      I = [], p = null                           `Iteration`, empty in round 0
+    3      for i = 0, ..., m do                       the pipeline; i is `EvorRound.number`
+    4-8    q_i <- n if i = 0,                         `EvorRound._queries`
+           else M_q(n, p^(i-1), I, F^(i-1))
+    9      K_r <- R(q_i, K)                           `KnowledgeBase.retrieve`
+    10     p^i <- M(n, K_r)                           the pipeline, with `EvorBenchmark.prompt`
+    11     p <- p^i                                   the pipeline, which stores the solution
+    12     F^i = E(p^i, I)                            `EvorRun.drafts`
+    13-14  if F^i is success: K <- K + {p^i}          `EvorRound._knowledge_base`
+    15-17  else: K <- K + {(p^i, F^i)}                `EvorRound._knowledge_base`
+    18-20  if i = 0: I <- M_t(n, p^i)                 `EvorRound._test_inputs`
+    21-23  if the condition is satisfied: break       `has_ended`
+    24     end for                                    the pipeline
+    25     return p                                   the stored solution of the last round
 
-    line      paper                        here
-    1         n, M, M_q, M_t               task.prompt; the models of `EvorRun`
-    1         R, K, E                      `TextIndex`, `KnowledgeBase`, `EvorRun.execute`
-    1, 3      m, i                         `EvorMethod.rounds`, `EvorRound.number`
-    4-8       q_i <- n or M_q(...)         `EvorRound._queries`
-    9         K_r <- R(q_i, K)             `KnowledgeBase.retrieve`
-    10, 11    p <- p^i <- M(n, K_r)        the pipeline, with `EvorBenchmark.prompt`
-    12        F^i = E(p^i, I)              `EvorRun.drafts`
-    13-17     K <- K + p^i or (p^i, F^i)   `EvorRound._knowledge_base`
-    18-20     I <- M_t(n, p^0)             `EvorRun.input_answers`
-    21-23     terminate                    `has_ended`
-    25        return p                     the stored solution of the last round
+An iteration i is a method of its own, METHOD@i, which needs METHOD@(i-1). The evaluation pipeline
+(evaluation/pipeline.py) is the loop: it retrieves the contexts of a round here, generates the programs
+p^i and stores them, and goes on to the next round. So `retrieve` begins where the algorithm executes
+the drafts of the round before: lines 12 to 23 of iteration i - 1 come first, lines 4 to 9 of
+iteration i follow.
 
 The algorithm leaves some points open. They are settled as follows.
 
@@ -38,9 +47,9 @@ from dataclasses import dataclass, field, replace
 
 from pkg_lib.core.types import Context, Generation, Task
 from pkg_lib.papers.evor.code_snippets import snippets_of
-from pkg_lib.papers.evor.evor_methods import EvorMethod
-from pkg_lib.papers.evor.evor_run import Drafts, EvorRun
-from pkg_lib.papers.evor.execution_feedback import Draft, Feedback
+from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
+from pkg_lib.papers.evor.evor_run import Calls, Drafts, EvorRun
+from pkg_lib.papers.evor.execution_feedback import Feedback
 from pkg_lib.papers.evor.knowledge_base import ContextRequest, KnowledgeBase, RetrievedKnowledge
 from pkg_lib.papers.evor.query_evolution import QUERY_RULES, missing_attribute
 from pkg_lib.papers.evor.templates import PROMPTS
@@ -60,7 +69,7 @@ class Iteration:
         answers: What models other than M(n, K_r) were prompted for, to count their tokens.
     """
 
-    history: list[Drafts]
+    history: list[Drafts] = field(default_factory=list)
     active: list[Task] = field(default_factory=list)
     answers: list[dict[str, Generation]] = field(default_factory=list)
 
@@ -68,6 +77,22 @@ class Iteration:
     def last(self) -> Drafts:
         """p^(i-1) and F^(i-1) by task; empty in the first round."""
         return self.history[-1] if self.history else {}
+
+    def is_active(self, task: Task) -> bool:
+        """Tell whether a task takes part in this iteration.
+
+        A task whose last draft had a fault of the sandbox keeps its context until that is executed.
+
+        Args:
+            task: The problem n.
+        """
+        if not self.history:
+            return True
+        if task.id not in self.last:
+            return False
+        drafts = [of_round[task.id] for of_round in self.history if task.id in of_round]
+        feedbacks = [draft.feedback for draft in drafts]
+        return not has_ended(feedbacks)
 
 
 @dataclass
@@ -90,7 +115,7 @@ class EvorRound:
         return self.method.round_name(self.number)
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """Run iteration i of Algorithm 1 up to the context of each task.
+        """Run Algorithm 1 from line 12 of iteration i - 1 to line 9 of iteration i.
 
         Args:
             tasks: The problems n.
@@ -99,18 +124,19 @@ class EvorRound:
             One context K_r per task, in order. A task that has ended keeps the context of its last
             round, whose answer is known.
         """
-        iteration = Iteration(history=[])
+        iteration = Iteration()
         if self.number > 0:
             # Lines 18-20 of round 0: I <- M_t(n, p^0).
             inputs = self._test_inputs(iteration)
             # Line 12 of all earlier rounds: F^j = E(p^j, I).
-            for round_name in self.method.round_names[: self.number]:
-                iteration.history.append(self.run.drafts(round_name, inputs))
+            for earlier in self.method.round_names[: self.number]:
+                drafts = self.run.drafts(earlier, inputs)
+                iteration.history.append(drafts)
         # Lines 21-23: a task ends if its termination condition is satisfied.
-        iteration.active = [task for task in tasks if _is_active(task, iteration.history)]
-        # Lines 4-8: q_i <- n in the first round, else q_i <- M_q(n, p^(i-1), I, F^(i-1)).
+        iteration.active = [task for task in tasks if iteration.is_active(task)]
+        # Lines 4-8: q_i <- n in round 0, else q_i <- M_q(n, p^(i-1), I, F^(i-1)).
         queries = self._queries(iteration)
-        # Lines 13-17 of all earlier rounds: K <- K + {p^j} or K + {(p^j, F^j)}.
+        # Lines 13-17 of all earlier rounds: K <- K + {p^j} or K <- K + {(p^j, F^j)}.
         knowledge_base = self._knowledge_base(iteration)
         # Line 9: K_r <- R(q_i, K).
         introductions = self._introductions(iteration)
@@ -127,7 +153,7 @@ class EvorRound:
 
     # Lines 18-20
 
-    def _test_inputs(self, iteration: Iteration) -> dict[str, tuple[str, ...]]:
+    def _test_inputs(self, iteration: Iteration) -> Calls:
         """I <- M_t(n, p^0): the test inputs of each task."""
         first_round = self.method.round_name(0)
         answers = self.run.input_answers(first_round, self.method.input_model)
@@ -142,29 +168,31 @@ class EvorRound:
 
     def _queries(self, iteration: Iteration) -> list[tuple[str, ...]]:
         """q_i of each active task; after the first round also n, which finds other documents."""
-        way = self.method.query if iteration.last else "question"
-        if way in QUERY_RULES:
-            rule = QUERY_RULES[way]
-            texts = []
-            for task in iteration.active:
-                no_draft = Draft(task, "", Feedback(True))
-                draft = iteration.last.get(task.id, no_draft)
-                texts.append(rule(draft))
-        else:  # q_i <- M_q(n, p^(i-1), I, F^(i-1))
-            template = PROMPTS["queries"][way]
+        if not iteration.last or self.method.query == "question":  # q_i <- n
+            return [(task.prompt,) for task in iteration.active]
+        rule = QUERY_RULES.get(self.method.query)
+        if not rule:  # q_i <- M_q(n, p^(i-1), I, F^(i-1))
+            template = PROMPTS["queries"][self.method.query]
             answers = self._answers("query", template, iteration)
-            texts = [answers[task.id].raw for task in iteration.active]
-        if way == "question":
-            return [(text,) for text in texts]
-        questions = [task.prompt for task in iteration.active]
-        return list(zip(texts, questions, strict=True))
+        queries: list[tuple[str, ...]] = []
+        for task in iteration.active:
+            draft = iteration.last[task.id]
+            query = rule(draft) if rule else answers[task.id].raw
+            queries.append((query, task.prompt))
+        return queries
 
-    def _answers(self, what: str, template: str, iteration: Iteration) -> dict[str, Generation]:
+    def _answers(
+        self,
+        what: str,
+        template: str,
+        iteration: Iteration,
+    ) -> dict[str, Generation]:
         """The answers of M_q about each active task."""
         prompts = {}
         for task in iteration.active:
             fields = self._template_fields(task, iteration)
-            prompts[task.id] = template.format(**fields).strip()
+            prompt = template.format(**fields)
+            prompts[task.id] = prompt.strip()
         answers = self.run.ask(
             file=f"{self.name}.{what}",
             prompts=prompts,
@@ -192,38 +220,42 @@ class EvorRound:
 
     def _knowledge_base(self, iteration: Iteration) -> KnowledgeBase:
         """K with what the earlier rounds added, if it grows (Section 2.2.2)."""
-        history = iteration.history if self.method.grows else []
-        drafts = [draft for drafts in history for draft in drafts.values()]
-        # Line 14: K <- K + {p^j} for each draft that ran.
         programs = [(example, "") for example in self.run.verified_examples]
-        # Line 16: K <- K + {(p^j, F^j)} for each draft that failed.
         failures = []
-        for draft in drafts:
-            if draft.feedback.ok:
-                programs.append((draft.program, draft.task.prompt))
-            else:
-                failures.append(draft.feedback.text)
+        history = iteration.history if self.method.grows else []
+        for drafts in history:
+            for draft in drafts.values():
+                if draft.feedback.ok:  # lines 13 and 14: K <- K + {p^j}
+                    programs.append((draft.program, draft.task.prompt))
+                else:  # lines 15 and 16: K <- K + {(p^j, F^j)}
+                    failures.append(draft.feedback.text)
         benchmark = self.run.benchmark
         collected = {
             "snippets": snippets_of(programs, self.method.whole_programs),
             "feedback": list(dict.fromkeys(failures)),
-            "web": benchmark.pages() if "web" in self.method.sources else [],
         }
+        if "web" in self.method.sources:
+            collected["web"] = benchmark.pages()
         return KnowledgeBase(benchmark.documents(), collected, benchmark.tokenizer)
 
     # The parts of a context around what is retrieved
 
     def _introductions(self, iteration: Iteration) -> list[str]:
         """What the model answered before it writes: a reflection (Reflexion) or subgoals (ExeDec)."""
+        none = [""] * len(iteration.active)
         thought = PROMPTS["thoughts"].get(self.method.thinks)
-        if not thought or ("{feedback}" in thought["ask"] and not iteration.last):
-            return [""] * len(iteration.active)
-        answers = self._answers(self.method.thinks, thought["ask"], iteration)
+        if thought is None:
+            return none
+        template = thought["ask"]
+        if "{feedback}" in template and not iteration.last:
+            return none
+        answers = self._answers(self.method.thinks, template, iteration)
         texts = []
         for task in iteration.active:
             fields = self._template_fields(task, iteration)
-            fields["answer"] = answers[task.id].raw.strip()
-            texts.append(thought["shown"].format(**fields).strip())
+            answer = answers[task.id].raw.strip()
+            text = thought["shown"].format(answer=answer, **fields)
+            texts.append(text.strip())
         return texts
 
     def _endings(self, iteration: Iteration, knowledge_base: KnowledgeBase) -> list[str]:
@@ -231,10 +263,12 @@ class EvorRound:
         sources = self.method.sources
         if "feedback" not in sources or not iteration.last:
             return [""] * len(iteration.active)
-        names = [""] * len(iteration.active)
-        if "documents" in sources:
-            errors = [iteration.last[task.id].feedback.error for task in iteration.active]
-            names = [missing_attribute(error) for error in errors]
+        names = []
+        for task in iteration.active:
+            name = ""
+            if "documents" in sources:
+                name = missing_attribute(iteration.last[task.id].feedback.error)
+            names.append(name)
         nearest = knowledge_base.nearest_documents(names, self.method)
         parts = PROMPTS["failed"]
         texts = []
@@ -245,9 +279,8 @@ class EvorRound:
             elif name:
                 template += parts["absent"]
             fields = self._template_fields(task, iteration)
-            fields["name"] = name
-            fields["nearest"] = documents
-            texts.append(template.format(**fields).strip())
+            text = template.format(name=name, nearest=documents, **fields)
+            texts.append(text.strip())
         return texts
 
     # Lines 9 and 10
@@ -263,7 +296,7 @@ class EvorRound:
         spent: Counter[str] = Counter()
         for answers in iteration.answers:
             for task_id, answer in answers.items():
-                spent[task_id] += len(answer.tokens) + answer.prompt_tokens
+                spent[task_id] += tokens_of(answer)
         contexts = {}
         for task, request, knowledge in zip(iteration.active, requests, retrieved, strict=True):
             contexts[task.id] = Context(
@@ -281,9 +314,9 @@ class EvorRound:
             # What it costs now are the inputs that its first draft ran on.
             last_round = self.method.round_name(self.number - 1)
             for context in self.run.results.contexts(last_round):
-                cost = spent.get(context.task_id)
-                kept = replace(context, spent=cost)
-                contexts.setdefault(context.task_id, kept)
+                task_id = context.task_id
+                if task_id not in contexts:
+                    contexts[task_id] = replace(context, spent=spent.get(task_id))
         return [contexts[task.id] for task in tasks]
 
 
@@ -331,17 +364,5 @@ def has_ended(feedbacks: Sequence[Feedback]) -> bool:
         Whether the last draft ran, or the last three feedbacks are equal.
     """
     last = feedbacks[-EQUAL_FEEDBACKS:]
-    return last[-1].ok or (len(last) == EQUAL_FEEDBACKS and len(set(last)) == 1)
-
-
-def _is_active(task: Task, history: Sequence[Drafts]) -> bool:
-    """Whether a task takes part in the next round.
-
-    A task whose last draft had a fault of the sandbox keeps its context until that is executed.
-    """
-    if not history:
-        return True
-    if task.id not in history[-1]:
-        return False
-    feedbacks = [drafts[task.id].feedback for drafts in history if task.id in drafts]
-    return not has_ended(feedbacks)
+    are_equal = len(last) == EQUAL_FEEDBACKS and len(set(last)) == 1
+    return last[-1].ok or are_equal

@@ -1,11 +1,11 @@
 """The methods of EVOR's tables: one row of methods.toml each, and the five samples of MPSC."""
 
-import tomllib
 from dataclasses import dataclass
 
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.types import Generation
 from pkg_lib.generation.generator import GREEDY, Sampling
-from pkg_lib.papers.evor.templates import HERE
+from pkg_lib.papers.evor.templates import read_toml
 from pkg_lib.retrieval.methods import NO_RAG, TOP_P, sampled_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
@@ -88,8 +88,17 @@ def sampling_of(sample: int) -> Sampling:
     return Sampling(TEMPERATURE, TOP_P, sample=sample)
 
 
+def tokens_of(answer: Generation) -> int:
+    """Return the tokens that a model read and wrote for an answer.
+
+    Args:
+        answer: The answer.
+    """
+    return answer.prompt_tokens + len(answer.tokens)
+
+
 def _read_methods() -> Registry[EvorMethod]:
-    rows = tomllib.loads((HERE / "methods.toml").read_text("utf8"))
+    rows = read_toml("methods.toml")
     methods = [EvorMethod(name, **fields) for name, fields in rows.items()]
     return Registry("method", methods)
 

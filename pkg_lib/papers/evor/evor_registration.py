@@ -32,6 +32,9 @@ def evor_run(benchmark: Benchmark, generator: Generator) -> "EvorRun":
         benchmark: One of EVOR's benchmarks.
         generator: M, the model that writes the programs.
 
+    Returns:
+        The run, with the stored results of the model.
+
     Raises:
         TypeError: The benchmark is no `EvorBenchmark`.
     """

@@ -34,8 +34,18 @@ from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
 from pkg_lib.papers.evor.execution_feedback import Draft, Feedback, read_feedback
 from pkg_lib.papers.evor.templates import PROMPTS
 
-FEEDBACK_FIELDS: Kinds = {"sha256": str, "ok": bool, "error": str, "line": str}
-INPUT_FIELDS: Kinds = {"task_id": str, "sha256": str, "inputs": int, "valid": int}
+FEEDBACK_FIELDS: Kinds = {
+    "sha256": str,
+    "ok": bool,
+    "error": str,
+    "line": str,
+}
+INPUT_FIELDS: Kinds = {
+    "task_id": str,
+    "sha256": str,
+    "inputs": int,
+    "valid": int,
+}
 INPUT_FILE = f"inputs{ROWS}"  # beside the feedback
 # A draft that adds nothing to the task's program may well run.
 NOTHING_WRITTEN = "the program ends where the task's does"
@@ -62,7 +72,11 @@ class EvorRun:
     @cached_property
     def results(self) -> Results:
         """The stored results of M. They share its cache, so that new answers are known at once."""
-        results = Results(self.generator.model, self.benchmark.name, results=self.generator.results)
+        results = Results(
+            self.generator.model,
+            self.benchmark.name,
+            results=self.generator.results,
+        )
         results.generator = self.generator
         return results
 
@@ -95,7 +109,8 @@ class EvorRun:
             "stop": "end",
             "max_new_tokens": max_tokens,
         }
-        generator = self._generator_of(model).decoding_with(changed_decoding)
+        generator = self._generator_of(model)
+        generator = generator.decoding_with(changed_decoding)
         benchmark = self.benchmark.name
         path = f"{slug(benchmark)}/{slug(file)}.jsonl"
         requests = []
@@ -113,9 +128,13 @@ class EvorRun:
     def _generator_of(self, model: str) -> Generator:
         if model not in self.generators:
             results = self.generator.results
-            cache = GenerationCache(cache_folder(results, model), self.benchmark.name)
-            decoding = self.generator.decoding
-            self.generators[model] = Generator(model, decoding, cache, results)
+            folder = cache_folder(results, model)
+            self.generators[model] = Generator(
+                model,
+                self.generator.decoding,
+                GenerationCache(folder, self.benchmark.name),
+                results,
+            )
         return self.generators[model]
 
     def input_answers(self, first_round: str, model: str) -> dict[str, Generation]:
@@ -128,18 +147,20 @@ class EvorRun:
         Returns:
             Task id -> answer. A task without a function has none.
         """
+        template: str = PROMPTS["inputs"]
         prompts = {}
         for task_id, program in self.results.solutions(first_round).items():
             task = self.tasks[task_id]
-            if task.entry_point:
-                prompts[task_id] = PROMPTS["inputs"].format(
-                    task=task.prompt,
-                    program=self.benchmark.fenced(program),
-                    name=task.entry_point,
-                )
+            if not task.entry_point:
+                continue
+            prompts[task_id] = template.format(
+                task=task.prompt,
+                program=self.benchmark.fenced(program),
+                name=task.entry_point,
+            )
         return self.ask("inputs", prompts, model, INPUT_TOKENS)
 
-    def inputs_in(self, answers: Mapping[str, Generation]) -> dict[str, tuple[str, ...]]:
+    def inputs_in(self, answers: Mapping[str, Generation]) -> Calls:
         """Read the test inputs I from the answers of M_t.
 
         Args:
@@ -191,9 +212,8 @@ class EvorRun:
         jobs = {}
         fingerprints = {}
         for task_id, solution in solutions.items():
-            task = self.tasks[task_id]
             calls = inputs.get(task_id, ())
-            job = self.benchmark.draft_job(task, solution, calls)
+            job = self.benchmark.draft_job(self.tasks[task_id], solution, calls)
             jobs[task_id] = job
             fingerprints[task_id] = digest(job.solution, *job.tests)
 
@@ -215,18 +235,15 @@ class EvorRun:
                 **asdict(feedback),
             }
         if outdated:
-            stored = [rows[task_id] for task_id in self.tasks if task_id in rows]
-            write_jsonl(self._feedback_file(round_name), stored)
+            in_order = [rows[task_id] for task_id in self.tasks if task_id in rows]
+            write_jsonl(self._feedback_file(round_name), in_order)
         drafts = {}
         for task_id, solution in solutions.items():
-            if is_current(task_id):
-                row = rows[task_id]
-                feedback = Feedback(
-                    ok=row["ok"],
-                    error=row["error"],
-                    line=row["line"],
-                )
-                drafts[task_id] = Draft(self.tasks[task_id], solution, feedback)
+            if not is_current(task_id):
+                continue
+            fields = {name: rows[task_id][name] for name in Feedback.__slots__}
+            feedback = Feedback(**fields)
+            drafts[task_id] = Draft(self.tasks[task_id], solution, feedback)
         return drafts
 
     def _adds_nothing(self, task_id: str, solution: str) -> bool:
@@ -258,25 +275,28 @@ class EvorRun:
         Which ones run is stored with the results.
         """
         programs = list(self.benchmark.examples())
-        running = set(self._running_examples(programs))
+        running = self._running_examples(programs)
         return [program for number, program in enumerate(programs) if number in running]
 
-    def _running_examples(self, programs: list[str]) -> list[int]:
+    def _running_examples(self, programs: list[str]) -> list[Any]:
         """The numbers of the programs that run."""
         folder = self.generator.results / "feedback" / "examples"
         path = folder / f"{slug(self.benchmark.name)}.json"
-        stored: dict[str, Any] = {}
+        stored: dict[str, Any] = {"sha256": "", "run": []}
         if is_there(path):
             stored = read_json(path, {"sha256": str, "run": list})
         fingerprint = digest(*programs)
-        if programs and stored.get("sha256") != fingerprint:
+        if programs and stored["sha256"] != fingerprint:
             task = self.results.tasks[0]
             jobs = [self.benchmark.draft_job(task, program, ()) for program in programs]
-            feedbacks = self.execute(jobs, "the documentation's examples")
-            running = [n for n, feedback in enumerate(feedbacks) if feedback and feedback.ok]
+            running = []
+            for number, feedback in enumerate(self.execute(jobs, "the documentation's examples")):
+                if feedback and feedback.ok:
+                    running.append(number)
             stored = {"sha256": fingerprint, "run": running}
             write_json(path, stored)
-        return [number for number in stored.get("run", ()) if isinstance(number, int)]
+        numbers: list[Any] = stored["run"]
+        return numbers
 
     # Table 6
 
@@ -286,22 +306,25 @@ class EvorRun:
         Args:
             inputs: The test inputs I.
         """
-        numbered = [(task_id, call) for task_id, calls in inputs.items() for call in calls]
+        callers = []
         jobs = []
-        for task_id, call in numbered:
-            task = self.tasks[task_id]
-            jobs.append(self.benchmark.draft_job(task, task.solution, (call,)))
         texts: list[str] = []
-        for job in jobs:
-            texts += [job.solution, *job.tests]
+        for task_id, calls in inputs.items():
+            task = self.tasks[task_id]
+            for call in calls:
+                job = self.benchmark.draft_job(task, task.solution, (call,))
+                callers.append(task_id)
+                jobs.append(job)
+                texts += [job.solution, *job.tests]
         fingerprint = digest(*texts)
         is_stored = any(row["sha256"] == fingerprint for row in self.input_rows())
         if is_stored or not inputs:
             return
         valid: Counter[str] = Counter()
         feedbacks = self.execute(jobs, "the inputs")
-        for (task_id, _), feedback in zip(numbered, feedbacks, strict=True):
-            valid[task_id] += bool(feedback and feedback.ok)
+        for task_id, feedback in zip(callers, feedbacks, strict=True):
+            if feedback and feedback.ok:
+                valid[task_id] += 1
         rows = []
         for task_id, calls in inputs.items():
             row = {

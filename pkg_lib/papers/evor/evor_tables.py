@@ -1,6 +1,6 @@
 """EVOR's Tables 1 to 7 and Figures 5 and 6 as tables: the runs here, and the published numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,10 +9,11 @@ from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, HERE
-from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS
-from pkg_lib.papers.evor.evor_results import EVOR, NO_RAG, EvorResults
+from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
+from pkg_lib.retrieval.methods import NO_RAG
 
+PUBLIC = "public names"  # a row of Table 2: no retrieval, and the library's own names
 MAIN_METHODS = (
     NO_RAG,
     "MPSC",
@@ -30,12 +31,93 @@ EVOLUTION = ("RK", "RK, resampled", "Evolve query", "Evolve knowledge", EVOR)  #
 SOURCE_METHODS = [name for name in EVOR_METHODS if name.startswith("EVOR of ")]  # Table 4
 TOKEN_METHODS = (NO_RAG, "DocPrompting", "RK", EVOR)  # Table 7
 # Figures 5 and 6: RK with other retrievers, and with other lengths of the context.
-RETRIEVERS = {"BM25": "RK, BM25", "MiniLM": "RK, MiniLM", "both": "RK"}
-LENGTHS = {500: "RK, 500 tokens", 1000: "RK", 2000: "RK, 2000 tokens", 4000: "RK, 4000 tokens"}
+RETRIEVERS = {
+    "BM25": "RK, BM25",
+    "MiniLM": "RK, MiniLM",
+    "both": "RK",
+}
+LENGTHS = {
+    500: "RK, 500 tokens",
+    1000: "RK",
+    2000: "RK, 2000 tokens",
+    4000: "RK, 4000 tokens",
+}
 FORMS = list(dict.fromkeys([*RETRIEVERS.values(), *LENGTHS.values(), "RK, whole documents"]))
 ACCURACY = "pass@1, % (95 %)"
 BY_METHOD = "benchmark: method"
 Cells = list[Any]
+Rows = dict[str, Cells]
+
+
+# Rows and cells
+
+
+def table_if_any(
+    title: str,
+    rows: Mapping[str, Cells],
+    columns: Sequence[Any],
+    index: str,
+    *notes: str,
+) -> ResultTable | None:
+    """Build a table of what is stored.
+
+    Args:
+        title: Its title.
+        rows: Name of a row -> its cells.
+        columns: Names of the columns; pairs are a group and a name.
+        index: What the names of the rows are.
+        *notes: Sentences below the table.
+
+    Returns:
+        The table; None without rows.
+    """
+    return ResultTable.of(title, rows, columns, index, *notes) if rows else None
+
+
+def rows_by_benchmark(
+    evor: EvorResults,
+    cells_of: Callable[[BenchmarkResults], Cells | None],
+) -> Rows:
+    """Return one row per benchmark.
+
+    Args:
+        evor: The results.
+        cells_of: Returns the cells of a benchmark; None leaves it out.
+
+    Returns:
+        Title of the benchmark -> cells.
+    """
+    rows = {}
+    for benchmark in evor.benchmarks:
+        cells = cells_of(benchmark)
+        if cells is not None:
+            rows[benchmark.title] = cells
+    return rows
+
+
+def rows_by_method(
+    evor: EvorResults,
+    methods: Iterable[str],
+    cells_of: Callable[[BenchmarkResults, str], Cells | None],
+) -> Rows:
+    """Return one row per benchmark and method.
+
+    Args:
+        evor: The results.
+        methods: The methods.
+        cells_of: Returns the cells of a method on a benchmark; None leaves it out.
+
+    Returns:
+        "benchmark: method" -> cells.
+    """
+    rows = {}
+    names = list(methods)
+    for benchmark in evor.benchmarks:
+        for method in names:
+            cells = cells_of(benchmark, method)
+            if cells is not None:
+                rows[f"{benchmark.title}: {method}"] = cells
+    return rows
 
 
 def change_cell(verdicts: pd.Series, baseline: pd.Series) -> str:
@@ -52,23 +134,9 @@ def change_cell(verdicts: pd.Series, baseline: pd.Series) -> str:
     return DASH if difference is None else difference_cell(difference)
 
 
-def rows_by_method(
-    evor: EvorResults,
-    benchmark: str,
-    rows: dict[str, Cells | None],
-) -> dict[str, Cells]:
-    """Return the rows of a table of benchmarks and methods.
-
-    Args:
-        evor: The results.
-        benchmark: A measured benchmark.
-        rows: Method -> cells; None for a method that is left out.
-
-    Returns:
-        "benchmark: method" -> cells.
-    """
-    title = evor.title(benchmark)
-    return {f"{title}: {method}": cells for method, cells in rows.items() if cells}
+def _mean_cell(values: Iterable[int | None]) -> str:
+    known = pd.Series([value for value in values if value is not None], dtype=float)
+    return DASH if known.empty else f"{known.mean():,.0f}"
 
 
 # Published numbers
@@ -109,8 +177,27 @@ def published_table(
     frame = published_frame(table).set_index([index, *columns])
     wide = frame[value].unstack(list(columns), sort=False).fillna(DASH)
     names = [": ".join(name) if isinstance(name, tuple) else name for name in wide.columns]
-    rows = dict(zip(wide.index, wide.to_numpy().tolist(), strict=True))
-    return ResultTable.of(title, rows, names, index)
+    return _table_of_frame(title, wide, names)
+
+
+def published_benchmarks_table() -> ResultTable:
+    """Tabulate the paper's own benchmarks (Table 1).
+
+    Returns:
+        The table as published.
+    """
+    frame = published_frame("table1_datasets").set_index("dataset")
+    names = [name.replace("_", " ") for name in frame.columns]
+    return _table_of_frame("Table 1 as published", frame, names)
+
+
+def _table_of_frame(
+    title: str,
+    frame: pd.DataFrame,
+    names: Sequence[str],
+) -> ResultTable:
+    rows = dict(zip(frame.index, frame.to_numpy().tolist(), strict=True))
+    return ResultTable.of(title, rows, names, str(frame.index.name))
 
 
 # Table 1
@@ -132,35 +219,20 @@ def benchmarks_table(evor: EvorResults) -> ResultTable:
         "Left out: of MonkeyEval 20 tasks whose solution fails with the installed packages, and "
         "PandasEval/49, whose test asserts nothing; of BeatNumEval 8 whose own solution fails.",
     )
-    rows = {}
-    for benchmark, results in evor.by_benchmark.items():
-        answers = results.completions(NO_RAG).values()
-        rows[evor.title(benchmark)] = [
-            len(results.tasks),
-            _mean([answer.prompt_tokens for answer in answers]),
-            _mean([len(answer.tokens) for answer in answers]),
-            _mean([context.tokens for context in results.contexts("Oracle")]),
-        ]
     title = "The benchmarks (after the paper's Table 1)"
+    rows = rows_by_benchmark(evor, _benchmark_cells)
     return ResultTable.of(title, rows, names, "benchmark", *notes)
 
 
-def _mean(values: Iterable[int | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{sum(known) / len(known):,.0f}" if known else DASH
-
-
-def published_benchmarks_table() -> ResultTable:
-    """Tabulate the paper's own benchmarks (Table 1).
-
-    Returns:
-        The table as published.
-    """
-    path = HERE / "reference" / "evor_table1_datasets.csv"
-    frame = pd.read_csv(path, dtype=str, index_col="dataset")
-    names = [name.replace("_", " ") for name in frame.columns]
-    rows = dict(zip(frame.index, frame.to_numpy(), strict=True))
-    return ResultTable.of("Table 1 as published", rows, names, "dataset")
+def _benchmark_cells(benchmark: BenchmarkResults) -> Cells:
+    answers = benchmark.results.completions(NO_RAG).values()
+    oracle = benchmark.results.contexts("Oracle")
+    return [
+        len(benchmark.tasks),
+        _mean_cell(answer.prompt_tokens for answer in answers),
+        _mean_cell(len(answer.tokens) for answer in answers),
+        _mean_cell(context.tokens for context in oracle),
+    ]
 
 
 # Table 2
@@ -189,37 +261,44 @@ def methods_table(evor: EvorResults) -> ResultTable:
         "EVOR and those with it: their last whole round. MPSC is reduced: 5 draws, 3 checks, "
         "5 tests.",
     )
-    rows: dict[str, Cells] = {}
-    for benchmark in evor.benchmarks:
-        cells = {method: _method_cells(evor, benchmark, method) for method in MAIN_METHODS}
-        cells["public names"] = _public_cells(evor, benchmark)
-        rows |= rows_by_method(evor, benchmark, cells)
+    rows = rows_by_method(evor, [*MAIN_METHODS, PUBLIC], _method_cells)
     return ResultTable.of("Table 2: methods", rows, names, BY_METHOD, *notes)
 
 
-def _method_cells(evor: EvorResults, benchmark: str, method: str) -> Cells | None:
-    verdicts = evor.last_verdicts(benchmark, method)
+def _method_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
+    if method == PUBLIC:
+        return _public_cells(benchmark)
+    verdicts = benchmark.last_verdicts(method)
     if verdicts.isna().all():
         return None
-    tokens = evor.all_tokens(benchmark, method)
+    tokens = benchmark.all_tokens(method)
     solved = int(verdicts.fillna(False).sum())
-    without_retrieval = evor.verdicts(benchmark, NO_RAG)
+    change = DASH
+    if method != NO_RAG:
+        change = change_cell(verdicts, benchmark.verdicts(NO_RAG))
     return [
         verdicts.notna().sum(),
         rate_cell(verdicts),
-        DASH if method == NO_RAG else change_cell(verdicts, without_retrieval),
-        rate_cell(verdicts[evor.held_out(benchmark)]),
+        change,
+        rate_cell(verdicts[benchmark.held_out]),
         f"{tokens.mean():,.0f}",
         f"{tokens.sum() / solved:,.0f}" if solved else DASH,
     ]
 
 
-def _public_cells(evor: EvorResults, benchmark: str) -> Cells | None:
-    verdicts = evor.with_public_names(benchmark)
+def _public_cells(benchmark: BenchmarkResults) -> Cells | None:
+    verdicts = benchmark.verdicts_with_public_names
     if verdicts is None:
         return None
-    held_out = verdicts.reindex(evor.held_out(benchmark))
-    return [verdicts.notna().sum(), rate_cell(verdicts), DASH, rate_cell(held_out), DASH, DASH]
+    held_out = verdicts.reindex(benchmark.held_out)
+    return [
+        verdicts.notna().sum(),
+        rate_cell(verdicts),
+        DASH,
+        rate_cell(held_out),
+        DASH,
+        DASH,
+    ]
 
 
 def judging_table(evor: EvorResults) -> ResultTable | None:
@@ -234,40 +313,39 @@ def judging_table(evor: EvorResults) -> ResultTable | None:
     names = ["tasks", "pass by the rule", "by the library", "the rule alone", "the library alone"]
     rows = {}
     for benchmark in evor.benchmarks:
-        by_library = evor.related(f"{benchmark}-module")
-        if by_library is None:
-            continue
         for method in MAIN_METHODS:
-            cells = _judging_cells(evor, benchmark, method, by_library)
-            if cells:
-                rows[f"{evor.short_title(benchmark)}: {method}"] = cells
-    if not rows:
-        return None
-    return ResultTable.of("Two ways to judge", rows, names, BY_METHOD, "Numbers of tasks.")
+            cells = _judging_cells(benchmark, method)
+            if cells is not None:
+                rows[f"{benchmark.short_title}: {method}"] = cells
+    return table_if_any("Two ways to judge", rows, names, BY_METHOD, "Numbers of tasks.")
 
 
-def _judging_cells(
-    evor: EvorResults,
-    benchmark: str,
-    method: str,
-    by_library: Results,
-) -> Cells | None:
-    rounds = evor.rounds(benchmark, method)
-    if not rounds or not by_library.files(rounds[-1]).samples.exists():
+def _judging_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
+    by_library = benchmark.by_library
+    rounds = benchmark.rounds(method)
+    if by_library is None or not rounds:
         return None
     last = rounds[-1]
+    if not by_library.files(last).samples.exists():
+        return None
     both = pd.DataFrame(
         {
-            "rule": evor.last_verdicts(benchmark, method),
+            "rule": benchmark.verdicts(last),
             "library": by_library.verdicts([last])[last],
         }
     )
     both = both.dropna().astype(bool)
     rule = both["rule"]
     library = both["library"]
-    only_rule = (rule & ~library).sum()
-    only_library = (library & ~rule).sum()
-    return [len(both), rule.sum(), library.sum(), only_rule, only_library]
+    only_rule = rule & ~library
+    only_library = library & ~rule
+    return [
+        len(both),
+        rule.sum(),
+        library.sum(),
+        only_rule.sum(),
+        only_library.sum(),
+    ]
 
 
 # Table 3
@@ -282,94 +360,86 @@ def evolution_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per method; None if none is stored.
     """
-    rows = _compared_rows(evor, EVOLUTION, "RK", evor.benchmarks)
-    if not rows:
-        return None
-    names = _compared_columns(evor, evor.benchmarks)
-    return ResultTable.of("Table 3: what evolves", rows, names, "method")
+    rows = _rows_against_rk(EVOLUTION, evor.benchmarks)
+    names = _columns_against_rk(evor.benchmarks)
+    return table_if_any("Table 3: what evolves", rows, names, "method")
 
 
-def _compared_rows(
-    evor: EvorResults,
-    methods: Iterable[str],
-    baseline: str,
-    benchmarks: Sequence[str],
-) -> dict[str, Cells]:
-    """Method -> pass@1 and the difference to a baseline on each benchmark."""
+def _rows_against_rk(methods: Iterable[str], benchmarks: Iterable[BenchmarkResults]) -> Rows:
+    """Method -> pass@1 and the difference to RK on each benchmark."""
+    measured = list(benchmarks)
     rows = {}
     for method in methods:
         cells: Cells = []
         is_measured = False
-        for benchmark in benchmarks:
-            verdicts = evor.last_verdicts(benchmark, method)
-            is_measured = is_measured or bool(verdicts.notna().any())
+        for benchmark in measured:
+            verdicts = benchmark.last_verdicts(method)
+            is_measured |= bool(verdicts.notna().any())
             change = DASH
-            if method != baseline:
-                change = change_cell(verdicts, evor.last_verdicts(benchmark, baseline))
+            if method != "RK":
+                change = change_cell(verdicts, benchmark.last_verdicts("RK"))
             cells += [rate_cell(verdicts), change]
         if is_measured:
             rows[method] = cells
     return rows
 
 
-def _compared_columns(evor: EvorResults, benchmarks: Iterable[str]) -> list[str]:
+def _columns_against_rk(benchmarks: Iterable[BenchmarkResults]) -> list[str]:
     names = []
     for benchmark in benchmarks:
-        title = evor.title(benchmark)
-        names += [f"{title}: pass@1", f"{title}: against RK"]
+        names.append(f"{benchmark.title}: pass@1")
+        names.append(f"{benchmark.title}: against RK")
     return names
 
 
 # Table 4
 
 
-def last_common_round(evor: EvorResults, benchmark: str) -> int:
+def last_common_round(benchmark: BenchmarkResults) -> int:
     """Return the last round that all variants of the knowledge base have.
 
     A variant with more rounds would look better than it is.
 
     Args:
-        evor: The results.
-        benchmark: A measured benchmark.
+        benchmark: The results on a benchmark.
 
     Returns:
         The number of the round, at least 1.
     """
     numbers = []
     for method in (*SOURCE_METHODS, EVOR):
-        later = evor.rounds(benchmark, method)[1:]
+        later = benchmark.rounds(method)[1:]
         if later:
-            numbers.append(int(later[-1].rpartition("@")[2]))
+            number = later[-1].rpartition("@")[2]
+            numbers.append(int(number))
     return min(numbers, default=1)
 
 
-def source_cells(evor: EvorResults, benchmark: str, method: str) -> list[str]:
+def source_cells(benchmark: BenchmarkResults, method: str) -> list[str]:
     """Return the cells of one variant of the knowledge base in Table 4.
 
     Args:
-        evor: The results.
-        benchmark: A measured benchmark.
+        benchmark: The results on a benchmark.
         method: The variant.
 
     Returns:
-        pass@1 in round 0 and in the last common round, and the difference to EVOR there.
+        pass@1 in round 0 and in the last common round, and the difference to EVOR there. A round
+        that is not complete has a dash.
     """
-    number = last_common_round(evor, benchmark)
-    first = f"{method}@0"
+    number = last_common_round(benchmark)
     last = f"{method}@{number}"
     evor_round = f"{EVOR}@{number}"
-    stored = evor.rounds(benchmark, method)
-    cells = [_stored_rate(evor, benchmark, name, stored) for name in (first, last)]
-    is_other = last != evor_round and evor_round in evor.rounds(benchmark, EVOR)
-    if not (last in stored and is_other):
-        return [*cells, DASH]
-    verdicts = evor.verdicts(benchmark, last)
-    return [*cells, change_cell(verdicts, evor.verdicts(benchmark, evor_round))]
-
-
-def _stored_rate(evor: EvorResults, benchmark: str, name: str, stored: list[str]) -> str:
-    """pass@1 of a round; a dash if the round is not complete."""
-    return rate_cell(evor.verdicts(benchmark, name)) if name in stored else DASH
+    stored = benchmark.rounds(method)
+    cells = []
+    for name in (f"{method}@0", last):
+        cell = DASH
+        if name in stored:
+            cell = rate_cell(benchmark.verdicts(name))
+        cells.append(cell)
+    change = DASH
+    if last in stored and method != EVOR and evor_round in benchmark.rounds(EVOR):
+        change = change_cell(benchmark.verdicts(last), benchmark.verdicts(evor_round))
+    return [*cells, change]
 
 
 def sources_table(evor: EvorResults) -> ResultTable | None:
@@ -388,14 +458,15 @@ def sources_table(evor: EvorResults) -> ResultTable | None:
     for method in (*SOURCE_METHODS, EVOR):
         cells = []
         for benchmark in benchmarks:
-            cells += source_cells(evor, benchmark, method)
+            cells += source_cells(benchmark, method)
         if set(cells) != {DASH}:
             rows[method.replace("EVOR of ", "")] = cells
     names = []
     for benchmark in benchmarks:
-        title = evor.title(benchmark)
-        last = f"round {last_common_round(evor, benchmark)}"
-        names += [f"{title}: {what}" for what in ("round 0", last, "against EVOR")]
+        last = f"round {last_common_round(benchmark)}"
+        names.append(f"{benchmark.title}: round 0")
+        names.append(f"{benchmark.title}: {last}")
+        names.append(f"{benchmark.title}: against EVOR")
     return ResultTable.of("Table 4: kinds of knowledge", rows, names, "soup")
 
 
@@ -411,24 +482,24 @@ def private_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per library; None if none is measured.
     """
-    names = ["tasks", "NoRAG, % (95 %)", EVOR, "difference", "public names"]
-    rows = {}
-    for benchmark in evor.benchmarks:
-        if evor.related(f"{benchmark}-module") is None:
-            continue
-        public = evor.with_public_names(benchmark)
-        without_retrieval = evor.last_verdicts(benchmark, NO_RAG)
-        with_evor = evor.last_verdicts(benchmark, EVOR)
-        rows[evor.title(benchmark)] = [
-            without_retrieval.notna().sum(),
-            rate_cell(without_retrieval),
-            rate_cell(with_evor),
-            change_cell(with_evor, without_retrieval),
-            DASH if public is None else rate_cell(public),
-        ]
-    if not rows:
+    names = ["tasks", "NoRAG, % (95 %)", EVOR, "difference", PUBLIC]
+    rows = rows_by_benchmark(evor, _private_cells)
+    return table_if_any("Table 5: the private libraries", rows, names, "benchmark")
+
+
+def _private_cells(benchmark: BenchmarkResults) -> Cells | None:
+    if benchmark.by_library is None:
         return None
-    return ResultTable.of("Table 5: the private libraries", rows, names, "benchmark")
+    public = benchmark.verdicts_with_public_names
+    without_retrieval = benchmark.last_verdicts(NO_RAG)
+    with_evor = benchmark.last_verdicts(EVOR)
+    return [
+        without_retrieval.notna().sum(),
+        rate_cell(without_retrieval),
+        rate_cell(with_evor),
+        change_cell(with_evor, without_retrieval),
+        DASH if public is None else rate_cell(public),
+    ]
 
 
 def inputs_table(evor: EvorResults) -> ResultTable | None:
@@ -441,26 +512,25 @@ def inputs_table(evor: EvorResults) -> ResultTable | None:
         The table, one row per benchmark; None if no inputs are stored.
     """
     names = ["functions", "with inputs", "inputs", "valid", "tasks with all valid, % (95 %)"]
-    rows = {}
-    for benchmark, results in evor.by_benchmark.items():
-        frame = pd.DataFrame(results.knowledge.input_rows())
-        if frame.empty:
-            continue
-        with_inputs = frame[frame["inputs"] > 0]
-        if with_inputs.empty:
-            continue
-        inputs = with_inputs["inputs"]
-        valid = with_inputs["valid"]
-        rows[evor.title(benchmark)] = [
-            len(frame),
-            len(with_inputs),
-            inputs.sum(),
-            valid.sum(),
-            rate_cell(inputs == valid),
-        ]
-    if not rows:
+    rows = rows_by_benchmark(evor, _inputs_cells)
+    return table_if_any("Table 6: generated inputs", rows, names, "benchmark")
+
+
+def _inputs_cells(benchmark: BenchmarkResults) -> Cells | None:
+    stored = benchmark.results.knowledge.input_rows()
+    frame = pd.DataFrame(stored, columns=["inputs", "valid"])
+    with_inputs = frame[frame["inputs"] > 0]
+    if with_inputs.empty:
         return None
-    return ResultTable.of("Table 6: generated inputs", rows, names, "benchmark")
+    inputs = with_inputs["inputs"]
+    valid = with_inputs["valid"]
+    return [
+        len(frame),
+        len(with_inputs),
+        inputs.sum(),
+        valid.sum(),
+        rate_cell(inputs == valid),
+    ]
 
 
 def tokens_table(evor: EvorResults) -> ResultTable:
@@ -472,15 +542,16 @@ def tokens_table(evor: EvorResults) -> ResultTable:
     Returns:
         The table, one row per benchmark and method.
     """
-    rows = {}
-    for benchmark in evor.benchmarks:
-        for method in TOKEN_METHODS:
-            if evor.rounds(benchmark, method):
-                rate = rate_cell(evor.last_verdicts(benchmark, method))
-                tokens = evor.all_tokens(benchmark, method).mean()
-                rows[f"{evor.title(benchmark)}: {method}"] = [rate, f"{tokens:,.0f}"]
+    rows = rows_by_method(evor, TOKEN_METHODS, _tokens_cells)
     names = [ACCURACY, "tokens a task"]
     return ResultTable.of("Table 7: tokens", rows, names, BY_METHOD)
+
+
+def _tokens_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
+    if not benchmark.rounds(method):
+        return None
+    tokens = benchmark.all_tokens(method).mean()
+    return [rate_cell(benchmark.last_verdicts(method)), f"{tokens:,.0f}"]
 
 
 # Figures 5 and 6
@@ -496,15 +567,13 @@ def forms_table(evor: EvorResults) -> ResultTable | None:
         The table, one row per form; None if only RK itself is stored.
     """
     benchmarks = benchmarks_with_forms(evor)
-    rows = _compared_rows(evor, FORMS, "RK", benchmarks)
-    if not rows:
-        return None
     note = "RK as it is ranks by BM25 and MiniLM together and has 1,000 tokens."
-    names = _compared_columns(evor, benchmarks)
-    return ResultTable.of("Retrievers and lengths of context", rows, names, "column", note)
+    rows = _rows_against_rk(FORMS, benchmarks)
+    names = _columns_against_rk(benchmarks)
+    return table_if_any("Retrievers and lengths of context", rows, names, "column", note)
 
 
-def benchmarks_with_forms(evor: EvorResults) -> list[str]:
+def benchmarks_with_forms(evor: EvorResults) -> list[BenchmarkResults]:
     """Return the benchmarks with another form of RK.
 
     Args:

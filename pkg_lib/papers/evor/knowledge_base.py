@@ -3,7 +3,7 @@
 The budgets are those of Appendix F: the documentation takes what the other sources leave.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import shorten
@@ -12,7 +12,7 @@ from pkg_lib.data.corpora import UNICODE
 from pkg_lib.papers.evor.evor_benchmark import document_head
 from pkg_lib.papers.evor.evor_methods import EvorMethod
 from pkg_lib.papers.evor.text_index import TextIndex
-from pkg_lib.retrieval.budget import largest
+from pkg_lib.retrieval.budget import Measure, fitting_texts
 
 DOCUMENTS = "documents"
 SNIPPETS = "snippets"
@@ -24,7 +24,6 @@ TITLES = {
     DOCUMENTS: "Documentation:",
 }
 HEAD_CHARACTERS = 120  # of a document's name, signature or first sentence in a list of names
-Measure = Callable[[str], int]  # counts the model's tokens of a text
 
 
 @dataclass(frozen=True)
@@ -195,37 +194,6 @@ class KnowledgeBase:
             nearest = [lines[position] for position in ranking[: method.nearest]]
             found.append("\n".join(nearest))
         return found
-
-
-def fitting_texts(texts: Sequence[str], limit: int, measure: Measure) -> list[str]:
-    """Return the first texts that fit into a number of tokens.
-
-    Args:
-        texts: The texts, best first.
-        limit: The number of tokens.
-        measure: Counts the tokens of a text.
-
-    Returns:
-        The texts; the last one may be cut at the end of a line.
-    """
-
-    def texts_fit(count: int) -> bool:
-        return measure("\n\n".join(texts[:count])) <= limit
-
-    fitting = largest(0, len(texts), texts_fit)
-    shown = list(texts[:fitting])
-    if fitting == len(texts):
-        return shown
-    lines = texts[fitting].split("\n")
-
-    def lines_fit(count: int) -> bool:
-        beginning = "\n".join(lines[:count])
-        return measure("\n\n".join([*shown, beginning])) <= limit
-
-    fitting_lines = largest(0, len(lines), lines_fit)
-    if fitting_lines:
-        shown.append("\n".join(lines[:fitting_lines]))
-    return shown
 
 
 def _documents_part(texts: list[str], error_follows: bool) -> str:

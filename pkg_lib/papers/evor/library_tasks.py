@@ -64,7 +64,12 @@ class LibraryTasks(EvorBenchmark):
     tokenizer = ASCII
     home = "made from a source archive of PyPI; the tasks are in papers/evor"
 
-    def __init__(self, library: str, kind: str, title: str) -> None:
+    def __init__(
+        self,
+        library: str,
+        kind: str,
+        title: str,
+    ) -> None:
         self.name = f"{library}-{kind}"
         self.prompts = self.name
         self.title = title
@@ -111,7 +116,13 @@ class LibraryTasks(EvorBenchmark):
                 make(self.library, unfinished, self.public)
             except UserError as e:
                 raise BenchmarkMissing(str(e)) from e
-            command = [sys.executable, "-c", PROGRAMS["documents"], self.subject, self.alias]
+            command = [
+                sys.executable,
+                "-c",
+                PROGRAMS["documents"],
+                self.subject,
+                self.alias,
+            ]
             subprocess.run(command, cwd=unfinished, capture_output=True, check=True)
             with suppress(OSError):  # another process may have been first
                 unfinished.rename(folder)
@@ -131,14 +142,19 @@ class LibraryTasks(EvorBenchmark):
             task: A task of this benchmark.
         """
         names = set()
-        for node in ast.walk(ast.parse("def solve():\n" + task.solution)):
+        tree = ast.parse(f"def solve():\n{task.solution}")
+        for node in ast.walk(tree):
             if isinstance(node, ast.Name):
                 names.add(node.id)
             elif isinstance(node, ast.Attribute):
                 names.add(node.attr)
-        used = {d for d in self.documents() if names.issuperset(d.split(".")[1:])}
         kept = {f"{self.alias}.{name}" for name in self.spec["keep"]}
-        return frozenset(used - kept)
+        needed = set()
+        for document in self.documents().keys() - kept:
+            _, *parts = document.split(".")
+            if names.issuperset(parts):
+                needed.add(document)
+        return frozenset(needed)
 
     def examples(self) -> Iterable[str]:
         """Return the doctests of the documents, one program per document."""
@@ -210,7 +226,12 @@ class LibraryTasks(EvorBenchmark):
             folder=str(self.folder),
         )
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the job that tests a solution and watches which functions it calls.
 
         Args:
@@ -218,11 +239,16 @@ class LibraryTasks(EvorBenchmark):
             solution: The extracted body.
             protocol: One of PROTOCOLS.
         """
-        accepted = self.rows()[task.id][self._field("apis")]
+        row = self.rows()[task.id]
+        accepted = row[self._field("apis")]
         watch = PROGRAMS["watch"].format(module=self.subject, apis=accepted)
-        program = watch + self.program(task, solution)
-        tests = self.tests(task, protocol)
-        return Job(task.id, program, tests, task.entry_point, self.seconds)
+        return Job(
+            task.id,
+            watch + self.program(task, solution),
+            self.tests(task, protocol),
+            task.entry_point,
+            self.seconds,
+        )
 
     def control(self, task: Task, name: str) -> str:
         """Return the solution of a control row.
@@ -233,8 +259,9 @@ class LibraryTasks(EvorBenchmark):
         """
         if name != "public API":
             return super().control(task, name)
+        row = self.rows()[task.id]
         first_import = self.spec["imports"].partition("\n")[0]
-        body = indent(first_import, INDENT) + "\n" + self.rows()[task.id]["solution"]
+        body = f"{INDENT}{first_import}\n{row['solution']}"
         return self.solution(task, f"```python\n{body}```")
 
 

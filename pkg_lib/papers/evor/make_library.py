@@ -11,12 +11,10 @@ and type stubs (.pyi) are left out.
 """
 
 import ast
-import builtins
 import importlib
 import re
 import sys
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +26,9 @@ from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.packages import PACKAGES, PINNED, Package
 from pkg_lib.papers.evor.renaming import renamed
-from pkg_lib.papers.evor.templates import HERE, PROGRAMS
+from pkg_lib.papers.evor.templates import PROGRAMS, read_toml
 
-SPECS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "libraries.toml").read_text("utf8"))
+SPECS: dict[str, dict[str, Any]] = read_toml("libraries.toml")
 KEPT = 5  # one of so many functions keeps its name
 NOT_COPIED = (".pyi", ".pyc")
 NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.random")
@@ -52,9 +50,10 @@ IMPORTED = re.compile(r"(?m)^ *(?:import|from(?= +\S+ import)) +([\w.]+)")
 
 def _networkx() -> Package:
     """The pinned archive of networkx. TOML has lists where a package has tuples."""
-    fields: dict[str, Any] = {}
-    for name, value in PINNED["library"][0].items():
-        fields[name] = tuple(value) if isinstance(value, list) else value
+    fields = dict(PINNED["library"][0])
+    for name, value in fields.items():
+        if isinstance(value, list):
+            fields[name] = tuple(value)
     return Package(**fields)
 
 
@@ -77,6 +76,18 @@ class Library:
     files: Mapping[str, str]
     module: str
 
+    @property
+    def merged(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of libraries.toml about functions that are merged into one."""
+        rows: Sequence[Mapping[str, Any]] = self.spec.get("merged", ())
+        return rows
+
+    @property
+    def gathered(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of libraries.toml about functions that are gathered in a class."""
+        rows: Sequence[Mapping[str, Any]] = self.spec.get("gathered", ())
+        return rows
+
     # Which names change
 
     @cached_property
@@ -93,25 +104,25 @@ class Library:
         """Public name -> its kind: module, class, or function (methods and properties too)."""
         kinds: dict[str, str] = {}
         for path in self.trees:
-            for stem in STEM.findall(path):
-                kinds[stem] = "module"
+            stems = STEM.findall(path)
+            kinds |= dict.fromkeys(stems, "module")
         for tree in self.trees.values():
             kinds |= _kinds_of_definitions(tree)
-        return {name: kinds[name] for name in sorted(kinds) if name[0] != "_"}
+        names = sorted(kinds)
+        return {name: kinds[name] for name in names if name[0] != "_"}
 
     @cached_property
     def foreign(self) -> set[str]:
         """Attributes of Python's own objects, of the modules that the files import, and of numpy."""
-        known = set(NUMPY_MODULES)
+        known = {"builtins", *NUMPY_MODULES}
         for text in self.files.values():
             for name in IMPORTED.findall(text):
-                top = name.split(".")[0]
+                top = _top_level(name, ".")
                 if top in sys.stdlib_module_names or top == "numpy":
                     known.add(name)
-        modules = [builtins]
-        modules += [importlib.import_module(name) for name in sorted(known)]
         attributes: set[str] = set()
-        for module in modules:
+        for name in sorted(known):
+            module = importlib.import_module(name)
             attributes.update(dir(module))
             for value in vars(module).values():
                 if isinstance(value, type):
@@ -122,10 +133,10 @@ class Library:
     def moved(self) -> dict[str, tuple[str, str]]:
         """Function that becomes private -> what is called instead, and the call's first argument."""
         moved = {}
-        for row in self.spec.get("merged", ()):
+        for row in self.merged:
             for case, old in row["apis"].items():
                 moved[old] = (row["name"], f'"{case}", ')
-        for row in self.spec.get("gathered", ()):
+        for row in self.gathered:
             for method, old in row["apis"].items():
                 moved[old] = (f"{row['name']}.{method}", "")
         return moved
@@ -148,13 +159,18 @@ class Library:
         names = dict(self.given)
         for old in self.moved:
             names[old] = f"{old}_"
-        added = {replacement.partition(".")[0] for replacement, _ in self.moved.values()}
+        added = {row["name"] for row in (*self.merged, *self.gathered)}
         given = [*names.values(), *added]
         used = self._used_names()
         self._check(given, used)
-        unchanged = {*self.spec["keep"], *self.spec["skip"], *names, *self.foreign}
-        unchanged |= self._kept_functions()
-        taken = used | set(given)
+        unchanged = {
+            *self.spec["keep"],
+            *self.spec["skip"],
+            *names,
+            *self.foreign,
+            *self._kept_functions(),
+        }
+        taken = used.union(given)
         for old in self.public:
             new = self._synonym(old)
             if old not in unchanged and new not in taken:
@@ -165,18 +181,20 @@ class Library:
     def _used_names(self) -> set[str]:
         """Every identifier in the files and their paths; None for other tokens."""
         used: set[str] = set()
-        for text in (*self.files.values(), *self.files):
-            used.update(match["name"] for match in TOKEN.finditer(text))
+        for path, text in self.files.items():
+            for source in (path, text):
+                used.update(match["name"] for match in TOKEN.finditer(source))
         return used
 
     def _check(self, given: list[str], used: set[str]) -> None:
-        collisions = sorted({n for n in given if n in used or given.count(n) > 1})
+        collisions = {name for name in given if name in used or given.count(name) > 1}
         if collisions:
-            joined = ", ".join(collisions)
-            raise UserError(f"{self.name}: names that collide: {joined}; mend libraries.toml")
-        missing = sorted(self.moved.keys() - self.public.keys())
+            names = ", ".join(sorted(collisions))
+            raise UserError(f"{self.name}: names that collide: {names}; mend libraries.toml")
+        missing = self.moved.keys() - self.public.keys()
         if missing:
-            raise UserError(f"{self.name} has no {', '.join(missing)}; mend libraries.toml")
+            names = ", ".join(sorted(missing))
+            raise UserError(f"{self.name} has no {names}; mend libraries.toml")
 
     def _kept_functions(self) -> set[str]:
         """One function in KEPT, by its hash."""
@@ -191,11 +209,13 @@ class Library:
     def _synonyms(self) -> dict[str, str]:
         """The words of libraries.toml, capitalized ones too."""
         words: dict[str, str] = self.spec["words"]
-        capitalized = {word.capitalize(): new.capitalize() for word, new in words.items()}
+        capitalized = {}
+        for word, new in words.items():
+            capitalized[word.capitalize()] = new.capitalize()
         return capitalized | words
 
     def _synonym(self, name: str) -> str:
-        return WORD.sub(lambda match: self._synonyms.get(match[0], match[0]), name)
+        return renamed(name, self._synonyms, WORD)
 
     # How a file changes
 
@@ -205,7 +225,7 @@ class Library:
         Args:
             path: The path below the archive's top folder.
         """
-        return STEM.sub(lambda match: self.names.get(match[0], match[0]), path)
+        return renamed(path, self.names, STEM)
 
     def code(self, text: str, bare: bool = False) -> str:
         """Return Python code under the new names.
@@ -229,26 +249,27 @@ class Library:
             return match[0]
         before = match["before"] or ""
         call = match["call"] or ""
-        is_use = before != "def " if bare else call and before == "."
+        is_method_call = before == "." and bool(call)
+        is_use = before != "def " if bare else is_method_call
         if name not in self.moved or not is_use:
-            return before + self.names.get(name, name) + call
+            new_name = self.names.get(name, name)
+            return f"{before}{new_name}{call}"
         replacement, first_argument = self.moved[name]
         if not call:
-            return before + replacement
-        return before + replacement + call + first_argument
+            return f"{before}{replacement}"
+        return f"{before}{replacement}{call}{first_argument}"
 
     def _string(self, prefix: str, text: str) -> str:
         """The content of a string under the new names."""
         if "f" in prefix:
             parts = FIELD.split(text)
-            for number, part in enumerate(parts):
-                is_code = number % 2 == 1
-                translate = self.code if is_code else self.text
-                parts[number] = translate(part)
+            parts[::2] = [self.text(part) for part in parts[::2]]
+            parts[1::2] = [self.code(field) for field in parts[1::2]]
             return "".join(parts)
-        if text.isidentifier():  # a word without "_" may be a key of data
-            is_name = "_" in text or text in self.given
-            return self.names.get(text, text) if is_name else text
+        if text.isidentifier():
+            if "_" in text or text in self.given:
+                return self.names.get(text, text)
+            return text  # a word without "_" may be a key of data
         if PYTHON_FILE.fullmatch(text):
             return self.path(text)
         return self.text(text)
@@ -286,48 +307,57 @@ class Library:
         Raises:
             UserError: The library has no doctests, so nothing would show that its names work.
         """
-        if not any(">>> " in self.files[path] for path in self.trees):
-            raise UserError(
-                f"{self.name} has no doctests: nothing would show that its new names work"
-            )
+        sources = [self.files[path] for path in self.trees]
+        if not any(">>> " in source for source in sources):
+            reason = "nothing would show that its new names work"
+            raise UserError(f"{self.name} has no doctests: {reason}")
         files = {}
         for path, text in self.files.items():
-            files[self.path(path)] = self.code(text + self._added(path))
+            whole = text + self._added(path)
+            files[self.path(path)] = self.code(whole)
         return files
 
     def _added(self, path: str) -> str:
         """What is added at a file's end, under the old names: merged functions and new classes."""
-        body = self.trees[path].body if path in self.trees else []
-        functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+        functions = {}
+        if path in self.trees:
+            for node in self.trees[path].body:
+                if isinstance(node, ast.FunctionDef):
+                    functions[node.name] = node
         added = ""
-        for row in self.spec.get("merged", ()):
-            cases = {}
-            for case, old in row["apis"].items():
-                if old in functions:
-                    cases[case] = functions[old]
+        for row in self.merged:
+            apis = row["apis"].items()
+            cases = {case: functions[old] for case, old in apis if old in functions}
             if cases:
                 added += _merged(row, cases)
-        for row in self.spec.get("gathered", ()):
-            methods = []
-            for method, old in row["apis"].items():
-                if old in functions:
-                    methods.append(f"{method} = staticmethod({old})")
+        for row in self.gathered:
+            apis = row["apis"].items()
+            methods = [f"{new} = staticmethod({old})" for new, old in apis if old in functions]
             if methods:
-                body_text = "\n    ".join(methods)
-                added += PROGRAMS["gathered"].format(**row, methods=body_text)
+                body = "\n    ".join(methods)
+                added += PROGRAMS["gathered"].format(**row, methods=body)
         return added
+
+
+def _top_level(path: str, separator: str) -> str:
+    """The first part of a dotted name or of a path."""
+    return path.partition(separator)[0]
 
 
 def _kinds_of_definitions(tree: ast.Module) -> dict[str, str]:
     """Name -> kind of each class and function of a module, and of its public classes' members."""
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     definitions = list(tree.body)
-    for node in classes:
-        if node.name[0] != "_":
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name[0] != "_":
             definitions += node.body
-    functions = [d.name for d in definitions if isinstance(d, ast.FunctionDef)]
-    inner_classes = [d.name for d in definitions if isinstance(d, ast.ClassDef)]
-    return dict.fromkeys(functions, "function") | dict.fromkeys(inner_classes, "class")
+    functions = {}
+    classes = {}
+    for node in definitions:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = "function"
+        elif isinstance(node, ast.ClassDef):
+            classes[node.name] = "class"
+    return functions | classes
 
 
 def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str:
@@ -340,10 +370,11 @@ def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str
         paragraphs.append(f'With ``{row["argument"]}="{case}"``: {summary}')
         choices.append(f'"{case}": {node.name}')
     paragraphs.append(_split_docstring(first)[1])
+    about = "\n\n".join(paragraphs)
     return PROGRAMS["merged"].format(
         **row,
         signature=ast.unparse(first.args),
-        about=indent("\n\n".join(paragraphs), "    ").strip(),
+        about=indent(about, "    ").strip(),
         values=" or ".join(f'"{case}"' for case in cases),
         choices=", ".join(choices),
         call=_arguments(first.args),
@@ -352,7 +383,8 @@ def _merged(row: Mapping[str, Any], cases: Mapping[str, ast.FunctionDef]) -> str
 
 def _split_docstring(node: ast.FunctionDef) -> tuple[str, str]:
     """The first paragraph of a docstring, and the rest."""
-    summary, _, description = (ast.get_docstring(node) or "").partition("\n\n")
+    docstring = ast.get_docstring(node) or ""
+    summary, _, description = docstring.partition("\n\n")
     return summary, description
 
 
@@ -361,8 +393,9 @@ def _arguments(parameters: ast.arguments) -> str:
     arguments = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
     if parameters.vararg:
         arguments.append(f"*{parameters.vararg.arg}")
-    names = [parameter.arg for parameter in parameters.kwonlyargs]
-    arguments += [f"{name}={name}" for name in names]
+    for parameter in parameters.kwonlyargs:
+        name = parameter.arg
+        arguments.append(f"{name}={name}")
     return ", ".join(arguments)
 
 
@@ -372,17 +405,25 @@ def library_of(name: str) -> Library:
     Args:
         name: Its name.
 
+    Returns:
+        The library, which is not renamed yet.
+
     Raises:
         UserError: The name is unknown, or the archive is not available.
     """
     package = LIBRARIES.get_or_fail(name)
     module = package.sources[0]
     tops = (module, "tests")
-    files = {path: text for path, text in package.files().items() if path.split("/")[0] in tops}
+    texts = package.files()
+    files = {path: text for path, text in texts.items() if _top_level(path, "/") in tops}
     return Library(name, SPECS[name], files, module)
 
 
-def make(name: str, output: Path, public: bool = False) -> Library:
+def make(
+    name: str,
+    output: Path,
+    public: bool = False,
+) -> Library:
     """Write a library under its new names.
 
     Args:
@@ -401,13 +442,15 @@ def make(name: str, output: Path, public: bool = False) -> Library:
     library = library_of(name)
     texts = {} if public else library.rewritten()
     tree = LIBRARIES[name].tree
-    for top in {path.split("/")[0] for path in library.files}:
+    for top in {_top_level(path, "/") for path in library.files}:
         for file in (tree / top).rglob("*"):
             if not file.is_file() or file.suffix in NOT_COPIED:
                 continue
             path = file.relative_to(tree).as_posix()
-            new_path = path if public else library.path(path)
-            text = texts.get(new_path)
-            data = file.read_bytes() if text is None else text.encode()
-            write_bytes(output / new_path, data)
+            if not public:
+                path = library.path(path)
+            data = file.read_bytes()
+            if path in texts:
+                data = texts[path].encode()
+            write_bytes(output / path, data)
     return library

@@ -18,20 +18,42 @@ import numpy.typing as npt
 
 from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.types import Context, Task, Unavailable
+from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.evor_loop import EvorRound
-from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, LAST_PROMPT, MPSC_SAMPLES, SAMPLES
+from pkg_lib.papers.evor.evor_methods import (
+    EVOR_METHODS,
+    LAST_PROMPT,
+    MPSC_SAMPLES,
+    SAMPLES,
+    tokens_of,
+)
 from pkg_lib.papers.evor.evor_run import EvorRun
 from pkg_lib.papers.evor.templates import PROGRAMS, PROMPTS
 from pkg_lib.retrieval.methods import context_method
 
 CHECKS = 3  # specifications that a model is prompted for
+CHECK_NAMES = [f"check_{number}" for number in range(1, CHECKS + 1)]
 TESTS = 5  # assertions that a model is prompted for
 POWER_STEPS = 50  # of power iteration
-PERSPECTIVES = PROMPTS["mpsc"]  # "tests" and "checks"
 ASSERTION = re.compile(r"^\s*assert (.+?)(?:  #.*)?$", re.M)
 AGREEMENTS = re.compile(r"^RuntimeError: ([01]*)$")
 Tests = Sequence[tuple[str, str]]  # call of the function, expected value
+
+
+@dataclass(frozen=True, slots=True)
+class Perspectives:
+    """What a model wrote about a task beside its solutions.
+
+    Attributes:
+        tests: Calls of the function with their expected values.
+        checks: The functions check_1, check_2 and check_3; "" for a missing one.
+        spent: The tokens of both.
+    """
+
+    tests: Tests
+    checks: Sequence[str]
+    spent: int
 
 
 def assertions(raw: str, name: str) -> list[tuple[str, str]]:
@@ -51,19 +73,24 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
             continue
         call = comparison.left
         if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
-            expected = ast.unparse(comparison.comparators[0])
-            found[ast.unparse(call), expected] = None
+            expected = comparison.comparators[0]
+            test = (ast.unparse(call), ast.unparse(expected))
+            found[test] = None
     return list(found)[:TESTS]
 
 
 def _comparison(line: str) -> ast.Compare | None:
     """Parse a line as a comparison for equality."""
     tree = parsed_or_none(line)
-    statement = tree.body[0] if tree and tree.body else None
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Compare):
+    if tree is None or not tree.body:
         return None
-    is_equality = isinstance(statement.value.ops[0], ast.Eq)
-    return statement.value if is_equality else None
+    statement = tree.body[0]
+    if not isinstance(statement, ast.Expr):
+        return None
+    comparison = statement.value
+    if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
+        return comparison
+    return None
 
 
 def checks(raw: str) -> list[str]:
@@ -78,10 +105,12 @@ def checks(raw: str) -> list[str]:
     found = {}
     for block in blocks(raw):
         tree = parsed_or_none(block.code)
-        for statement in tree.body if tree else ():
+        if tree is None:
+            continue
+        for statement in tree.body:
             if isinstance(statement, ast.FunctionDef):
                 found[statement.name] = ast.unparse(statement)
-    return [found.get(f"check_{number}", "") for number in range(1, CHECKS + 1)]
+    return [found.get(name, "") for name in CHECK_NAMES]
 
 
 def agreement_expressions(tests: Tests, name: str) -> list[str]:
@@ -95,17 +124,19 @@ def agreement_expressions(tests: Tests, name: str) -> list[str]:
         Whether a solution agrees with each test and with each check, then whether each check agrees
         with each test.
     """
-    with_tests = [f"{call} == ({expected})" for call, expected in tests]
-    arguments = [call.removeprefix(name)[1:-1] for call, _ in tests]
-    with_checks = []
-    between = []
-    for number in range(1, CHECKS + 1):
+    solution_and_test = []
+    solution_and_check = []
+    check_and_test = []
+    for call, expected in tests:
+        solution_and_test.append(f"{call} == ({expected})")
+    for check in CHECK_NAMES:
         results = []
-        for (call, expected), given in zip(tests, arguments, strict=True):
-            results.append(f"check_{number}({call}, {given})")
-            between.append(f"check_{number}({expected}, {given})")
-        with_checks.append(" and ".join(results) or "False")
-    return with_tests + with_checks + between
+        for call, expected in tests:
+            arguments = call.removeprefix(name)[1:-1]
+            results.append(f"{check}({call}, {arguments})")
+            check_and_test.append(f"{check}({expected}, {arguments})")
+        solution_and_check.append(" and ".join(results) or "False")
+    return solution_and_test + solution_and_check + check_and_test
 
 
 def confidence(agreements: Sequence[str], tests: int) -> npt.NDArray[Any]:
@@ -120,20 +151,21 @@ def confidence(agreements: Sequence[str], tests: int) -> npt.NDArray[Any]:
         Centrality [solution].
     """
     solutions = len(agreements)
-    vertices = solutions + tests + CHECKS
-    expressions = tests + CHECKS + tests * CHECKS
-    values = np.zeros((solutions, expressions))
-    for row, bits in enumerate(agreements):
-        if bits:
-            values[row] = [int(bit) for bit in bits]
-    of_solutions = values[:, : tests + CHECKS]
-    # A check agrees with a test whatever the solution is; one that ran tells.
-    of_checks = values[:, tests + CHECKS :].max(0).reshape(CHECKS, tests)
     first_check = solutions + tests
-    edges = np.zeros((vertices, vertices))
-    edges[:solutions, solutions:] = of_solutions
-    edges[first_check:, solutions:first_check] = of_checks
-    edges = edges + edges.T + np.eye(vertices)
+    vertices = first_check + CHECKS
+    edges = np.eye(vertices)
+    for row, bits in enumerate(agreements):
+        if not bits:
+            continue
+        agrees = np.array([bit == "1" for bit in bits])
+        of_solution = agrees[: tests + CHECKS]
+        edges[row, solutions:] = of_solution
+        edges[solutions:, row] = of_solution
+        # A check agrees with a test whatever the solution is; one that ran tells.
+        of_checks = agrees[tests + CHECKS :].reshape(CHECKS, tests)
+        edges[first_check:, solutions:first_check] += of_checks
+        edges[solutions:first_check, first_check:] += of_checks.T
+    edges = np.minimum(edges, 1)
     scores = np.ones(vertices)
     for _ in range(POWER_STEPS):
         scores = edges @ scores
@@ -206,60 +238,53 @@ class MpscRetriever:
         Returns:
             One context per task, in order.
         """
-        is_python = self.run.benchmark.language == "python"
-        functions = [task for task in tasks if task.entry_point and is_python]
-        tests, specifications, spent = self._perspectives(functions)
-        selected = self._selected(functions, tests, specifications)
-        stored = self.run.results.contexts(context_method(self.samples[0]))
-        contexts = {context.task_id: context for context in stored}
+        functions: list[Task] = []
+        if self.run.benchmark.language == "python":
+            functions = [task for task in tasks if task.entry_point]
+        perspectives = self._perspectives(functions)
+        selected = self._selected(functions, perspectives)
+        contexts = self.run.results.contexts_by_task(context_method(self.samples[0]))
         chosen = []
         for task in tasks:
+            spent = perspectives[task.id].spent if task.id in perspectives else 0
             context = replace(
                 contexts[task.id],
                 method=selected.get(task.id, self.samples[0]),
-                spent=spent.get(task.id, 0),
+                spent=spent,
             )
             chosen.append(context)
         return chosen
 
-    def _perspectives(
-        self,
-        tasks: Sequence[Task],
-    ) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:
-        """The answers with tests, those with checks, and the tokens of both, by task."""
-        texts: dict[str, dict[str, str]] = {}
-        spent = {task.id: 0 for task in tasks}
-        for perspective, template in PERSPECTIVES.items():
+    def _perspectives(self, tasks: Sequence[Task]) -> dict[str, Perspectives]:
+        """Prompt for the tests and the checks of each task."""
+        answers = {}
+        for what, template in PROMPTS["mpsc"].items():
             prompts = {}
             for task in tasks:
                 prompts[task.id] = template.format(task=task.prompt, name=task.entry_point)
-            answers = self.run.ask(f"MPSC.{perspective}", prompts)
-            texts[perspective] = {}
-            for task_id, answer in answers.items():
-                texts[perspective][task_id] = answer.raw
-                spent[task_id] += len(answer.tokens)
-                spent[task_id] += answer.prompt_tokens
-        return texts["tests"], texts["checks"], spent
+            answers[what] = self.run.ask(f"MPSC.{what}", prompts)
+        perspectives = {}
+        for task in tasks:
+            tests = answers["tests"][task.id]
+            specifications = answers["checks"][task.id]
+            perspectives[task.id] = Perspectives(
+                tests=assertions(tests.raw, task.entry_point),
+                checks=checks(specifications.raw),
+                spent=tokens_of(tests) + tokens_of(specifications),
+            )
+        return perspectives
 
     def _selected(
         self,
         tasks: Sequence[Task],
-        test_answers: Mapping[str, str],
-        check_answers: Mapping[str, str],
+        perspectives: Mapping[str, Perspectives],
     ) -> dict[str, str]:
         """Task id -> the sample with the best connected solution; of equals the first."""
         solutions = [self.run.results.solutions(sample) for sample in self.samples]
-        tests = {t.id: assertions(test_answers[t.id], t.entry_point) for t in tasks}
         jobs = []
         for task in tasks:
-            expressions = agreement_expressions(tests[task.id], task.entry_point)
-            functions = [f"lambda: {expression}" for expression in expressions]
-            probe = PROGRAMS["probe"].format(
-                checks="\n".join(checks(check_answers[task.id])),
-                pairs=", ".join(functions),
-            )
-            programs = [of_sample[task.id] for of_sample in solutions]
-            jobs += [self.run.benchmark.draft_job(task, p, (probe,)) for p in programs]
+            probe = _probe(task, perspectives[task.id])
+            jobs += [self._job(task, of_sample[task.id], probe) for of_sample in solutions]
         agreements = []
         for feedback in self.run.execute(jobs, "MPSC's solutions"):
             reported = feedback.error if feedback else ""
@@ -267,7 +292,25 @@ class MpscRetriever:
             agreements.append(match[1] if match else "")
         selected = {}
         for number, task in enumerate(tasks):
-            of_task = agreements[number * SAMPLES : (number + 1) * SAMPLES]
-            scores = confidence(of_task, len(tests[task.id]))
+            first = number * SAMPLES
+            of_task = agreements[first : first + SAMPLES]
+            scores = confidence(of_task, len(perspectives[task.id].tests))
             selected[task.id] = self.samples[int(scores.argmax())]
         return selected
+
+    def _job(
+        self,
+        task: Task,
+        solution: str,
+        probe: str,
+    ) -> Job:
+        return self.run.benchmark.draft_job(task, solution, (probe,))
+
+
+def _probe(task: Task, perspectives: Perspectives) -> str:
+    """A program that reports which vertices agree when it runs after a solution."""
+    expressions = agreement_expressions(perspectives.tests, task.entry_point)
+    return PROGRAMS["probe"].format(
+        checks="\n".join(perspectives.checks),
+        pairs=", ".join(f"lambda: {expression}" for expression in expressions),
+    )

@@ -71,8 +71,9 @@ def same(printed: str, expected: str) -> bool:
     Returns:
         Whether all tokens are equal.
     """
-    tokens = zip_longest(TOKEN.findall(printed), TOKEN.findall(expected), fillvalue="")
-    for token, wanted in tokens:
+    tokens = TOKEN.findall(printed)
+    wanted_tokens = TOKEN.findall(expected)
+    for token, wanted in zip_longest(tokens, wanted_tokens, fillvalue=""):
         if token == wanted:
             continue
         if not NUMBERS.fullmatch(f"{token} {wanted}"):
@@ -82,24 +83,36 @@ def same(printed: str, expected: str) -> bool:
     return True
 
 
-def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
+@dataclass(frozen=True, slots=True)
+class ManualSection:
+    """A section of the manual.
+
+    Attributes:
+        text: Its text, with code unchanged.
+        functions: The functions that it documents.
+    """
+
+    text: str
+    functions: frozenset[str]
+
+
+def sections(manual: str) -> dict[str, ManualSection]:
     """Cut the manual into its sections.
 
     Args:
         manual: The HTML.
 
     Returns:
-        Id of a section -> its text with code unchanged, and the functions that it documents.
+        Section by id.
     """
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    found = {}
     for name, html in ANCHOR.findall(manual):
         text = _plain_text(html)
         if not text:  # the anchor is another name of the next one
             continue
-        titles = unescape(" ".join(FUNCTION_TITLE.findall(html)))
-        functions = set(re.split(r"[,\s]+", titles))
-        functions.discard("")
-        found[name] = text, frozenset(functions)
+        titles = " ".join(FUNCTION_TITLE.findall(html))
+        functions = re.split(r"[,\s]+", unescape(titles))
+        found[name] = ManualSection(text, frozenset(filter(None, functions)))
     return found
 
 
@@ -109,12 +122,20 @@ def _plain_text(html: str) -> str:
     for number in range(0, len(parts), 2):  # between are the preformatted parts
         words = parts[number].replace("</td>", " ").split()
         parts[number] = END_OF_LINE.sub("\n", " ".join(words))
-    plain = unescape(TAG.sub("", "\n".join(parts))).replace("\xa0", " ")
-    without_spaces = re.sub(r" *\n", "\n", plain)
-    return re.sub(r"\n{3,}", "\n\n", without_spaces).strip()
+    joined = "\n".join(parts)
+    plain = unescape(TAG.sub("", joined))
+    plain = plain.replace("\xa0", " ")
+    plain = re.sub(r" *\n", "\n", plain)
+    plain = re.sub(r"\n{3,}", "\n\n", plain)
+    return plain.strip()
 
 
-def judged(solution: str, calls: tuple[str, ...], expected: Sequence[str], printed: str) -> Outcome:
+def judged(
+    solution: str,
+    calls: tuple[str, ...],
+    expected: Sequence[str],
+    printed: str,
+) -> Outcome:
     """Return the verdict on what a program printed.
 
     Args:
@@ -122,16 +143,24 @@ def judged(solution: str, calls: tuple[str, ...], expected: Sequence[str], print
         calls: The calls that were made after it.
         expected: The value of each call; empty for a draft, whose calls only need to end.
         printed: What newLISP printed.
+
+    Returns:
+        Passed if every call printed its expected value; not measured if newLISP did not start.
     """
     if not printed.startswith(BEGIN + END):
-        return Outcome("not_measured", "", f"newLISP did not start: {printed[:MAX_ERROR]}")
-    values = re.findall(rf"{BEGIN}(\d+) (.*?){END}", printed, re.S)
-    numbers = [number for number, _ in values]
-    if numbers != [str(number) for number in range(len(calls))]:
+        detail = f"newLISP did not start: {printed[:MAX_ERROR]}"
+        return Outcome("not_measured", detail=detail)
+    numbers = []
+    values = []
+    for number, value in re.findall(rf"{BEGIN}(\d+) (.*?){END}", printed, re.S):
+        numbers.append(number)
+        values.append(value)
+    if numbers != list(map(str, range(len(calls)))):
         return _failure(solution, printed)
-    for call, (_, value), wanted in zip(calls, values, expected, strict=False):
+    for call, value, wanted in zip(calls, values, expected, strict=False):
         if not same(value, f"({wanted})"):
-            detail = f"{call} is {value[1:-1][:MAX_ERROR]}"
+            without_brackets = value[1:-1]
+            detail = f"{call} is {without_brackets[:MAX_ERROR]}"
             return Outcome("failed", "AssertionError", detail)
     return Outcome("passed")
 
@@ -147,7 +176,11 @@ def _failure(solution: str, printed: str) -> Outcome:
     return Outcome("failed", "Others", failure_detail(message, line))
 
 
-def calling_line(solution: str, error: re.Match[str], printed: str) -> str:
+def calling_line(
+    solution: str,
+    error: re.Match[str],
+    printed: str,
+) -> str:
     """Guess the line of a draft that leads to its error.
 
     newLISP reports functions and no lines. If several lines call the same function, the first one in
@@ -171,7 +204,8 @@ def calling_line(solution: str, error: re.Match[str], printed: str) -> str:
         for name in failed_names:
             call = re.search(rf"^.*\(\s*{re.escape(name)}(?![^\s()]).*", text, re.M)
             if call:
-                return call[0].strip()[:LINE_CHARACTERS]
+                line = call[0].strip()
+                return line[:LINE_CHARACTERS]
     return ""
 
 
@@ -182,8 +216,10 @@ def interpreter() -> Path:
         UserError: PKG_NEWLISP names something else than newLISP with its manual.
     """
     given = os.environ.get("PKG_NEWLISP")
-    program = Path(given or shutil.which("newlisp") or "newlisp").absolute()
-    if program.is_file() and (program.parents[1] / MANUAL).is_file():
+    found = given or shutil.which("newlisp") or "newlisp"
+    program = Path(found).absolute()
+    manual = program.parents[1] / MANUAL
+    if program.is_file() and manual.is_file():
         return program
     if given:
         raise UserError(
@@ -203,7 +239,13 @@ def fetched() -> Path:
         return program
     cache_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
-        done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            FETCH,
+            shell=True,
+            cwd=folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     if not program.is_file():
         reason = done.stderr.strip()[-MAX_ERROR:]
         raise BenchmarkMissing(f"newLISP is not available ({reason}); {ADVICE}")
@@ -242,9 +284,10 @@ class NewLisp(EvorBenchmark):
     tokenizer = ASCII
 
     @cached_property
-    def manual(self) -> dict[str, tuple[str, frozenset[str]]]:
-        """The sections of the manual; see `sections`."""
-        return sections((fetched().parents[1] / MANUAL).read_text("utf8"))
+    def manual(self) -> dict[str, ManualSection]:
+        """The sections of the manual by id."""
+        manual = fetched().parents[1] / MANUAL
+        return sections(manual.read_text("utf8"))
 
     def tasks(self) -> list[Task]:
         """Return the tasks in the order of their file."""
@@ -252,18 +295,22 @@ class NewLisp(EvorBenchmark):
 
     def _task(self, row: dict[str, Any]) -> Task:
         name = row["name"]
+        hidden_tests = CallTests(
+            calls=tuple(row["calls"]),
+            expected=tuple(row["expected"]),
+        )
         return Task(
             id=f"newLISP/{name}",
             benchmark=self.name,
             prompt=row["statement"],
             entry_point=name,
-            hidden_tests=CallTests(tuple(row["calls"]), tuple(row["expected"])),
+            hidden_tests=hidden_tests,
             solution=row["newlisp"],
         )
 
     def documents(self) -> Mapping[str, str]:
         """Return the sections of the manual by id."""
-        return {name: text for name, (text, _) in self.manual.items()}
+        return {name: section.text for name, section in self.manual.items()}
 
     def needed(self, task: Task) -> frozenset[str]:
         """Return the sections of the functions in the reference solution.
@@ -272,10 +319,7 @@ class NewLisp(EvorBenchmark):
             task: A task of this benchmark.
         """
         words = set(TOKEN.findall(task.solution))
-        needed = set()
-        for name, (_, functions) in self.manual.items():
-            if words & functions:
-                needed.add(name)
+        needed = {name for name, section in self.manual.items() if words & section.functions}
         return frozenset(needed)
 
     def solution(self, task: Task, raw: str) -> str:
@@ -293,16 +337,7 @@ class NewLisp(EvorBenchmark):
         for code in codes:
             if definition.search(code):
                 return code
-        return codes[0] if codes else raw
-
-    def program(self, task: Task, solution: str) -> str:
-        """Return the solution, which is a whole program.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted solution.
-        """
-        return solution
+        return next(iter(codes), raw)
 
     def limits(self, task: Task) -> Limits:
         """Return the limits of a test process, which is newLISP.
@@ -327,18 +362,27 @@ class NewLisp(EvorBenchmark):
         Args:
             raw: The model's answer to the request for test inputs.
             task: The problem n.
+
+        Returns:
+            At most MAX_INPUTS calls.
         """
         beginning = f"({task.entry_point} "
         calls: dict[str, None] = {}
         for line in raw.splitlines():
             call = line.strip()
             tokens = TOKEN.findall(call)
-            is_closed = tokens.count("(") == tokens.count(")") and '"' not in tokens
-            if call.startswith(beginning) and is_closed:
+            if not call.startswith(beginning) or '"' in tokens:
+                continue
+            if tokens.count("(") == tokens.count(")"):
                 calls[call] = None
         return tuple(calls)[:MAX_INPUTS]
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the job that tests a solution.
 
         Args:
@@ -354,7 +398,12 @@ class NewLisp(EvorBenchmark):
         judge = partial(judged, solution, hidden.calls, hidden.expected)
         return replace(job, tests=draft.tests, judge=judge)
 
-    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+    def draft_job(
+        self,
+        task: Task,
+        solution: str,
+        calls: tuple[str, ...],
+    ) -> Job:
         """Return the job that executes a draft, E(p, I).
 
         Args:

@@ -31,17 +31,16 @@ from pkg_lib.data.corpora import ASCII, UNICODE
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.evor import renaming
-from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
-from pkg_lib.papers.evor.execution_feedback import draft_test
+from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark, last_name
 from pkg_lib.papers.evor.private_library import as_public
-from pkg_lib.papers.evor.templates import HERE
+from pkg_lib.papers.evor.templates import HERE, read_toml
 
 SOURCE = "monkey.jsonl, beatnum.jsonl and their names of Zan et al. (2022)"
 DATA = DataSet("PrivateEval", "PKG_PRIVATE_EVAL_DIR", SOURCE)
 NAMES_SUFFIX = ".names.json"
 SANDBOX_PROGRAM = HERE / "private_library.py"
 # What the data of the authors' two libraries do not tell.
-KNOWN_LIBRARIES = tomllib.loads((HERE / "private_eval.toml").read_text("utf8"))
+KNOWN_LIBRARIES = read_toml("private_eval.toml")
 IMPORTS = "import numpy as np\nimport pandas as pd\n"  # the tests use them
 # The end of a benchmark's name -> how a solution is judged.
 PUBLIC, MODULE = "-public", "-module"
@@ -101,8 +100,8 @@ class PrivateEval(EvorBenchmark):
         way: A key of WAYS.
     """
 
-    copyable = False
     seconds = 20.0
+    request = "Go on with this program. Answer with the complete program, in one code block."
     home = DATA.home
 
     def __init__(self, library: str, way: str = "") -> None:
@@ -124,7 +123,8 @@ class PrivateEval(EvorBenchmark):
         path = Path(data_folder(DATA.variable) or "", self.library + NAMES_SUFFIX)
         settings = path.with_name(f"{self.library}.toml")
         try:
-            names = {old: str(new) for old, new in reading.read_object(path, advice="").items()}
+            new_names = reading.read_object(path, advice="")
+            names = {old: str(new) for old, new in new_names.items()}
             fields = KNOWN_LIBRARIES.get(self.library, {})
             if settings.exists():
                 path = settings
@@ -136,11 +136,8 @@ class PrivateEval(EvorBenchmark):
             raise UserError(f"{path}: {e}; {advice}") from e
 
     def _renamed_library(self, names: dict[str, str], fields: dict[str, Any]) -> RenamedLibrary:
-        public = self.library
-        for old, new in names.items():
-            if new == self.library:
-                public = old
-                break
+        renamed_to_it = [old for old, new in names.items() if new == self.library]
+        public = next(iter(renamed_to_it), self.library)
         public = fields.get("public", public)
         documented = fields.get("documented", [public])
         for name in documented:
@@ -202,8 +199,12 @@ class PrivateEval(EvorBenchmark):
         Returns:
             Task id -> reason: nothing passes its test, or everything does.
         """
-        reasons = {task.id: self._fault(task) for task in self._all}
-        return {task_id: reason for task_id, reason in reasons.items() if reason}
+        reasons = {}
+        for task in self._all:
+            reason = self._fault(task)
+            if reason:
+                reasons[task.id] = reason
+        return reasons
 
     def _fault(self, task: Task) -> str:
         """Why a task cannot be judged; "" if it can."""
@@ -213,8 +214,10 @@ class PrivateEval(EvorBenchmark):
         tree = parsed_or_none(task.hidden_tests.text)
         if tree is None:
             return ""
-        asserting = [n for n in ast.walk(tree) if isinstance(n, ast.Assert | ast.Raise)]
-        return "" if asserting else "its test asserts nothing"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert | ast.Raise):
+                return ""
+        return "its test asserts nothing"
 
     def _task(self, row: dict[str, Any]) -> PrivateTask:
         if self.way == PUBLIC:
@@ -263,12 +266,13 @@ class PrivateEval(EvorBenchmark):
         Args:
             task: A task of this benchmark.
         """
-        new_names = set(self.about.names.values())
+        words = _names_in(_private(task).completion)
+        new_names = words.intersection(self.about.names.values())
         sets = []
-        for word in sorted(_names_in(_private(task).completion) & new_names):
-            found = frozenset(d for d in self.documents() if d.rpartition(".")[2] == word)
+        for new_name in sorted(new_names):
+            found = {name for name in self.documents() if last_name(name) == new_name}
             if found:
-                sets.append(found)
+                sets.append(frozenset(found))
         return sets
 
     def examples(self) -> Iterable[str]:
@@ -278,8 +282,12 @@ class PrivateEval(EvorBenchmark):
         imports = f"import {about.private} as {alias}\n"
         if about.public != "numpy":
             imports += "import numpy as np\n"
-        codes = [renaming.session(text) for text in self.documents().values()]
-        return [imports + code for code in codes if code]
+        programs = []
+        for text in self.documents().values():
+            code = renaming.session(text)
+            if code:
+                programs.append(imports + code)
+        return programs
 
     def oracle(self, task: Task) -> str:
         """Return the documentation that the authors put before a prompt.
@@ -291,32 +299,18 @@ class PrivateEval(EvorBenchmark):
 
     # Prompts, programs and tests
 
-    def question(self, task: Task) -> str:
-        """Return the request to complete the task's program.
-
-        Args:
-            task: The problem n.
-        """
-        request = "Go on with this program. Answer with the complete program, in one code block."
-        return f"{request}\n{self.fenced(task.prompt)}"
-
     def solution(self, task: Task, raw: str) -> str:
         """Extract the whole program that a completion means.
 
         Args:
             task: The problem n.
             raw: The completion.
-        """
-        return whole_program(task.prompt, super().solution(task, raw), task.entry_point)
 
-    def program(self, task: Task, solution: str) -> str:
-        """Return the solution, which is a whole program.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted solution.
+        Returns:
+            The whole program.
         """
-        return solution
+        code = super().solution(task, raw)
+        return whole_program(task.prompt, code, task.entry_point)
 
     def limits(self, task: Task) -> Limits:
         """Return the limits of a test process, which may import every installed package.
@@ -350,20 +344,29 @@ class PrivateEval(EvorBenchmark):
             return task.prompt
         return super().control(task, name)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return the job that tests a solution, in one of WAYS.
 
         Args:
             task: A task of this benchmark.
             solution: The extracted solution.
             protocol: One of PROTOCOLS.
+
+        Returns:
+            The job, or the verdict if the authors' rule refuses a name.
         """
         job = super().job(task, solution, protocol)
         if isinstance(job, Outcome):
             return job
         names = self.about.names
         if self.way == MODULE:
-            text = f"{self._loaded(solution)}\nglobals().update(_space)\n{IMPORTS}"
+            run = self.run_of_draft(solution, ())
+            text = f"{run}\nglobals().update(_space)\n{IMPORTS}"
         else:
             gone = self._renamed_away(solution)
             if gone:
@@ -381,25 +384,27 @@ class PrivateEval(EvorBenchmark):
         if "numpy" not in names:
             # The authors' own solutions have numpy's names in programs for another library.
             solution = NUMPY_NAME.sub("", solution)
-        return _names_in(solution) & (names.keys() - names.values())
+        gone = names.keys() - names.values()
+        return _names_in(solution) & gone
 
-    def draft_job(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        """Return the job that executes a draft against the renamed library, E(p, I).
+    def run_of_draft(self, program: str, calls: tuple[str, ...]) -> str:
+        """Return a program that runs a draft, and calls after it, against the renamed library.
 
         Args:
-            task: The problem n.
-            solution: The draft p.
+            program: The draft p.
             calls: The test inputs I.
         """
-        test = draft_test(solution, self._loaded(solution, calls))
-        return Job(task.id, "", (test,), "", self.seconds)
-
-    def _loaded(self, program: str, calls: tuple[str, ...] = ()) -> str:
-        """A program that runs another one, and calls after it, against the renamed library."""
         library = self.about
-        arguments = (program, calls, library.names, library.public, library.private)
+        arguments = (
+            program,
+            calls,
+            library.names,
+            library.public,
+            library.private,
+        )
         listed = ", ".join(map(repr, arguments))
-        return f"{SANDBOX_PROGRAM.read_text('utf8')}\n_space = load({listed})"
+        definitions = SANDBOX_PROGRAM.read_text("utf8")
+        return f"{definitions}\n_space = load({listed})"
 
 
 def _private(task: Task) -> PrivateTask:
@@ -409,10 +414,15 @@ def _private(task: Task) -> PrivateTask:
 
 def _names_in(program: str) -> set[str]:
     """The names in a program's code."""
-    return set(renaming.WORD.findall(NO_CODE.sub(" ", program)))
+    code = NO_CODE.sub(" ", program)
+    return set(renaming.WORD.findall(code))
 
 
-def whole_program(prompt: str, code: str, entry_point: str) -> str:
+def whole_program(
+    prompt: str,
+    code: str,
+    entry_point: str,
+) -> str:
     """Return the program that a model's code means.
 
     The code may repeat the prompt or a part of it, or continue from its end.
@@ -423,7 +433,8 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
         entry_point: The function that the code completes; "" for none.
     """
     last = prompt.strip().rpartition("\n")[2].strip()
-    unfinished = last.endswith(("=", "(", "[", ",")) and not last.startswith("#")
+    is_comment = last.startswith("#")
+    unfinished = last.endswith(("=", "(", "[", ",")) and not is_comment
     wanted = NEVER
     if entry_point:
         wanted = rf"def\s+{entry_point}\b"
@@ -432,8 +443,8 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
     beginning = re.compile(rf"^[ \t]*{wanted}", re.M)
     repeated = beginning.search(code)
     if repeated:
-        places = list(beginning.finditer(prompt))
-        prompt = prompt[: places[-1].start()]
+        *_, place = beginning.finditer(prompt)
+        prompt = prompt[: place.start()]
     elif unfinished and re.match(r"\s*(import|from)\s", code):  # the code starts again
         prompt = prompt.rstrip().rpartition("\n")[0] + "\n"
     elif unfinished:  # the code continues in the middle of the line

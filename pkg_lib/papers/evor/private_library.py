@@ -10,7 +10,7 @@ import builtins
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +34,12 @@ class Private:
         private: The library's new name.
     """
 
-    def __init__(self, names: Mapping[str, str], public: str, private: str) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        public: str,
+        private: str,
+    ) -> None:
         self.new = names
         self.old = {new: old for old, new in names.items()}
         self.gone = names.keys() - names.values()
@@ -53,11 +58,14 @@ class Private:
         owner = getattr(thing, "__self__", None)
         if owner is not None:
             thing = owner
-        for value in (thing, type(thing)):
-            home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
-            if str(home).partition(".")[0] == self.public:
-                return True
-        return False
+        return self._has(thing) or self._has(type(thing))
+
+    def _has(self, value: Any) -> bool:
+        """Whether a module, class or function is defined in the library."""
+        module = getattr(value, "__module__", None)
+        if not module:
+            module = getattr(value, "__name__", "")
+        return str(module).partition(".")[0] == self.public
 
     def attribute(self, thing: Any, name: str) -> Any:
         """Return an attribute by its new name.
@@ -66,21 +74,28 @@ class Private:
             thing: Any value.
             name: The name in the program.
 
+        Returns:
+            Its value.
+
         Raises:
             AttributeError: The library has no such new name.
         """
-        owned = self.owns(thing)
         public = self.old.get(name, name)
-        # The authors' plain replacing also changed names that contain a renamed one.
-        known_as = (public, as_public(name, self.new)) if owned else (name, public)
-        columns = () if inspect.isclass(thing) else getattr(thing, "columns", ())
-        if not (owned and name in self.gone and name not in columns):
-            for known in known_as:
+        if not self.owns(thing):
+            known = name if hasattr(thing, name) else public
+            if hasattr(thing, known):
+                return getattr(thing, known)
+            return getattr(thing, name)  # raises as Python has it
+        columns: Any = ()
+        if not inspect.isclass(thing):
+            columns = getattr(thing, "columns", ())
+        if name not in self.gone or name in columns:
+            # The authors' plain replacing also changed names that contain a renamed one.
+            for known in (public, as_public(name, self.new)):
                 if hasattr(thing, known):
                     return getattr(thing, known)
-        if owned:
-            raise own(AttributeError(f"{self.named(thing)} has no attribute '{name}'"))
-        return getattr(thing, name)
+        message = f"{self.named(thing)} has no attribute '{name}'"
+        raise own(AttributeError(message))
 
     def named(self, thing: Any) -> str:
         """Return how an error calls a module, a class or an object of the library.
@@ -89,13 +104,35 @@ class Private:
             thing: The module, class or object.
         """
         if inspect.ismodule(thing):
-            return f"module '{self._in_new_names(thing.__name__)}'"
+            name = self.renamed(thing.__name__)
+            return f"module '{name}'"
         if inspect.isclass(thing):
-            return f"type object '{self._in_new_names(thing.__name__)}'"
-        return f"'{self._in_new_names(type(thing).__name__)}' object"
+            name = self.renamed(thing.__name__)
+            return f"type object '{name}'"
+        name = self.renamed(type(thing).__name__)
+        return f"'{name}' object"
 
-    def _in_new_names(self, text: str) -> str:
-        return re.sub(WORD, lambda match: self.new.get(match[0], match[0]), text)
+    def renamed(self, code: str) -> str:
+        """Replace every public name in a piece of code by the new one.
+
+        Args:
+            code: The code.
+
+        Returns:
+            The code under new names.
+        """
+        return re.sub(WORD, lambda match: self.new.get(match[0], match[0]), code)
+
+    def message(self, text: str) -> str:
+        """Translate the code in a message.
+
+        Args:
+            text: An error's message.
+
+        Returns:
+            The message in new names.
+        """
+        return SAID.sub(lambda code: self.renamed(code[0]), text)
 
     def function(self, function: Any) -> Any:
         """Return a function of the library so that it takes its arguments by new names.
@@ -103,15 +140,26 @@ class Private:
         Args:
             function: Any called value; one of another library is returned unchanged.
         """
-        return partial(self.call, function) if self.owns(function) else function
+        if self.owns(function):
+            return partial(self.call, function)
+        return function
 
-    def call(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    def call(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        **named: Any,
+    ) -> Any:
         """Call a function of the library.
 
         Args:
             function: The function.
             *args: Its arguments.
             **named: Its arguments by new names.
+
+        Returns:
+            What the function returns.
 
         Raises:
             TypeError: An argument has a name that was renamed.
@@ -120,11 +168,17 @@ class Private:
         wrong = sorted(named.keys() & self.gone)
         if wrong:
             new_name = self.new.get(called, called)
-            raise own(TypeError(f"{new_name}() got an unexpected keyword argument '{wrong[0]}'"))
+            message = f"{new_name}() got an unexpected keyword argument '{wrong[0]}'"
+            raise own(TypeError(message))
+        positional = list(args)
         if called in BY_TEXT:
-            args = tuple(self.old.get(arg, arg) if isinstance(arg, str) else arg for arg in args)
-        public = {self.old.get(name, name): value for name, value in named.items()}
-        return function(*args, **public)
+            for place, argument in enumerate(args):
+                if isinstance(argument, str):
+                    positional[place] = self.old.get(argument, argument)
+        public = {}
+        for name, value in named.items():
+            public[self.old.get(name, name)] = value
+        return function(*positional, **public)
 
     def imported(
         self,
@@ -143,14 +197,19 @@ class Private:
             wanted: The names that the statement imports; empty for the module itself.
             _level: Not used, as in ``__import__``.
 
+        Returns:
+            The module, or what holds the wanted names.
+
         Raises:
             ModuleNotFoundError: The program imports the library by its old name.
         """
         if wanted == []:  # a C function of the library imports, which the program called to print
             return __import__(name, fromlist=wanted)
         first = name.partition(".")[0]
-        if first == self.public != self.private:
-            raise own(ModuleNotFoundError(f"No module named '{name}'"))
+        is_renamed = self.public != self.private
+        if is_renamed and first == self.public:
+            message = f"No module named '{name}'"
+            raise own(ModuleNotFoundError(message))
         if first == self.private:
             name = self.public + name.removeprefix(first)
         if not wanted:
@@ -158,13 +217,18 @@ class Private:
         module = importlib.import_module(name)
         if "*" in wanted:
             wanted = self._public_names(module)
-        attributes = {wanted_name: self.attribute(module, wanted_name) for wanted_name in wanted}
-        return SimpleNamespace(**attributes)
+        imported = SimpleNamespace()
+        for new_name in wanted:
+            value = self.attribute(module, new_name)
+            setattr(imported, new_name, value)
+        return imported
 
     def _public_names(self, module: Any) -> list[str]:
         """The names that a star import of a module gives."""
-        new = self.new if self.owns(module) else {}
-        return [new.get(name, name) for name in dir(module) if name[0] != "_"]
+        names = [name for name in dir(module) if name[0] != "_"]
+        if not self.owns(module):
+            return names
+        return [self.new.get(name, name) for name in names]
 
 
 class Rewriting(ast.NodeTransformer):
@@ -175,24 +239,35 @@ class Rewriting(ast.NodeTransformer):
 
         Args:
             node: The attribute.
+
+        Returns:
+            A call that returns the attribute; the node itself if it is assigned to or deleted.
         """
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             return node
-        return asked(node, "attribute", [node.value, ast.Constant(node.attr)])
+        name = ast.Constant(node.attr)
+        return asked(node, "attribute", [node.value, name])
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """Replace the function of a call.
 
         Args:
             node: The call.
+
+        Returns:
+            The node, whose function is asked for.
         """
         self.generic_visit(node)
         node.func = asked(node.func, "function", [node.func])
         return node
 
 
-def asked(node: ast.expr, method: str, arguments: Iterable[ast.expr]) -> ast.expr:
+def asked(
+    node: ast.expr,
+    method: str,
+    arguments: list[ast.expr],
+) -> ast.expr:
     """Return a call of a method of `_private` in place of a node.
 
     Args:
@@ -200,8 +275,10 @@ def asked(node: ast.expr, method: str, arguments: Iterable[ast.expr]) -> ast.exp
         method: The method.
         arguments: The arguments of the call.
     """
-    function = ast.Attribute(ast.Name("_private", ast.Load()), method, ast.Load())
-    return ast.copy_location(ast.Call(function, list(arguments), []), node)
+    private = ast.Name("_private", ast.Load())
+    function = ast.Attribute(private, method, ast.Load())
+    call = ast.Call(function, arguments, [])
+    return ast.copy_location(call, node)
 
 
 def own(error: Exception) -> Exception:
@@ -209,6 +286,9 @@ def own(error: Exception) -> Exception:
 
     Args:
         error: The error.
+
+    Returns:
+        The same error.
     """
     error.own = True  # type: ignore[attr-defined]
     return error
@@ -237,35 +317,34 @@ def load(
         Exception: What the program raises, reported in new names.
     """
     library = Private(names, public, private)
-    # The new names of Python's own functions work as well.
-    known = {new: getattr(builtins, old) for old, new in names.items() if hasattr(builtins, old)}
-    builtin = vars(builtins) | known | {"__import__": library.imported}
-    space = {"__name__": "__main__", "__builtins__": builtin, "_private": library}
+    builtin = dict(vars(builtins))
+    for old, new in names.items():  # the new names of Python's own functions work as well
+        if hasattr(builtins, old):
+            builtin[new] = getattr(builtins, old)
+    builtin["__import__"] = library.imported
+    space = {
+        "__name__": "__main__",
+        "__builtins__": builtin,
+        "_private": library,
+    }
     texts = [("<draft>", program)]
     texts += [("<call>", call) for call in calls]
     try:
         for file, text in texts:
-            tree = ast.fix_missing_locations(Rewriting().visit(ast.parse(text, file)))
+            tree = Rewriting().visit(ast.parse(text, file))
+            tree = ast.fix_missing_locations(tree)
             exec(compile(tree, file, "exec"), space)
     except Exception as error:
-        if not isinstance(error, UNCHANGED_ERRORS) and not hasattr(error, "own"):
-            error.args = (in_new_names(str(error)[:MOST], names),)
+        is_translated = not isinstance(error, UNCHANGED_ERRORS) and not hasattr(error, "own")
+        if is_translated:
+            message = str(error)[:MOST]
+            error.args = (library.message(message),)
         raise
-    return {as_public(name, names): value for name, value in space.items() if name[0] != "_"}
-
-
-def in_new_names(message: str, names: Mapping[str, str]) -> str:
-    """Translate the code in a message.
-
-    Args:
-        message: An error's message.
-        names: Public name -> new name.
-    """
-
-    def translated(code: re.Match[str]) -> str:
-        return re.sub(WORD, lambda word: names.get(word[0], word[0]), code[0])
-
-    return SAID.sub(translated, message)
+    defined = {}
+    for name, value in space.items():
+        if name[0] != "_":
+            defined[as_public(name, names)] = value
+    return defined
 
 
 def as_public(text: str, names: Mapping[str, str]) -> str:
@@ -274,7 +353,11 @@ def as_public(text: str, names: Mapping[str, str]) -> str:
     Args:
         text: A program.
         names: Public name -> new name.
+
+    Returns:
+        The program under public names.
     """
-    for old, new in sorted(names.items(), key=lambda pair: -len(pair[1])):
+    longest_first = sorted(names.items(), key=lambda pair: -len(pair[1]))
+    for old, new in longest_first:
         text = text.replace(new, old)
     return text

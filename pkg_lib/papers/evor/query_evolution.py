@@ -1,6 +1,6 @@
 """Query evolution (Section 2.1): how q_i follows from a draft and its execution feedback.
 
-M_q is prompted in evor_loop.py. The rules here stand beside it: they need no model.
+M_q is prompted in evor_loop.py. The rules here are compared with it: they need no model.
 """
 
 import re
@@ -44,15 +44,6 @@ def missing_name(error: str) -> str:
     if match is None:
         return ""
     return match[match.lastindex or 0]
-
-
-def question_query(draft: Draft) -> str:
-    """Return the question n, the query q_0.
-
-    Args:
-        draft: The last draft.
-    """
-    return draft.task.prompt
 
 
 def code_query(draft: Draft) -> str:
@@ -104,7 +95,6 @@ def missing_name_query(draft: Draft) -> str:
 
 # The ways to formulate a query by rule, by their names in methods.toml.
 QUERY_RULES: dict[str, Callable[[Draft], str]] = {
-    "question": question_query,
     "code": code_query,
     "feedback": feedback_query,
     "names": names_query,

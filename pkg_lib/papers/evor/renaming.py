@@ -21,17 +21,33 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object, which differs between 
 PROMPTS_OF_SESSION = (">>>", "...")
 
 
-def renamed(code: str, names: Mapping[str, str]) -> str:
+def renamed(
+    code: str,
+    names: Mapping[str, str],
+    words: re.Pattern[str] = WORD,
+) -> str:
     """Replace every word of a piece of code by its new name.
 
     Args:
         code: The code.
         names: Old name -> new name.
+        words: What a word is.
+
+    Returns:
+        The code under new names.
     """
-    return WORD.sub(lambda match: names.get(match[0], match[0]), code)
+
+    def new_name(match: re.Match[str]) -> str:
+        word = match[0]
+        return names.get(word, word)
+
+    return words.sub(new_name, code)
 
 
-def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+def documents(
+    owners: Mapping[str, Any],
+    names: Mapping[str, str],
+) -> dict[str, str]:
     """Return the documents of a library under new names.
 
     Members without a docstring are left out. So are all but the first of those with the same last name
@@ -64,7 +80,10 @@ def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
+def documents_apart(
+    places: Iterable[str],
+    names: Mapping[str, str],
+) -> dict[str, str]:
     """Return `documents`, made in another process.
 
     Once scipy is loaded, it adds to docstrings of numpy.
@@ -90,11 +109,12 @@ def first_paragraph(text: str) -> str:
     Args:
         text: The docstring. A paragraph that is only the signature is passed over.
     """
-    paragraphs = [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")]
-    for paragraph in paragraphs:
-        if not SIGNATURE_ALONE.fullmatch(paragraph):
-            return paragraph
-    return paragraphs[0]
+    first, *others = text.strip().split("\n\n")
+    for paragraph in (first, *others):
+        on_one_line = " ".join(paragraph.split())
+        if not SIGNATURE_ALONE.fullmatch(on_one_line):
+            return on_one_line
+    return " ".join(first.split())
 
 
 def session(text: str) -> str:

@@ -5,7 +5,22 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+
+
+def read_toml(file: str) -> dict[str, Any]:
+    """Read a TOML file of this folder.
+
+    Args:
+        file: Its name.
+
+    Returns:
+        Its tables.
+    """
+    text = (HERE / file).read_text("utf8")
+    return tomllib.loads(text)
+
+
 # What a model is prompted with beside the task itself (Algorithm 1: M_q and M_t).
-PROMPTS: dict[str, Any] = tomllib.loads((HERE / "prompts.toml").read_text("utf8"))
+PROMPTS = read_toml("prompts.toml")
 # Programs that run in the sandbox, beside a library, or in a process of their own.
-PROGRAMS: dict[str, str] = tomllib.loads((HERE / "programs.toml").read_text("utf8"))
+PROGRAMS: dict[str, str] = read_toml("programs.toml")

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.ranking import Positions, Scores, top
 
 MAX_RANKED = 40  # texts of a ranking that are kept: more of them fit into no budget here
 FUSION_CONSTANT = 60  # of reciprocal rank fusion (Cormack et al., 2009)
@@ -34,8 +33,8 @@ class TextIndex:
         return BM25(list(self.texts), self.tokenizer)
 
     @cached_property
-    def _vectors(self) -> npt.NDArray[Any]:
-        return Embedder().encode(list(self.texts)).astype(float)
+    def _vectors(self) -> Scores:
+        return _encoded(self.texts)
 
     def rank(self, queries: Sequence[str], retriever: str) -> list[list[int]]:
         """Rank the texts for each query.
@@ -50,12 +49,13 @@ class TextIndex:
         """
         if not self.texts or not queries:
             return [[] for _ in queries]
-        orders = []
-        if retriever != "MiniLM":
-            orders.append(_descending(self._lexical_scores(queries)))
-        if retriever != "BM25":
-            orders.append(_descending(self._dense_scores(queries)))
-        order = orders[0] if len(orders) == 1 else _fused(orders)
+        if retriever == "BM25":
+            order = self._lexical_order(queries)
+        elif retriever == "MiniLM":
+            order = self._dense_order(queries)
+        else:
+            lexical = self._lexical_order(queries)
+            order = _fused(lexical, self._dense_order(queries))
         ranked: list[list[int]] = order[:, :MAX_RANKED].tolist()
         return ranked
 
@@ -74,32 +74,42 @@ class TextIndex:
             For each task, positions of texts, best first.
         """
         # One ranking of all tasks per position in the lists of queries.
-        rankings = [self.rank(queries, retriever) for queries in zip(*query_lists, strict=True)]
+        by_position = zip(*query_lists, strict=True)
+        rankings = [self.rank(queries, retriever) for queries in by_position]
         merged = []
         for of_task in zip(*rankings, strict=True):
             in_turns = chain.from_iterable(zip(*of_task, strict=True))
             merged.append(list(dict.fromkeys(in_turns)))
         return merged
 
-    def _lexical_scores(self, queries: Sequence[str]) -> npt.NDArray[Any]:
-        return np.stack([self._bm25.scores(query) for query in queries])
+    def _lexical_order(self, queries: Sequence[str]) -> Positions:
+        """Positions [query, rank] by BM25."""
+        every_text = len(self.texts)
+        order, _ = self._bm25.search(list(queries), k=every_text)
+        return order
 
-    def _dense_scores(self, queries: Sequence[str]) -> npt.NDArray[Any]:
-        encoded = Embedder().encode(list(queries)).astype(float)
+    def _dense_order(self, queries: Sequence[str]) -> Positions:
+        """Positions [query, rank] by cosine."""
+        encoded = _encoded(queries)
         # Not by BLAS: its result for near ties depends on what else the process has loaded.
-        scores: npt.NDArray[Any] = np.einsum("qd,nd->qn", encoded, self._vectors, optimize=False)
-        return scores
+        cosines = np.einsum("qd,nd->qn", encoded, self._vectors, optimize=False)
+        return _by_score(cosines)
 
 
-def _descending(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return positions [query, rank] by falling score."""
-    return np.argsort(-scores, axis=1, kind="stable")
+def _encoded(texts: Sequence[str]) -> Scores:
+    """Unit vectors [text, dimension] of MiniLM."""
+    return Embedder().encode(list(texts)).astype(float)
 
 
-def _fused(orders: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return the order of summed reciprocal ranks."""
+def _by_score(scores: Scores) -> Positions:
+    """Positions [query, rank] by falling score [query, text]."""
+    return np.stack([top(of_query) for of_query in scores])
+
+
+def _fused(*orders: Positions) -> Positions:
+    """Positions [query, rank] by summed reciprocal ranks."""
     scores = np.zeros(orders[0].shape)
     for order in orders:
         ranks = np.argsort(order, axis=1)
-        scores = scores + 1 / (FUSION_CONSTANT + ranks)
-    return _descending(scores)
+        scores += 1 / (FUSION_CONSTANT + ranks)
+    return _by_score(scores)

@@ -1,5 +1,6 @@
 """What EVOR's tables and figures count where results are incomplete."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -10,7 +11,7 @@ from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.papers.evor import evor_analysis, evor_figures, evor_tables
 from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
-from pkg_lib.papers.evor.evor_results import EvorResults, load_evor_results
+from pkg_lib.papers.evor.evor_results import BenchmarkResults, EvorResults, load_evor_results
 
 TASKS = "ab"
 ALL, NONE, HALF = {"a": True, "b": True}, {"a": False, "b": False}, {"a": True}
@@ -24,19 +25,23 @@ def results_of(passed, contexts=None, feedback=None, solutions=None, details=Non
     """
     stored = {}
     for name, rows in (contexts or {}).items():
-        stored[name] = [
-            SimpleNamespace(task_id=i, method=m, spent=n, recall=recall)
+        stored[name] = {
+            i: SimpleNamespace(task_id=i, method=m, spent=n, recall=recall)
             for i, (m, n, recall) in zip(TASKS, rows, strict=True)
-        ]
+        }
     answer = SimpleNamespace(prompt_tokens=6, tokens=[0] * 4)
     results = SimpleNamespace(
+        model="model",
+        limit=None,
+        results=Path("no such folder"),
         benchmark_spec=SimpleNamespace(title="M (a rule)", controls={}),
         tasks=[SimpleNamespace(id=i) for i in TASKS],
         files=lambda name: SimpleNamespace(samples=SimpleNamespace(exists=lambda: name in passed)),
         verdicts=lambda names: pd.DataFrame(
             {n: pd.Series(passed[n], dtype="boolean") for n in names}
         ),
-        contexts=lambda name: stored.get(name, []),
+        contexts=lambda name: list(stored.get(name, {}).values()),
+        contexts_by_task=lambda name: stored.get(name, {}),
         completions=lambda name: dict.fromkeys(TASKS, answer),
         knowledge=SimpleNamespace(feedback_rows=lambda name: (feedback or {}).get(name, {})),
         solutions=lambda name: (solutions or {}).get(name, {}),
@@ -47,17 +52,25 @@ def results_of(passed, contexts=None, feedback=None, solutions=None, details=Non
         },
         draws=lambda method, decoding: [],
     )
-    return EvorResults("model", {"m": results})
+    return EvorResults("model", [BenchmarkResults("m", results)])
+
+
+def benchmark_of(*arguments):
+    """The only benchmark of `results_of`."""
+    (benchmark,) = results_of(*arguments).benchmarks
+    return benchmark
 
 
 def test_an_incomplete_round_does_not_count():
     """The tasks that it lacks are those that failed before, so that it would look better than it is."""
     evor = results_of({"EVOR@0": ALL, "EVOR@1": ALL, "EVOR@2": HALF, "NoRAG": HALF})
-    assert evor.rounds("m", "EVOR") == ["EVOR@0", "EVOR@1"]
-    assert evor.rounds("m", "NoRAG") == ["NoRAG"] and evor.rounds("m", "MPSC") == []
-    assert evor.last_verdicts("m", "MPSC").isna().all()
-    assert evor.with_any_of(["MPSC"]) == [] and evor.with_any_of(["MPSC", "EVOR"]) == ["m"]
-    assert evor.evolved == ["m"] and evor.short_title("m") == "M"
+    (benchmark,) = evor.benchmarks
+    assert benchmark.rounds("EVOR") == ["EVOR@0", "EVOR@1"]
+    assert benchmark.rounds("NoRAG") == ["NoRAG"] and benchmark.rounds("MPSC") == []
+    assert benchmark.last_verdicts("MPSC").isna().all()
+    assert evor.with_any_of(["MPSC"]) == []
+    assert evor.with_any_of(["MPSC", "EVOR"]) == evor.evolved == [benchmark]
+    assert benchmark.short_title == "M"
 
 
 def test_knowledge_bases_are_compared_after_the_same_round():
@@ -66,18 +79,19 @@ def test_knowledge_bases_are_compared_after_the_same_round():
     evor = results_of(
         passed | {f"{method}@0": NONE, f"{method}@1": ALL, "EVOR of snippets@0": NONE}
     )
-    assert evor_tables.last_common_round(evor, "m") == 1
-    before, after, change = evor_tables.source_cells(evor, "m", method)
+    (benchmark,) = evor.benchmarks
+    assert evor_tables.last_common_round(benchmark) == 1
+    before, after, change = evor_tables.source_cells(benchmark, method)
     assert before.startswith("0.0") and after.startswith("100.0") and change.startswith("+100.0")
-    assert evor_tables.source_cells(evor, "m", "EVOR")[1].startswith("0.0")
-    assert evor_tables.source_cells(evor, "m", "EVOR")[2] == DASH
-    assert evor_tables.source_cells(evor, "m", "EVOR of snippets")[1:] == [DASH, DASH]
+    assert evor_tables.source_cells(benchmark, "EVOR")[1].startswith("0.0")
+    assert evor_tables.source_cells(benchmark, "EVOR")[2] == DASH
+    assert evor_tables.source_cells(benchmark, "EVOR of snippets")[1:] == [DASH, DASH]
     table = evor_tables.sources_table(evor)
     assert list(table.frame.index) == ["documents", "snippets", "EVOR"]
     # An incomplete round is left out, and no other takes its name.
-    evor = results_of(passed | {"EVOR@1": HALF, f"{method}@0": NONE, f"{method}@1": ALL})
-    assert evor_tables.source_cells(evor, "m", "EVOR")[1] == DASH
-    assert evor_tables.source_cells(evor, "m", method)[2] == DASH
+    benchmark = benchmark_of(passed | {"EVOR@1": HALF, f"{method}@0": NONE, f"{method}@1": ALL})
+    assert evor_tables.source_cells(benchmark, "EVOR")[1] == DASH
+    assert evor_tables.source_cells(benchmark, method)[2] == DASH
 
 
 @pytest.mark.parametrize("forms", [("RK, BM25", "RK, 500 tokens"), ("RK, whole documents",), ()])
@@ -104,9 +118,9 @@ def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
         "EVOR + MPSC": [(samples[0], 1000, None), (samples[1], 1000, None)],
         **{sample: [("EVOR, last prompt", None, None)] * 2 for sample in samples},
     }
-    evor = results_of(dict.fromkeys(("EVOR@0", "EVOR@1", "EVOR@2"), ALL), contexts)
-    assert evor.all_tokens("m", "EVOR").to_dict() == {"a": 10 + 10 + 300, "b": 10 + 200}
-    with_mpsc = evor.all_tokens("m", "EVOR + MPSC").to_dict()
+    benchmark = benchmark_of(dict.fromkeys(("EVOR@0", "EVOR@1", "EVOR@2"), ALL), contexts)
+    assert benchmark.all_tokens("EVOR").to_dict() == {"a": 10 + 10 + 300, "b": 10 + 200}
+    with_mpsc = benchmark.all_tokens("EVOR + MPSC").to_dict()
     assert with_mpsc == {"a": 320 + 50 + 1000, "b": 210 + 50 + 1000}
 
 
@@ -139,13 +153,48 @@ def test_names_that_do_not_exist_are_counted_once_for_each_program():
     assert table.frame.iloc[0].tolist() == [2, 0, 3, "drop", 2]
 
 
+def test_a_method_without_such_a_name_has_dashes():
+    evor = results_of({"NoRAG": NONE}, details={"NoRAG": ["no"]})
+    table = evor_analysis.missing_names_table(evor)
+    assert table.frame.iloc[0].tolist() == [2, 0, 0, DASH, DASH]
+
+
+def test_queries_are_compared_on_the_tasks_that_were_prompted_again():
+    contexts = {
+        "EVOR@0": [("EVOR@0", 0, 0.0), ("EVOR@0", 0, 1.0)],
+        "EVOR@1": [("EVOR@1", 0, 1.0), ("EVOR@0", 0, 1.0)],
+    }
+    evor = results_of({"EVOR@0": NONE, "EVOR@1": HALF}, contexts)
+    table = evor_analysis.queries_table(evor)
+    assert list(table.frame.index) == ["M (a rule): model"]
+    cells = table.frame.iloc[0].tolist()
+    # b had ended, and a is in one of the halves; an incomplete round has no pass@1.
+    half = cells[:3] if cells[0] else cells[3:6]
+    assert cells[0] + cells[3] == 1 and half == [1, "0.0", "100.0"]
+    assert cells[6:] == [DASH, DASH]
+
+
+def test_what_is_not_stored_is_in_no_table():
+    evor = results_of({"NoRAG": ALL}, {"NoRAG": [("NoRAG", None, None)] * 2})
+    tables = (
+        evor_tables.judging_table,
+        evor_tables.sources_table,
+        evor_tables.private_table,
+        evor_analysis.queries_table,
+        evor_analysis.losses_table,
+        evor_analysis.repeated_names_table,
+    )
+    assert [table(evor) for table in tables] == [None] * len(tables)
+    assert list(evor_tables.methods_table(evor).frame.index) == ["M (a rule): NoRAG"]
+
+
 def test_a_round_figure_draws_verdicts_and_recall():
     contexts = {f"EVOR@{n}": [(f"EVOR@{n}", 0, 1.0), (f"EVOR@{n}", 0, 0.0)] for n in range(2)}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL}, contexts)
     (axes,) = evor_figures.round_figure(evor).axes
     drawn = [list(line.get_ydata()) for line in axes.lines]
     assert drawn == [[0, 100], [50, 50], []]
-    curves = evor_figures.token_curves(evor, "m")
+    curves = evor_figures.token_curves(evor.benchmarks[0])
     assert curves["EVOR"] == [(10.0, 0.0), (20.0, 1.0)] and curves["DocPrompting"] == []
 
 
