@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
 
-from pkg_lib.analysis.stats import BASELINE, wilson
+from pkg_lib.analysis.stats import BASELINE, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.store import write_bytes
 from pkg_lib.evaluation.results import LEAST
@@ -277,6 +277,25 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
     """
     low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
     return 100 * low, 100 * high
+
+
+def bootstrap_bar(
+    values: pd.Series,
+    least: int = 1,
+) -> tuple[float, float]:
+    """Compute the 95 % bootstrap interval of a mean for seaborn's `errorbar`.
+
+    Args:
+        values: The values.
+        least: Number of values below which no interval is drawn.
+
+    Returns:
+        Both ends; NaN for too few values.
+    """
+    mean = bootstrap_mean(values)
+    if mean is None or mean.n < least:
+        return math.nan, math.nan
+    return mean.low, mean.high
 
 
 def interval_points(

@@ -32,8 +32,9 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         for name in list(self.texts):
             parent, _, _ = name.rpartition(".")
             while parent:
-                empty = parent.replace(".", "/") + "/__init__.py"
-                self.texts.setdefault(parent, (empty, ""))
+                folder = parent.replace(".", "/")
+                empty = (f"{folder}/__init__.py", "")
+                self.texts.setdefault(parent, empty)
                 parent, _, _ = parent.rpartition(".")
 
     def find_spec(self, fullname: str, *place: object) -> importlib.machinery.ModuleSpec | None:
