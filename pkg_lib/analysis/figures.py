@@ -7,10 +7,12 @@ import io
 import math
 from collections.abc import (
     Callable,
+    Iterable,
     Mapping,
     Sequence,
 )
 from functools import wraps
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -49,6 +51,23 @@ PDF_METADATA = {
     "Creator": None,
 }
 PNG_METADATA = {"Software": None}
+
+
+def distinct_looks(
+    names: Iterable[str],
+    colours: Iterable[str] = COLOURS,
+) -> dict[str, tuple[str, str]]:
+    """Choose a colour and a marker for each of some names, as `interval_points` takes them.
+
+    Args:
+        names: What is told apart.
+        colours: Colours in order. They are used again where there are more names.
+
+    Returns:
+        Name -> colour and marker.
+    """
+    looks = zip(cycle(colours), cycle(MARKERS), strict=False)
+    return dict(zip(names, looks, strict=False))
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:

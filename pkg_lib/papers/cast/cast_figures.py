@@ -7,9 +7,6 @@ from pkg_lib.analysis import figures
 from pkg_lib.papers.cast.cast_results import CastResults
 from pkg_lib.papers.cast.cast_steps import RANKERS, VARIANTS
 
-# Ranker -> colour and marker.
-LOOKS = dict(zip(RANKERS, zip(figures.COLOURS, figures.MARKERS, strict=False), strict=False))
-
 
 @figures.styled
 def pass_rate_figure(cast: CastResults) -> Figure:
@@ -64,7 +61,7 @@ def ranking_figure(cast: CastResults) -> Figure:
         frame,
         names,
         hue="retriever",
-        looks=LOOKS,
+        looks=figures.distinct_looks(RANKERS),
         errorbar=figures.bootstrap_bar,
     )
     axes.set_xlabel("nDCG@5 (%), 95 % bootstrap interval")
