@@ -141,6 +141,9 @@ class CastResults:
         Args:
             name: Its path below the folder.
 
+        Returns:
+            The table.
+
         Raises:
             Unavailable: It is not stored.
         """
@@ -208,7 +211,11 @@ class CastResults:
         stats.check_controls(self.packages.controls(), self.tasks, rates)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the results were made from."""
+        """Collect what the results were made from.
+
+        Returns:
+            "generator" for the completions, and each step of `cast prepare`.
+        """
         generator = self.packages.provenance()
         return {"generator": generator, **self.circumstances}
 
@@ -219,6 +226,9 @@ def load_cast_results(results: Path, model: str) -> CastResults:
     Args:
         results: The results directory.
         model: The model's name.
+
+    Returns:
+        The results on those of the benchmarks that are measured.
 
     Raises:
         Unavailable: The model is not measured on packages.

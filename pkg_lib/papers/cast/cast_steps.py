@@ -352,10 +352,13 @@ def _decided_by_tests(
 
 
 def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
-    """Return whether the control rows of a task pass and fail as they must.
+    """Check the control rows of a task.
 
     Args:
         outcomes: Outcome of each control row.
+
+    Returns:
+        Whether all of them pass and fail as they must.
     """
     for control, passes in CONTROLS.items():
         required = "passed" if passes else "failed"

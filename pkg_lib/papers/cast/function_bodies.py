@@ -76,6 +76,9 @@ class FunctionBodies(Benchmark):
 
         Returns:
             Text of each file by path.
+
+        Raises:
+            NotImplementedError: A subclass does not define it.
         """
         raise NotImplementedError
 

@@ -65,10 +65,13 @@ def sign_flip_difference(values: pd.Series, baseline: pd.Series) -> Difference:
 
 
 def pipelines_of(evidence: Evidence) -> list[str]:
-    """Return the pipelines that were measured.
+    """List the pipelines that were measured.
 
     Args:
         evidence: The measured contexts.
+
+    Returns:
+        Their names in the order of the contexts.
     """
     pipelines: pd.Series = evidence["rows"]["pipeline"]
     return list(pipelines.unique())
@@ -88,10 +91,13 @@ def in_one_reading(evidence: Evidence) -> pd.DataFrame:
 
 
 def kinds_of(evidence: Evidence) -> list[str]:
-    """Return the kinds of questions.
+    """List the kinds of questions.
 
     Args:
         evidence: The measured contexts.
+
+    Returns:
+        Each kind once, in the order of the contexts.
     """
     kinds: pd.Series = evidence["rows"]["kind"]
     return [kind for kind in kinds.unique() if kind]

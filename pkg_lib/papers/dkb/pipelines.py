@@ -132,10 +132,13 @@ class RankedText:
     ranking: Mapping[str, Sequence[tuple[str, float]]]
 
     def best(self, question: str) -> list[TextChunk]:
-        """Return the chunks for a question, best first.
+        """Look up the ranking of a question.
 
         Args:
             question: Id of the question.
+
+        Returns:
+            The chunks, best first.
         """
         return [self.chunks[name] for name, _ in self.ranking[question]]
 
