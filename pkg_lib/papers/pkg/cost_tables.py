@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
-from pkg_lib.analysis.tables import DASH, MINUS, kind, percent, reference_table
+from pkg_lib.analysis.tables import DASH, HERE, MINUS, kind, percent
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.cost import (
     ENHANCER,
@@ -250,7 +250,7 @@ def table9() -> pd.DataFrame:
     Returns:
         Mean tokens that a context adds, [method, tokenizer].
     """
-    rows = reference_table("pkg_table9_context_tokens")
+    rows = pd.read_csv(HERE / "reference" / "pkg_table9_context_tokens.csv")
     wide = rows.pivot(index="method", columns="tokenizer", values="avg_tokens")
     return wide.rename(TABLE9_NAMES)
 

@@ -25,9 +25,9 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import (
     DASH,
+    HERE,
     MINUS,
     probability,
-    reference_table,
 )
 from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
@@ -230,7 +230,7 @@ def published_error_counts() -> pd.DataFrame:
     Returns:
         Counts [error, setting], in printed order.
     """
-    printed = reference_table("pkg_table7_errors_mbpp")
+    printed = pd.read_csv(HERE / "reference" / "pkg_table7_errors_mbpp.csv")
     wide = printed.pivot(
         index="error_type",
         columns="setting",
