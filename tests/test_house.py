@@ -184,9 +184,9 @@ DENSITY = {
     "retrieval": 8.0,
     "": 8.0,
     "evaluation": 8.0,
-    "papers/cast": 10.8,
+    "papers/cast": 8.0,
     "papers/claims": 10.8,
-    "papers/dkb": 11.0,
+    "papers/dkb": 8.0,
     "papers/evor": 8.0,
     "papers/pkg": 8.3,
 }

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from pkg_lib.analysis.stats import Difference, wilson
+from pkg_lib.analysis.stats import Difference, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, interval, percent, points
 
 
@@ -37,6 +37,21 @@ def rate_cell(verdicts: pd.Series) -> str:
     """
     measured = verdicts.dropna()
     return rate_of_counts(int(measured.sum()), len(measured))
+
+
+def mean_cell(values: pd.Series) -> str:
+    """Print a mean over tasks with its 95 % bootstrap interval.
+
+    Args:
+        values: Fraction by task.
+
+    Returns:
+        Text such as "61.6 (54.0–68.7)", in percent; an en dash without values.
+    """
+    mean = bootstrap_mean(values)
+    if mean is None:
+        return DASH
+    return f"{percent(mean.value)} ({percent(mean.low)}–{percent(mean.high)})"
 
 
 def difference_cell(difference: Difference) -> str:

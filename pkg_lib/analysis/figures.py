@@ -7,10 +7,12 @@ import io
 import math
 from collections.abc import (
     Callable,
+    Iterable,
     Mapping,
     Sequence,
 )
 from functools import wraps
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -23,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
 
-from pkg_lib.analysis.stats import BASELINE, wilson
+from pkg_lib.analysis.stats import BASELINE, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.store import write_bytes
 from pkg_lib.evaluation.results import LEAST
@@ -49,6 +51,23 @@ PDF_METADATA = {
     "Creator": None,
 }
 PNG_METADATA = {"Software": None}
+
+
+def distinct_looks(
+    names: Iterable[str],
+    colours: Iterable[str] = COLOURS,
+) -> dict[str, tuple[str, str]]:
+    """Choose a colour and a marker for each of some names, as `interval_points` takes them.
+
+    Args:
+        names: What is told apart.
+        colours: Colours in order. They are used again where there are more names.
+
+    Returns:
+        Name -> colour and marker.
+    """
+    looks = zip(cycle(colours), cycle(MARKERS), strict=False)
+    return dict(zip(names, looks, strict=False))
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -277,6 +296,25 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
     """
     low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
     return 100 * low, 100 * high
+
+
+def bootstrap_bar(
+    values: pd.Series,
+    least: int = 1,
+) -> tuple[float, float]:
+    """Compute the 95 % bootstrap interval of a mean for seaborn's `errorbar`.
+
+    Args:
+        values: The values.
+        least: Number of values below which no interval is drawn.
+
+    Returns:
+        Both ends; NaN for too few values.
+    """
+    mean = bootstrap_mean(values)
+    if mean is None or mean.n < least:
+        return math.nan, math.nan
+    return mean.low, mean.high
 
 
 def interval_points(

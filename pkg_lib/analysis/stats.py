@@ -306,6 +306,45 @@ def bootstrap_of_steps(
     return float(low), float(high)
 
 
+def bootstrap_mean(values: pd.Series) -> Difference | None:
+    """Compute a mean over tasks with its 95 % percentile bootstrap interval.
+
+    Args:
+        values: Value by task, none of them missing.
+
+    Returns:
+        The mean; None without values.
+    """
+    sample = values.to_numpy(dtype=float)
+    n = len(sample)
+    if not n:
+        return None
+    resampled = np.random.default_rng(0).integers(0, n, (RESAMPLES, n))
+    means = sample[resampled].mean(axis=1)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Difference(n, float(sample.mean()), float(low), float(high))
+
+
+def mean_difference(
+    values: pd.Series,
+    baseline: pd.Series,
+) -> Difference | None:
+    """Compute the mean difference of two measures over the tasks that both measured.
+
+    Args:
+        values: Value by task.
+        baseline: Value by task of what it is compared with.
+
+    Returns:
+        The difference with its 95 % paired bootstrap interval; None if no task was measured in
+        both.
+    """
+    joint = values.index.intersection(baseline.index, sort=False)
+    differences = values.loc[joint] - baseline.loc[joint]
+    return bootstrap_mean(differences.dropna())
+
+
 def mcnemar(
     helped: int,
     hurt: int,

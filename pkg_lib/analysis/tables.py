@@ -67,6 +67,24 @@ def percent(
     return f"{100 * fraction:.{digits}f}"
 
 
+def number(
+    value: float | None,
+    digits: int = 0,
+) -> str:
+    """Print a number.
+
+    Args:
+        value: The number; None or NaN means that it was not measured.
+        digits: Number of decimals.
+
+    Returns:
+        1200.5 -> "1,200.5" with one decimal; an en dash if it was not measured.
+    """
+    if value is None or math.isnan(value):
+        return DASH
+    return f"{value:,.{digits}f}".replace("-", MINUS)
+
+
 def points(fraction: float) -> str:
     """Print a difference of two fractions in percentage points.
 
@@ -142,6 +160,24 @@ def colour(difference: float | None) -> str:
     channels = bytes.fromhex(strongest.removeprefix("#"))
     mixed = [round(255 + (channel - 255) * strength) for channel in channels]
     return "#" + bytes(mixed).hex().upper()
+
+
+def reference_table(
+    name: str,
+    **options: Any,
+) -> pd.DataFrame:
+    """Read a table of a paper as it was printed.
+
+    Args:
+        name: Name of a file in reference/, such as "dkb_table1_indexing".
+        **options: Options of `pandas.read_csv`.
+
+    Returns:
+        One row per printed row or number.
+    """
+    path = HERE / "reference" / f"{name}.csv"
+    frame: pd.DataFrame = pd.read_csv(path, **options)
+    return frame
 
 
 def tex(text: object) -> str:

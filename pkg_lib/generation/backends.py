@@ -270,8 +270,9 @@ class TransformersBackend:
         group = max(1, slots // 4)
         # A prefill stalls the rows that decode, so it waits until a few places are free.
         if waiting and (not batch.rows or free >= group):
-            count = min(free, len(waiting), group)
-            admitted = [waiting.pop() for _ in range(count)]
+            admitted = []
+            for _ in range(min(free, len(waiting), group)):
+                admitted.append(waiting.pop())
             batch.admit(admitted)
             self._retire(batch, done)
         if batch.rows:
@@ -462,7 +463,11 @@ class _Batch:
             return
         masks = (self.mask, mask)
         width = max(m.shape[1] for m in masks)
-        self.mask = torch.cat([pad(m, (width - m.shape[1], 0)) for m in masks])
+        padded = []
+        for old in masks:
+            missing = width - old.shape[1]
+            padded.append(pad(old, (missing, 0)))
+        self.mask = torch.cat(padded)
         self.cache = _joined_caches(self.cache, cache, width)
 
     def _padded(self, sequences: list[list[int]]) -> Tensor:
@@ -544,5 +549,8 @@ def _joined_caches(
 
 def _joined(first: Tensor, second: Tensor, width: int) -> Tensor:
     """Join keys or values [rows, heads, columns, size], padded on the left to ``width`` columns."""
-    tensors = [pad(t, (0, 0, width - t.shape[2], 0)) for t in (first, second)]
-    return torch.cat(tensors)
+    padded = []
+    for tensor in (first, second):
+        missing = width - tensor.shape[2]
+        padded.append(pad(tensor, (0, 0, missing, 0)))
+    return torch.cat(padded)

@@ -556,7 +556,9 @@ def _inner_function(code: str, entry_point: str) -> str:
         return ""
     marks = islice(_FENCE_MARK.finditer(code), MAX_MARKS)
     attempts = [fence.code for fence in fences(code)]
-    attempts += [code[: mark.start()].rstrip(" \t") for mark in marks]
+    for mark in marks:
+        before = code[: mark.start()]
+        attempts.append(before.rstrip(" \t"))
     for attempt in attempts:
         if function := _function(attempt, entry_point):
             return function

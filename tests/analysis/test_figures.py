@@ -68,3 +68,18 @@ def test_an_unwritable_place_is_said_in_one_line(verdicts, tmp_path):
     (tmp_path / "figures").write_text("a file, not a folder")
     with pytest.raises(UserError, match=r"cannot write .*x\.pdf"):
         figures.save_figure(helped_and_hurt_bars(verdicts, "m", "mbpp"), tmp_path / "figures" / "x")
+
+
+def test_names_are_told_apart_by_colour_and_marker():
+    looks = figures.distinct_looks(["a", "b", "c"], ["red", "blue"])
+    assert list(looks) == ["a", "b", "c"]
+    assert [colour for colour, _ in looks.values()] == ["red", "blue", "red"]
+    assert len(set(looks.values())) == 3
+
+
+def test_an_interval_is_drawn_for_enough_values_only():
+    values = pd.Series([0.0, 1.0, 1.0])
+    low, high = figures.bootstrap_bar(values)
+    assert 0 <= low < values.mean() < high <= 1
+    assert all(map(pd.isna, figures.bootstrap_bar(values, least=4)))
+    assert all(map(pd.isna, figures.bootstrap_bar(values[:0])))

@@ -50,6 +50,27 @@ def test_bootstrap_agrees_with_resampling_the_tasks_themselves_and_is_seeded():
     assert (same.value, same.low, same.high, same.n) == (0, 0, 0, 80)
 
 
+def test_the_mean_has_the_interval_of_its_resampled_tasks():
+    assert stats.bootstrap_mean(pd.Series(dtype=float)) is None
+    mean = stats.bootstrap_mean(pd.Series([0.5, 0.5, 0.5]))
+    assert (mean.n, mean.value, mean.low, mean.high) == (3, 0.5, 0.5, 0.5)
+    verdicts = np.random.default_rng(5).random(80) < 0.6
+    mean = stats.bootstrap_mean(pd.Series(verdicts))
+    passed = stats.mean_pass_at_k(pd.DataFrame({0: series(verdicts)}), 1)
+    assert mean.value == pytest.approx(passed.value)
+    assert (mean.low, mean.high) == pytest.approx((passed.low, passed.high), abs=0.013)
+
+
+def test_the_mean_difference_pairs_by_task_and_leaves_out_what_was_not_measured():
+    values = pd.Series({"a": 1.0, "b": 0.5, "c": np.nan, "d": 9.0})
+    baseline = pd.Series({"b": 0.25, "a": 0.0, "c": 0.0, "e": 9.0})
+    difference = stats.mean_difference(values, baseline)
+    assert (difference.n, difference.value) == (2, 0.625)
+    assert 0.25 <= difference.low <= 0.625 <= difference.high <= 1.0
+    assert stats.mean_difference(values[["d"]], baseline) is None
+    assert stats.mean_difference(values[["c"]], baseline) is None
+
+
 def standard_errors(helped, hurt, n, difference):
     """How far what was seen lies from a difference, by the likeliest of all shares that have it."""
     low, high = max(0.0, -difference), (1 - difference) / 2

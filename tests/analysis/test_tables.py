@@ -78,6 +78,19 @@ def test_numbers_as_they_are_printed():
     ]
     values = [tables.probability(p) for p in (0.0312, 0.0004, 1.0, math.nan)]
     assert values == ["0.031", "< 0.001", "1.000", DASH]
+    assert [tables.number(v) for v in (1234, np.int64(7), None, math.nan)] == [
+        "1,234",
+        "7",
+        DASH,
+        DASH,
+    ]
+    assert tables.number(-1234.56, 1) == "\N{MINUS SIGN}1,234.6"
+
+
+def test_printed_tables_are_read_by_name_with_the_options_of_their_reader():
+    numbers = tables.reference_table("dkb_prices", index_col="item")["dollars_per_million"]
+    texts = tables.reference_table("dkb_prices", dtype=str).set_index("item")["dollars_per_million"]
+    assert texts.astype(float).tolist() == numbers.tolist()
 
 
 def test_markups_escape_what_they_print(verdicts, controls):

@@ -20,6 +20,7 @@ CONTEXT_TOKENS = 1000
 LEFT_TOKENS = 500
 MAX_NEW_TOKENS = 256
 RULE = "-" * 50
+TAB = " " * 4
 FIRST = "Complete the last function of this Python file: write its body.\n\n```python\n"
 LAST = (
     "\n```\n\nWrite only the body of the function `{name}`, that is the lines that come next, inside one "
@@ -27,7 +28,11 @@ LAST = (
 )
 
 
-def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
+def left_context(
+    task: RepoTask,
+    measure: Callable[[str], int],
+    limit: int = LEFT_TOKENS,
+) -> str:
     """Return the end of the code before the body, cut to a budget.
 
     Args:
@@ -40,20 +45,29 @@ def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEF
     """
     from pkg_lib.retrieval.budget import largest  # slow to import
 
-    lines = task.prompt.rstrip("\n").split("\n")
+    code = task.prompt.rstrip("\n")
+    lines = code.split("\n")
     head_lines = 1
     if task.def_lineno >= 0:
         head_lines = task.lineno - task.def_lineno
-    head_lines = min(head_lines, len(lines))
 
-    def fits(count: int) -> bool:
-        return measure("\n".join(lines[-count:])) <= limit
+    def end(count: int) -> str:
+        return "\n".join(lines[-count:])
 
-    shown = largest(head_lines, len(lines), fits)
-    return "\n".join(lines[-shown:])
+    shown = largest(
+        low=min(head_lines, len(lines)),
+        high=len(lines),
+        fits=lambda count: measure(end(count)) <= limit,
+    )
+    return end(shown)
 
 
-def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
+def prompt(
+    task: RepoTask,
+    left: str,
+    context: str,
+    chat: bool = False,
+) -> str:
     """Return the prompt of a task.
 
     Args:
@@ -65,7 +79,9 @@ def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
     Returns:
         The code to continue, in a chat with instructions around it.
     """
-    code = f"{context}\n\n{left}" if context else left
+    code = left
+    if context:
+        code = f"{context}\n\n{left}"
     if not chat:
         return code + "\n"
     instruction = LAST.format(name=task.entry_point)
@@ -83,7 +99,8 @@ def ended(text: str) -> bool:
     """
     lines = text.split("\n")
     body = _indented_block(lines)
-    return len(body) < len(lines) - _blank_lines(lines)
+    rest = len(lines) - _blank_lines(lines)
+    return len(body) < rest
 
 
 def continued_body(text: str, task: RepoTask) -> str:
@@ -96,13 +113,11 @@ def continued_body(text: str, task: RepoTask) -> str:
     Returns:
         The body, indented as the reference is; "" if the continuation does not start with a body.
     """
-    spaced = text.replace("\t", "    ")
-    lines = _indented_block(spaced.split("\n"))
+    code = text.replace("\t", TAB)
+    lines = _indented_block(code.split("\n"))
     if not lines or _indent(lines[0]) < len(task.indent):
         return ""
-    body = textwrap.dedent("\n".join(lines))
-    body = body.strip("\n").rstrip()
-    return textwrap.indent(body, task.indent)
+    return _indented_as(task, lines).rstrip()
 
 
 def settled(text: str) -> bool:
@@ -129,17 +144,18 @@ def code_block(text: str, entry_point: str = "") -> Region:
         the entry point or is a function body, else the whole answer.
     """
     text = answer(text)
-    regions = [region for region in blocks(text) if region.code.strip()]
+    fenced = blocks(text)
+    regions = [region for region in fenced if region.code.strip()]
     for region in regions:
         if is_code(region):
             return region
     bare = text if is_python(text) else bare_code(text, entry_point)
     if bare:
-        return Region(bare, False)
+        return Region(bare, closed=False)
     if regions:
         return regions[0]
-    whole = "" if blocks(text) else text
-    return Region(whole, False)
+    whole = "" if fenced else text
+    return Region(whole, closed=False)
 
 
 def extract_body(text: str, task: RepoTask) -> str:
@@ -160,17 +176,22 @@ def extract_body(text: str, task: RepoTask) -> str:
         The body, indented as the reference is; "" if the answer has none.
     """
     region = code_block(text, task.entry_point)
-    code = region.code.replace("\t", "    ")
+    code = region.code.replace("\t", TAB)
     name = re.escape(task.entry_point)
-    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", code, re.M)
+    head = re.search(rf"^( *)(?:async +)?def +{name}\b", code, re.M)
     if head:
         definition = _dedented(code[head.start() :], head[1])
         lines = _body_of_definition(definition, task.entry_point)
     else:
         lines = _indented_block(code.split("\n"))
+    body = _indented_as(task, lines)
+    return body if body.strip() else ""
+
+
+def _indented_as(task: RepoTask, lines: list[str]) -> str:
+    """Return the lines of a body with the indentation of the task's reference."""
     body = textwrap.dedent("\n".join(lines))
-    body = body.strip("\n")
-    return textwrap.indent(body, task.indent) if body.strip() else ""
+    return textwrap.indent(body.strip("\n"), task.indent)
 
 
 def _body_of_definition(definition: str, name: str) -> list[str]:
@@ -180,11 +201,10 @@ def _body_of_definition(definition: str, name: str) -> list[str]:
         tree = ast.parse(definition)
     except SyntaxError:
         return _after_signature(lines)
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    node = next(n for n in ast.walk(tree) if isinstance(n, kinds) and n.name == name)
-    statements = node.body
-    if ast.get_docstring(node, clean=False) is not None:
-        statements = statements[1:]
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    node = next(n for n in ast.walk(tree) if isinstance(n, functions) and n.name == name)
+    has_docstring = ast.get_docstring(node, clean=False) is not None
+    statements = node.body[has_docstring:]
     if not statements:
         return []
     first = first_line(statements[0])
@@ -219,9 +239,11 @@ def _indented_block(lines: list[str]) -> list[str]:
     A comment does not end the block; it is indented like the first line.
     """
     start = _blank_lines(lines)
+    if start == len(lines):
+        return []
+    indent = _indent(lines[start])
     kept: list[str] = []
     for line in lines[start:]:
-        indent = _indent(lines[start])
         if line.strip() and _indent(line) < indent:
             comment = line.lstrip()
             if not comment.startswith("#"):

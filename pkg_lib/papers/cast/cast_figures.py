@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
-from pkg_lib.papers.cast.cast_results import CastResults, mean_interval
+from pkg_lib.papers.cast.cast_results import CastResults
 from pkg_lib.papers.cast.cast_steps import RANKERS, VARIANTS
 
 
@@ -14,10 +14,18 @@ def pass_rate_figure(cast: CastResults) -> Figure:
 
     Args:
         cast: The results.
+
+    Returns:
+        The figure, one bar per context.
     """
-    figure, axes = figures.row_axes(cast.verdicts.shape[1], 0.29, legend=0.0, left=1.35)
+    figure, axes = figures.row_axes(
+        count=len(cast.verdicts.columns),
+        height=0.29,
+        legend=0.0,
+        left=1.35,
+    )
     figures.rate_bars(axes, cast.verdicts)
-    axes.set(xlabel="Pass@1 (%), 95 % Wilson interval")
+    axes.set_xlabel("Pass@1 (%), 95 % Wilson interval")
     axes.set_title(cast.model, loc="left")
     return figure
 
@@ -28,27 +36,35 @@ def ranking_figure(cast: CastResults) -> Figure:
 
     Args:
         cast: The results.
+
+    Returns:
+        The figure, one row per chunking and one point per ranker.
     """
     measured = []
-    for ranker in RANKERS:
-        for chunking in VARIANTS:
-            values = 100 * cast.ranking(ranker, chunking, "nDCG@5")
-            if len(values):
-                rows = {"value": values, "row": chunking, "retriever": ranker}
-                measured.append(pd.DataFrame(rows))
+    for chunking in VARIANTS:
+        for ranker in RANKERS:
+            values = cast.ranking(ranker, chunking, "nDCG@5")
+            if values.empty:
+                continue
+            percents = pd.DataFrame({"value": 100 * values})
+            measured.append(percents.assign(row=chunking, retriever=ranker))
     frame = pd.concat(measured)
-    names = [chunking for chunking in VARIANTS if chunking in set(frame["row"])]
-    figure, axes = figures.row_axes(len(names), 0.3, legend=0.16, left=0.95)
-    styles = zip(figures.COLOURS, figures.MARKERS, strict=False)
-    looks = dict(zip(RANKERS, styles, strict=False))
-    figures.interval_points(axes, frame, names, "retriever", looks, errorbar=_bounds)
-    axes.set(xlabel="nDCG@5 (%), 95 % bootstrap interval")
+    names = list(frame["row"].unique())
+    figure, axes = figures.row_axes(
+        count=len(names),
+        height=0.3,
+        legend=0.16,
+        left=0.95,
+    )
+    figures.interval_points(
+        axes,
+        frame,
+        names,
+        hue="retriever",
+        looks=figures.distinct_looks(RANKERS),
+        errorbar=figures.bootstrap_bar,
+    )
+    axes.set_xlabel("nDCG@5 (%), 95 % bootstrap interval")
     axes.set_title(f"Retrieval on {len(cast.tasks)} tasks", loc="left")
     figures.legend_below(axes)
     return figure
-
-
-def _bounds(values: pd.Series) -> tuple[float, float]:
-    mean = mean_interval(values)
-    assert mean is not None, "a drawn chunking is measured"
-    return mean.low, mean.high

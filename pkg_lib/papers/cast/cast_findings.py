@@ -1,11 +1,9 @@
 """Sentences on cAST's results: retrieval, completions, and functions that are cut."""
 
-from collections.abc import Iterable
-
 from pkg_lib.analysis import stats
 from pkg_lib.analysis.sentences import compared, counted, finding
 from pkg_lib.analysis.tables import percent
-from pkg_lib.papers.cast.cast_results import PAPER_NAME, CastResults, mean_difference
+from pkg_lib.papers.cast.cast_results import PAPER_NAME, CastResults
 from pkg_lib.papers.cast.cast_steps import LINES, MEAN, OWN, RANKERS
 
 # What is compared with fixed-size chunks -> chunking and mapping.
@@ -15,7 +13,8 @@ COMPARED = {
     "split-only": ("split-only", MEAN),
 }
 NDCG = "nDCG@5"
-Differences = list[tuple[str, stats.Difference | None]]
+BODY_IN_CORPUS = ", body in corpus"
+Differences = dict[str, stats.Difference | None]  # what is compared -> the difference
 
 
 def cast_findings(cast: CastResults) -> list[str]:
@@ -23,6 +22,10 @@ def cast_findings(cast: CastResults) -> list[str]:
 
     Args:
         cast: The results.
+
+    Returns:
+        Sentences on retrieval, completions, bodies in the corpus, and chunks. What was not measured
+        has none.
     """
     return [
         *_retrieval_findings(cast),
@@ -32,30 +35,33 @@ def cast_findings(cast: CastResults) -> list[str]:
     ]
 
 
-def _parts(differences: Iterable[tuple[str, stats.Difference | None]]) -> list[str]:
-    """Print the differences that were measured."""
-    measured = [(name, difference) for name, difference in differences if difference]
-    return [compared(name, difference, sized=True) for name, difference in measured]
+def _compared(head: str, differences: Differences) -> list[str]:
+    """Return a sentence on the differences that were measured; nothing if there is none."""
+    parts = []
+    for name, difference in differences.items():
+        if difference:
+            parts.append(compared(name, difference, sized=True))
+    return finding(head, parts)
 
 
 def _retrieval_findings(cast: CastResults) -> list[str]:
     sentences = []
     for ranker in RANKERS:
         fixed = cast.ranking(ranker, "fixed-size", NDCG)
-        differences: Differences = []
+        differences: Differences = {}
         for name, (chunking, mapping) in COMPARED.items():
             values = cast.ranking(ranker, chunking, NDCG, mapping)
-            differences.append((name, mean_difference(values, fixed)))
+            differences[name] = stats.mean_difference(values, fixed)
         head = f"{NDCG} with {ranker} less that of fixed-size chunks"
-        sentences += finding(head, _parts(differences))
-        differences = []
+        sentences += _compared(head, differences)
+        differences = {}
         for n in (60, *LINES):
             name = f"cast on {n} lines"
             values = cast.repoeval_ranking(ranker, name, NDCG)
             fixed = cast.repoeval_ranking(ranker, f"fixed-size, {n} lines", NDCG)
-            differences.append((name, mean_difference(values, fixed)))
+            differences[name] = stats.mean_difference(values, fixed)
         head = f"{NDCG} on RepoEval with {ranker} less that of fixed-size chunks"
-        sentences += finding(head, _parts(differences))
+        sentences += _compared(head, differences)
     return sentences
 
 
@@ -63,52 +69,61 @@ def _completion_findings(cast: CastResults) -> list[str]:
     sentences = []
     rate = stats.pass_at_1(cast.verdicts_of(stats.BASELINE))
     if rate.measured:
-        share = f"{rate.passed} of {counted(rate.measured, 'task')} ({percent(rate.value)} %)"
+        tasks = counted(rate.measured, "task")
+        share = f"{rate.passed} of {tasks} ({percent(rate.value)} %)"
         sentences.append(f"{cast.model} passes {share} without retrieved context.")
-    passes: Differences = []
-    similarities: Differences = []
+    passes: Differences = {}
+    similarities: Differences = {}
     same_prompts = []
     without = cast.body_match(stats.BASELINE, "edit")
     for ranker in RANKERS:
         methods = [f"{chunking}, {ranker}" for chunking in PAPER_NAME]
-        verdicts = [cast.verdicts_of(method) for method in methods]
-        passes.append((methods[0], stats.paired_bootstrap(*verdicts)))
         for method in methods:
             similarity = cast.body_match(method, "edit")
-            similarities.append((method, mean_difference(similarity, without)))
-        same_prompts += _same_prompts(cast, *methods)
-    sentences += finding("Pass@1 less that of fixed-size chunks", _parts(passes))
+            similarities[method] = stats.mean_difference(similarity, without)
+        chunked, fixed = methods
+        passes[chunked] = stats.paired_bootstrap(
+            cast.verdicts_of(chunked),
+            cast.verdicts_of(fixed),
+        )
+        same_prompts += _same_prompts(cast, chunked, fixed)
+    sentences += _compared("Pass@1 less that of fixed-size chunks", passes)
     head = "Edit similarity of the bodies less that of NoRAG"
-    sentences += finding(head, _parts(similarities))
+    sentences += _compared(head, similarities)
     sentences += finding("The prompt is that of fixed-size chunks", same_prompts)
     return sentences
 
 
 def _same_prompts(cast: CastResults, method: str, other: str) -> list[str]:
     """Say for how many tasks two methods have the same prompt; nothing if one is not stored."""
-    prompts, others = (
-        {(context.task_id, context.prompt_sha256) for context in cast.packages.contexts(name)}
-        for name in (method, other)
-    )
+    prompts = _prompt_digests(cast, method)
+    others = _prompt_digests(cast, other)
     if not (prompts and others):
         return []
-    return [f"{method} in {len(prompts & others)} of {counted(len(prompts), 'task')}"]
+    same = len(prompts & others)
+    return [f"{method} in {same} of {counted(len(prompts), 'task')}"]
+
+
+def _prompt_digests(cast: CastResults, method: str) -> set[tuple[str, str]]:
+    """Return the task and the digest of each stored prompt."""
+    contexts = cast.packages.contexts(method)
+    return {(context.task_id, context.prompt_sha256) for context in contexts}
 
 
 def _leak_findings(cast: CastResults) -> list[str]:
     """Return sentences on the methods whose corpus holds the very bodies."""
-    suffix = ", body in corpus"
     sentences = []
     for method in map(str, cast.verdicts):
-        if not method.endswith(suffix):
+        if not method.endswith(BODY_IN_CORPUS):
             continue
         contexts = cast.packages.contexts(method)
         holding = sum(bool(context.defines_task) for context in contexts)
         share = f"{holding} of {counted(len(contexts), 'prompt')}"
-        masked = cast.verdicts_of(method.removesuffix(suffix))
-        difference = stats.paired_bootstrap(cast.verdicts_of(method), masked)
+        verdicts = cast.verdicts_of(method)
+        masked = cast.verdicts_of(method.removesuffix(BODY_IN_CORPUS))
+        difference = stats.paired_bootstrap(verdicts, masked)
         head = f"The very body stood in {share} of {method}; Pass@1 less that of the masked corpus"
-        sentences += finding(head, _parts([(method, difference)]))
+        sentences += _compared(head, {method: difference})
     return sentences
 
 

@@ -5,7 +5,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis import stats
@@ -13,7 +12,7 @@ from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Unavailable
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
-from pkg_lib.papers.cast.cast_steps import LINES, MEAN, OWN, SIZES, mappings
+from pkg_lib.papers.cast.cast_steps import MEAN, OWN, mappings
 
 CHAT = "NoRAG, chat prompt"
 PACKAGES_BENCHMARK = "packages"
@@ -24,14 +23,19 @@ PAPER_NAME = {"cast": "cAST", "fixed-size": "Fixed-size"}
 # Rows of the table on RepoEval -> chunking and mapping.
 REPOEVAL_ROWS = {
     "fixed-size, 60 lines": ("fixed-size", OWN),
-    **{f"fixed-size, {n} lines": (f"fixed-size {n}", OWN) for n in LINES},
+    "fixed-size, 20 lines": ("fixed-size 20", OWN),
+    "fixed-size, 10 lines": ("fixed-size 10", OWN),
     "cast, own chunks": ("cast", OWN),
     "cast on 60 lines": ("cast", MEAN),
-    **{f"cast on {n} lines": ("cast", f"{MEAN}, {n}") for n in LINES},
+    "cast on 20 lines": ("cast", f"{MEAN}, 20"),
+    "cast on 10 lines": ("cast", f"{MEAN}, 10"),
     "cast on 60 lines by the max": ("cast", "max"),
     "split-only, own chunks": ("split-only", OWN),
     "split-only on 60 lines": ("split-only", MEAN),
-    **{f"cast {size:,} on 60 lines": (f"cast {size}", MEAN) for size in SIZES},
+    "cast 1,000 on 60 lines": ("cast 1000", MEAN),
+    "cast 1,500 on 60 lines": ("cast 1500", MEAN),
+    "cast 2,500 on 60 lines": ("cast 2500", MEAN),
+    "cast 3,000 on 60 lines": ("cast 3000", MEAN),
 }
 
 
@@ -81,7 +85,10 @@ class CastResults:
         return pd.Series(pd.NA, self.tasks, dtype="boolean")
 
     def body_match(
-        self, method: str, measure: str, benchmark: str = PACKAGES_BENCHMARK
+        self,
+        method: str,
+        measure: str,
+        benchmark: str = PACKAGES_BENCHMARK,
     ) -> pd.Series:
         """Return how similar the bodies of a method are to the reference's.
 
@@ -94,12 +101,13 @@ class CastResults:
             The measure by task id; empty if it was not measured.
         """
         if method == CHAT:
-            method, benchmark = stats.BASELINE, CHAT_BENCHMARK
+            method = stats.BASELINE
+            benchmark = CHAT_BENCHMARK
+        frame = pd.DataFrame()
         run = self.runs.get(benchmark)
-        if run is None or method not in run.retrievers:
-            return pd.Series(dtype=float)
-        frame = run.measures(method)
-        if not len(frame):
+        if run and method in run.retrievers:
+            frame = run.measures(method)
+        if frame.empty:
             return pd.Series(dtype=float)
         if benchmark != REPOEVAL:
             frame = frame.reindex(self.tasks).dropna()
@@ -121,8 +129,11 @@ class CastResults:
     @cached_property
     def circumstances(self) -> dict[str, Any]:
         """Step of `cast prepare` -> what it was made from."""
-        steps = ("tasks", "retrieval", "chunk_statistics")
-        return {step: read_json(self.folder / f"{step}.meta.json") for step in steps}
+        about = {}
+        for step in ("tasks", "retrieval", "chunk_statistics"):
+            path = self.folder / f"{step}.meta.json"
+            about[step] = read_json(path)
+        return about
 
     def prepared(self, name: str) -> pd.DataFrame:
         """Read a table that `cast prepare` has stored.
@@ -130,13 +141,16 @@ class CastResults:
         Args:
             name: Its path below the folder.
 
+        Returns:
+            The table.
+
         Raises:
             Unavailable: It is not stored.
         """
         path = self.folder / name
-        if not path.exists():
-            raise Unavailable(f"no {name} is stored: run python -m pkg_lib cast prepare")
-        return pd.read_csv(path)
+        if path.exists():
+            return pd.read_csv(path)
+        raise Unavailable(f"no {name} is stored: run python -m pkg_lib cast prepare")
 
     def ranking(
         self,
@@ -158,7 +172,9 @@ class CastResults:
         Returns:
             Fraction by task id; empty if it was not measured.
         """
-        rows = self.retrieval.get(benchmark, self.retrieval[PACKAGES_BENCHMARK].iloc[:0])
+        if benchmark not in self.retrieval:
+            return pd.Series(dtype=float)
+        rows = self.retrieval[benchmark]
         wanted = {
             "ranker": ranker,
             "chunking": chunking,
@@ -189,13 +205,19 @@ class CastResults:
             ControlError: A control row has another rate.
         """
         rates = {}
-        for name, passes in self.packages.benchmark_spec.controls.items():
+        must_pass = self.packages.benchmark_spec.controls
+        for name, passes in must_pass.items():
             rates[name] = 100 if passes else 0
         stats.check_controls(self.packages.controls(), self.tasks, rates)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the results were made from."""
-        return {"generator": self.packages.provenance(), **self.circumstances}
+        """Collect what the results were made from.
+
+        Returns:
+            "generator" for the completions, and each step of `cast prepare`.
+        """
+        generator = self.packages.provenance()
+        return {"generator": generator, **self.circumstances}
 
 
 def load_cast_results(results: Path, model: str) -> CastResults:
@@ -204,6 +226,9 @@ def load_cast_results(results: Path, model: str) -> CastResults:
     Args:
         results: The results directory.
         model: The model's name.
+
+    Returns:
+        The results on those of the benchmarks that are measured.
 
     Raises:
         Unavailable: The model is not measured on packages.
@@ -215,36 +240,3 @@ def load_cast_results(results: Path, model: str) -> CastResults:
         raise Unavailable(f"no verdicts of {model} are stored: {advice}")
     runs = {name: Results(model, name) for name in stored}
     return CastResults(model, runs, results / "repo_tasks")
-
-
-def mean_interval(values: pd.Series) -> stats.Difference | None:
-    """Return a mean over tasks with its 95 % percentile bootstrap interval.
-
-    Args:
-        values: Value by task.
-
-    Returns:
-        The mean; None without values.
-    """
-    known = np.asarray(values, float)
-    if not len(known):
-        return None
-    shape = (stats.RESAMPLES, len(known))
-    sampled = np.random.default_rng(0).integers(0, len(known), shape)
-    tail = (1 - stats.CONFIDENCE) / 2
-    low, high = np.quantile(known[sampled].mean(axis=1), [tail, 1 - tail])
-    return stats.Difference(len(known), float(known.mean()), float(low), float(high))
-
-
-def mean_difference(values: pd.Series, baseline: pd.Series) -> stats.Difference | None:
-    """Return the mean difference over the tasks measured in both, with its paired interval.
-
-    Args:
-        values: Value by task.
-        baseline: Value by task of what it is compared with.
-
-    Returns:
-        The difference; None if no task was measured in both.
-    """
-    joint = values.index.intersection(baseline.index, sort=False)
-    return mean_interval(values.loc[joint] - baseline.loc[joint])

@@ -15,9 +15,9 @@ The command `run` makes completions and verdicts, as for any benchmark.
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
 VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
 Say = Callable[[str], None]
+Place = tuple[str, int]  # path and first line of a function
 Names = Sequence[str]
 
 
@@ -108,7 +109,13 @@ class Repository:
     queries: Sequence[Query]
 
 
-def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Names = ()) -> None:
+def run(
+    folder: Path,
+    say: Say,
+    steps: Names,
+    benchmark: str = "",
+    rankers: Names = (),
+) -> None:
     """Run steps in order.
 
     Args:
@@ -124,17 +131,20 @@ def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Name
     for step in steps:
         if step not in STEPS:
             raise unknown("step", step, STEPS)
-    if (rankers or benchmark) and list(steps) != ["retrieval"]:
+    options = rankers or benchmark
+    if options and list(steps) != ["retrieval"]:
         raise UserError("--benchmark and --ranker are of the step retrieval; name it alone")
     benchmark = benchmark or "packages"
     if benchmark not in REPOSITORIES:
         raise unknown("benchmark", benchmark, REPOSITORIES)
-    has_tasks = (folder / "tasks.jsonl").exists()
-    if "tasks" in steps or not (steps or has_tasks):
+    if not steps:
+        has_tasks = (folder / "tasks.jsonl").exists()
+        steps = STEPS[1:] if has_tasks else STEPS
+    if "tasks" in steps:
         choose(folder, say)
-    if "chunks" in steps or not steps:
+    if "chunks" in steps:
         measure_chunks(folder, say)
-    if "retrieval" in steps or not steps:
+    if "retrieval" in steps:
         measure_retrieval(folder, say, benchmark, rankers)
 
 
@@ -158,7 +168,11 @@ def choose(folder: Path, say: Say) -> None:
         rows += [_row(package, task) for task in tasks]
     path = folder / "tasks.jsonl"
     write_jsonl(path, rows)
-    _write_about(path, packages=packages, limit=LIMIT)
+    _write_about(
+        path,
+        packages=packages,
+        limit=LIMIT,
+    )
 
 
 def _row(package: Package, task: RepoTask) -> dict[str, Any]:
@@ -177,7 +191,7 @@ def _row(package: Package, task: RepoTask) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a package's tests reveal about its functions, each given as (path, first line).
+    """What a package's tests reveal about its functions.
 
     Attributes:
         calls: Test that passes -> the functions that it calls.
@@ -186,10 +200,10 @@ class Coverage:
         suspects: Functions that a failing test casts doubt on (tracer.py).
     """
 
-    calls: dict[str, frozenset[tuple[str, int]]]
+    calls: dict[str, frozenset[Place]]
     failing: tuple[str, ...]
     unusable: dict[str, str]
-    suspects: frozenset[tuple[str, int]]
+    suspects: frozenset[Place]
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
         """Choose the tests that decide about a function.
@@ -202,8 +216,9 @@ class Coverage:
         """
         place = (function.path, function.first)
         calling = [test for test, calls in self.calls.items() if place in calls]
-        calling.sort(key=lambda test: (len(self.calls[test]), test))
-        return tuple(calling[:MOST])
+        by_name = sorted(calling)
+        by_calls = sorted(by_name, key=lambda test: len(self.calls[test]))
+        return tuple(by_calls[:MOST])
 
 
 def trace(package: Package, files: Mapping[str, str]) -> Coverage:
@@ -225,11 +240,14 @@ def trace(package: Package, files: Mapping[str, str]) -> Coverage:
     paths = [path for path in files if below(path, package.tests)]
     paths = [path for path in paths if Path(path).name.startswith("test_")]
     tests = [path.removesuffix(".py").replace("/", ".") for path in paths]
-    isolation = [] if package.libraries else ["-S"]
+    request = {"files": files, "tests": tests}
+    command = [sys.executable, "-s", "-B"]
+    if not package.libraries:
+        command.append("-S")
     try:
         process = subprocess.run(
-            [sys.executable, "-s", "-B", *isolation, str(TRACER)],
-            input=json.dumps({"files": files, "tests": tests}),
+            [*command, str(TRACER)],
+            input=json.dumps(request),
             capture_output=True,
             text=True,
             timeout=TRACE_SECONDS,
@@ -247,17 +265,26 @@ def _coverage(traced: dict[str, Any]) -> Coverage:
     """Read what the tracer wrote."""
     calls = {}
     failing = []
-    suspects: set[tuple[str, int]] = set()
+    suspects: set[Place] = set()
     for row in traced["tests"]:
+        test = row["test"]
         suspects.update(map(tuple, row["suspects"]))
         if not row["passed"]:
-            failing.append(row["test"])
+            failing.append(test)
         elif row["events"] <= LONGEST:
-            calls[row["test"]] = frozenset(map(tuple, row["calls"]))
-    return Coverage(calls, tuple(failing), traced["unusable"], frozenset(suspects))
+            calls[test] = frozenset(map(tuple, row["calls"]))
+    return Coverage(
+        calls=calls,
+        failing=tuple(failing),
+        unusable=traced["unusable"],
+        suspects=frozenset(suspects),
+    )
 
 
-def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]:
+def build(
+    package: Package,
+    limit: int,
+) -> tuple[list[RepoTask], dict[str, int]]:
     """Make tasks of a package's functions.
 
     A function becomes a task if its tests pass with its own body and fail with an empty one.
@@ -279,17 +306,18 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]
     sound = [f for f in maskable if (f.path, f.first) not in coverage.suspects]
     covered = []
     for function in sound:
-        task = as_task(package, function, files[function.path], coverage.tests(function))
-        if task.test_names:
-            covered.append(task)
+        text = files[function.path]
+        tests = coverage.tests(function)
+        if tests:
+            covered.append(as_task(package, function, text, tests))
     covered.sort(key=lambda task: digest(task.id))
     chosen: list[RepoTask] = []
     tried = 0
     while tried < len(covered) and len(chosen) < limit:
         batch = covered[tried : tried + BATCH]
         tried += len(batch)
-        decided = _decided_by_tests(package, files, batch)
-        chosen += decided[: limit - len(chosen)]
+        chosen += _decided_by_tests(package, files, batch)
+    chosen = chosen[:limit]
     counts = {
         "functions of 3 to 30 lines": len(maskable),
         "a test that fails here speaks against it": len(maskable) - len(sound),
@@ -305,7 +333,9 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]
 
 
 def _decided_by_tests(
-    package: Package, files: Mapping[str, str], tasks: Sequence[RepoTask]
+    package: Package,
+    files: Mapping[str, str],
+    tasks: Sequence[RepoTask],
 ) -> list[RepoTask]:
     """Return the tasks whose controls pass and fail as they must."""
     jobs = []
@@ -322,10 +352,13 @@ def _decided_by_tests(
 
 
 def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
-    """Return whether the control rows of a task pass and fail as they must.
+    """Check the control rows of a task.
 
     Args:
         outcomes: Outcome of each control row.
+
+    Returns:
+        Whether all of them pass and fail as they must.
     """
     for control, passes in CONTROLS.items():
         required = "passed" if passes else "failed"
@@ -334,7 +367,12 @@ def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
     return True
 
 
-def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
+def write_tasks(
+    package: Package,
+    output: Path,
+    say: Say,
+    limit: int,
+) -> None:
     """Write a package's tasks in RepoEval's format, with the tests that decide.
 
     Args:
@@ -350,13 +388,17 @@ def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
     if not tasks:
         reason = "its tests tell no function of 3 to 30 lines from an empty one"
         raise UserError(f"{package.label} gives no task: {reason}")
-    write_jsonl(output, [task.record() for task in tasks])
+    rows = [task.record() for task in tasks]
+    write_jsonl(output, rows)
     say(f"written: {output}")
 
 
 def _reported_tasks(
-    package: Package, say: Say, limit: int
+    package: Package,
+    say: Say,
+    limit: int,
 ) -> tuple[list[RepoTask], dict[str, int]]:
+    """Make tasks of a package's functions, and report the count of each reason."""
     tasks, counts = build(package, limit)
     reasons = ", ".join(f"{reason}: {count}" for reason, count in counts.items())
     say(f"{package.label}: {reasons}")
@@ -369,7 +411,13 @@ def _write_about(path: Path, **about: Any) -> None:
     write_json(path.with_suffix(".meta.json"), about)
 
 
-def _write_table(path: Path, rows: pd.DataFrame, digits: str, **about: Any) -> None:
+def _write_table(
+    path: Path,
+    rows: pd.DataFrame,
+    digits: str,
+    **about: Any,
+) -> None:
+    """Write a table, and beside it what it was made from."""
     text = csv_text(rows, index=False, float_format=digits)
     write_text(path, text)
     _write_about(path, **about)
@@ -394,7 +442,8 @@ def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
         corpora[language] = label
         frames.append(chunk_statistics(files, chunkers))
     rows = pd.concat(frames, ignore_index=True)
-    _write_table(folder / "chunk_statistics.csv", rows, "%.6g", corpora=corpora)
+    path = folder / "chunk_statistics.csv"
+    _write_table(path, rows, "%.6g", corpora=corpora)
     return rows
 
 
@@ -420,14 +469,14 @@ def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
         yield language, about["label"], files
 
 
-def _of_functions(name: str, tasks: Sequence[Any]) -> Iterator[Repository]:
+def _of_functions(name: str, tasks: Iterable[Any]) -> Iterator[Repository]:
     """Yield the repositories of functions, each with the queries of its tasks."""
     benchmark = BENCHMARKS[name]
     assert isinstance(benchmark, FunctionBodies)
-    queries: dict[str, list[Query]] = {}
+    queries = defaultdict(list)
     for task in tasks:
         query = Query(task.id, task.query, [task.span])
-        queries.setdefault(task.repository, []).append(query)
+        queries[task.repository].append(query)
     for repository, asked in queries.items():
         yield Repository(repository, benchmark.files(repository), asked)
 
@@ -455,7 +504,12 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
 }
 
 
-def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) -> pd.DataFrame:
+def measure_retrieval(
+    folder: Path,
+    say: Say,
+    benchmark: str,
+    rankers: Names,
+) -> pd.DataFrame:
     """Measure retrieval, and store retrieval.csv.
 
     Args:
@@ -477,17 +531,23 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
         counts = ", ".join(f"{name} {len(pool)}" for name, pool in pools.items())
         say(f"{repository.name}: {counts} chunks")
         texts = [query.text for query in repository.queries]
-        for (chunking, pool), (ranker, scorer) in product(pools.items(), scorers.items()):
-            scores = scorer.scores(texts, pool)
-            measure = partial(_quality, repository, pools, chunking, scores)
+        for chunking, ranker in product(pools, scorers):
+            scores = scorers[ranker].scores(texts, pools[chunking])
             for mapping in mappings(chunking, benchmark):
-                quality = measure(mapping)
+                quality = _quality(
+                    repository,
+                    pools,
+                    chunking,
+                    scores,
+                    mapping,
+                )
                 quality.insert(2, "ranker", ranker)
                 frames.append(quality)
     rows = pd.concat(frames, ignore_index=True)
-    output = folder if benchmark == "packages" else folder / benchmark
+    if benchmark != "packages":
+        folder = folder / benchmark
     _write_table(
-        output / "retrieval.csv",
+        folder / "retrieval.csv",
         rows,
         digits="%.6f",
         max_size=MAX_SIZE,
@@ -495,8 +555,9 @@ def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) ->
         mode=CHUNKERS["cast"].mode,
     )
     measures = [name for name in rows.columns if "@" in str(name)]
-    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[measures].mean()
-    say((100 * means).round(1).to_string())
+    groups = rows.groupby(["ranker", "chunking", "mapping"], sort=False)
+    percents = 100 * groups[measures].mean()
+    say(percents.round(1).to_string())
     return rows
 
 
@@ -511,7 +572,8 @@ def _quality(
     target = pool = pools[chunking]
     if mapping != OWN:
         aggregate, _, lines = mapping.partition(", ")
-        target = pools[f"{BASELINE} {lines}".strip()]
+        baseline = f"{BASELINE} {lines}" if lines else BASELINE
+        target = pools[baseline]
         scores = map_scores(pool, scores, target, aggregate)
     golds = [relevant_chunks(target, query.gold) for query in repository.queries]
     about = pd.DataFrame(

@@ -6,16 +6,23 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import stats
+from pkg_lib.analysis.cells import mean_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE, interval, percent, points, probability
+from pkg_lib.analysis.tables import (
+    DASH,
+    interval,
+    number,
+    percent,
+    points,
+    probability,
+    reference_table,
+)
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.papers.cast.cast_results import (
     PAPER_NAME,
     REPOEVAL,
     REPOEVAL_ROWS,
     CastResults,
-    mean_difference,
-    mean_interval,
 )
 from pkg_lib.papers.cast.cast_steps import RANKERS, SIZES, mappings
 
@@ -47,21 +54,6 @@ Rows = dict[str, Cells]
 # Cells
 
 
-def mean_cell(values: pd.Series) -> str:
-    """Print a mean over tasks with its 95 % bootstrap interval.
-
-    Args:
-        values: Fraction by task.
-
-    Returns:
-        Text such as "61.6 (54.0–68.7)", in percent; an en dash without values.
-    """
-    mean = mean_interval(values)
-    if mean is None:
-        return DASH
-    return f"{percent(mean.value)} ({percent(mean.low)}{DASH}{percent(mean.high)})"
-
-
 def _difference_cells(difference: stats.Difference | None) -> Cells:
     """Print n, the difference in percentage points and its interval."""
     if difference is None:
@@ -72,13 +64,12 @@ def _difference_cells(difference: stats.Difference | None) -> Cells:
 
 def _pass_cell(cast: CastResults, method: str) -> str:
     """Print pass@1 with its Wilson interval, and n where not every task was measured."""
-    rate = stats.pass_at_1(cast.verdicts_of(method))
-    bounds = stats.wilson(rate.passed, rate.measured)
-    if rate.value is None or bounds is None:
-        return DASH
-    low, high = map(percent, bounds)
-    partial = f", n={rate.measured}" if rate.measured < rate.total else ""
-    return f"{percent(rate.value)} ({low}{DASH}{high}{partial})"
+    verdicts = cast.verdicts_of(method)
+    cell = rate_cell(verdicts)
+    measured = verdicts.count()
+    if measured < len(verdicts):
+        cell = cell.replace(")", f", n={measured})")
+    return cell
 
 
 def _ranking_cells(cast: CastResults, metric: str, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
@@ -107,8 +98,7 @@ def published_frame(table: str) -> pd.DataFrame:
     Returns:
         One row per number, all text.
     """
-    path = HERE / "reference" / f"cast_{table}.csv"
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
+    return reference_table(f"cast_{table}", dtype=str, keep_default_na=False)
 
 
 def published_number(table: str, value: str = "", **wanted: str) -> str:
@@ -137,8 +127,8 @@ def _published_cells(table: str, **wanted: str) -> Cells:
     cells = []
     for chunking in PAPER_NAME.values():
         for embedder in SHORT.values():
-            number = published_number(table, retriever=embedder, chunking=chunking, **wanted)
-            cells.append(number)
+            printed = published_number(table, retriever=embedder, chunking=chunking, **wanted)
+            cells.append(printed)
     return cells
 
 
@@ -146,11 +136,9 @@ def _published_gains(table: str, **wanted: str) -> str:
     """Print the least and the largest gain of cAST over fixed-size chunks, of the six embedders."""
     gains = []
     for embedder in EMBEDDERS:
-        cast, fixed = (
-            float(published_number(table, retriever=embedder, chunking=chunking, **wanted))
-            for chunking in PAPER_NAME.values()
-        )
-        gains.append((cast - fixed) / 100)
+        cast = published_number(table, retriever=embedder, chunking="cAST", **wanted)
+        fixed = published_number(table, retriever=embedder, chunking="Fixed-size", **wanted)
+        gains.append((float(cast) - float(fixed)) / 100)
     return f"{points(min(gains))} to {points(max(gains))}"
 
 
@@ -226,15 +214,19 @@ def chunks_table(cast: CastResults) -> ResultTable:
 
 def _chunk_cells(row: pd.Series) -> Cells:
     unit = "lines" if row["method"] == "fixed-size" else "characters"
-    counts = [f"{row[name]:,.0f}" for name in ("files", "chunks", "size_mean", "lines_p50")]
-    share_cut = row["functions_cut"] / row["functions"] if row["functions"] else None
-    losses = [f"{row[name]:,.0f}" for name in ("functions_cut_that_fit", "bytes_lost")]
+    share_cut = None
+    if row["functions"]:
+        share_cut = row["functions_cut"] / row["functions"]
     return [
-        f"{row['limit']:,.0f} {unit}",
-        *counts,
+        f"{number(row['limit'])} {unit}",
+        number(row["files"]),
+        number(row["chunks"]),
+        number(row["size_mean"]),
+        number(row["lines_p50"]),
         percent(row["fill"]),
         percent(share_cut),
-        *losses,
+        number(row["functions_cut_that_fit"]),
+        number(row["bytes_lost"]),
     ]
 
 
@@ -306,23 +298,22 @@ def differences_table(cast: CastResults) -> ResultTable:
         at_5 = metric.format(5)
         gains = _published_gains("table5_retrieval", benchmark="RepoEval", metric=at_5)
         for ranker in RANKERS:
-            values, baseline = (cast.ranking(ranker, name, at_5) for name in PAPER_NAME)
-            cells = _difference_cells(mean_difference(values, baseline))
-            rows[f"{label}@5, {ranker}"] = [*cells, DASH, gains]
+            rankings = [cast.ranking(ranker, chunking, at_5) for chunking in PAPER_NAME]
+            difference = stats.mean_difference(*rankings)
+            rows[f"{label}@5, {ranker}"] = [*_difference_cells(difference), DASH, gains]
     gains = _published_gains("table6_repoeval_pass1", generator="StarCoder2")
     for ranker in RANKERS:
-        values, baseline = (cast.verdicts_of(f"{name}, {ranker}") for name in PAPER_NAME)
-        difference = stats.paired_bootstrap(values, baseline)
+        verdicts = [cast.verdicts_of(f"{chunking}, {ranker}") for chunking in PAPER_NAME]
+        difference = stats.paired_bootstrap(*verdicts)
         p = probability(difference.p) if difference else DASH
         rows[f"Pass@1, {ranker}"] = [*_difference_cells(difference), p, gains]
     for label in ("ES", "F1 (id)"):
         measure = BODY_MEASURES[label]
         for ranker in RANKERS:
-            values, baseline = (
-                cast.body_match(f"{name}, {ranker}", measure) for name in PAPER_NAME
-            )
-            cells = _difference_cells(mean_difference(values, baseline))
-            rows[f"{label}, {ranker}"] = [*cells, DASH, DASH]
+            methods = [f"{chunking}, {ranker}" for chunking in PAPER_NAME]
+            matches = [cast.body_match(method, measure) for method in methods]
+            difference = stats.mean_difference(*matches)
+            rows[f"{label}, {ranker}"] = [*_difference_cells(difference), DASH, DASH]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = (
         "Points, cAST less fixed-size. "
@@ -373,10 +364,9 @@ def completions_table(cast: CastResults) -> ResultTable:
     for method in map(str, cast.verdicts):
         matches = [cast.body_match(method, measure) for measure in BODY_MEASURES.values()]
         means = [percent(match.mean()) for match in matches]
-        pass_cell = _pass_cell(cast, method)
         rows[method] = [
             str(len(matches[0])),
-            pass_cell,
+            _pass_cell(cast, method),
             *_to_none_cells(against_none, method),
             *means,
         ]
@@ -433,8 +423,14 @@ def merging_table(cast: CastResults) -> ResultTable:
     for label, (metric, cells) in ours.items():
         theirs = []
         for variant in VARIANT_NAME.values():
-            of = {"metric": metric, "variant": variant}
-            theirs += [published_number("table2_split_only", e, **of) for e in SHORT]
+            for embedder in SHORT:
+                printed = published_number(
+                    "table2_split_only",
+                    embedder,
+                    metric=metric,
+                    variant=variant,
+                )
+                theirs.append(printed)
         rows[label] = cells + theirs
     columns = _here_and_published(VARIANT_NAME.values())
     title = "Table 2: with and without merging"
@@ -518,13 +514,16 @@ def retrieval_table(cast: CastResults) -> ResultTable:
             rows[f"{benchmark}: {retriever} (here)"] = [DASH] * len(columns)
             if retriever not in EMBEDDERS:
                 continue
-            of = {"benchmark": benchmark, "retriever": retriever}
             cells = []
             for chunking, metric in heads:
-                number = published_number(
-                    "table5_retrieval", chunking=chunking, metric=metric, **of
+                printed = published_number(
+                    "table5_retrieval",
+                    benchmark=benchmark,
+                    retriever=retriever,
+                    chunking=chunking,
+                    metric=metric,
                 )
-                cells.append(number)
+                cells.append(printed)
             rows[f"{benchmark}: {retriever} (published)"] = cells
     notes = (
         "Here: functions of the packages above in the place of RepoEval's. "
@@ -557,8 +556,7 @@ def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
     for row in REPOEVAL_ROWS:
         right = cast.repoeval_ranking("BM25", row, "gold")
         rankings = [cast.repoeval_ranking(ranker, row, metric) for ranker, metric in columns]
-        mean_right = f"{right.mean():.2f}" if len(right) else DASH
-        rows[row] = [mean_right, *map(mean_cell, rankings)]
+        rows[row] = [number(right.mean(), 2), *map(mean_cell, rankings)]
     count = len(cast.repoeval_ranking("BM25", "fixed-size, 60 lines", "gold"))
     note = (
         "Right: chunks that share a line with the function, a task. On 60, 20 or 10 lines: through scores of "

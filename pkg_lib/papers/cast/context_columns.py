@@ -21,6 +21,7 @@ from pkg_lib.data.functions import RepoTask
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.budget import fill_context
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker
+from pkg_lib.retrieval.quality import relevant_chunks
 from pkg_lib.retrieval.ranking import top
 
 # The chunkings of Tables 1 and 2, as the authors' package cuts.
@@ -55,11 +56,15 @@ def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
     Returns:
         The chunks that share no line with the function, from its first decorator to its end.
     """
-    path, first, last = task.span
-    return [c for c in chunks if c.document != path or c.last < first or c.first > last]
+    revealing = relevant_chunks(chunks, [task.span])
+    return [chunk for position, chunk in enumerate(chunks) if position not in revealing]
 
 
-def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:
+def retrieve(
+    task: RepoTask,
+    chunks: Sequence[Chunk],
+    ranker: Ranker,
+) -> list[Chunk]:
     """Retrieve the best chunks for a task.
 
     Args:
@@ -70,15 +75,18 @@ def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Ch
     Returns:
         At most BEST chunks, best first. BM25 returns none that shares no word with the query.
     """
-    scores = ranker.scores([task.query], list(chunks))[0]
+    (scores,) = ranker.scores([task.query], list(chunks))
     best = top(scores, BEST)
     if ranker.name == BM25_NAME:
-        best = best[scores[best] > 0]
+        shares_word = scores[best] > 0
+        best = best[shares_word]
     return [chunks[position] for position in best]
 
 
 def context_text(
-    chunks: Sequence[Chunk], measure: Measure, limit: int = CONTEXT_TOKENS
+    chunks: Sequence[Chunk],
+    measure: Measure,
+    limit: int = CONTEXT_TOKENS,
 ) -> tuple[str, list[Chunk]]:
     """Write the best chunks as comments, cut to a budget (Appendix A.1).
 
@@ -101,7 +109,9 @@ def context_text(
         return measure(commented(text))
 
     joined, used = fill_context(shown, limit, measure_commented)
-    return (commented(joined) if used else ""), used
+    if not used:
+        return "", used
+    return commented(joined), used
 
 
 def commented(text: str) -> str:
@@ -117,7 +127,8 @@ def commented(text: str) -> str:
     lines = text.rstrip("\n").split("\n")
     comments = ""
     for line in [title, RULE, *lines]:
-        comments += f"# {line}".rstrip() + "\n"
+        comment = f"# {line}".rstrip()
+        comments += f"{comment}\n"
     return comments
 
 
@@ -154,7 +165,13 @@ class Repositories:
         """
         raise UserError("each task has a repository of its own; the stored source names the chunks")
 
-    def column(self, method: str, chunking: str, ranker: str, masked: bool) -> ChunkRetriever:
+    def column(
+        self,
+        method: str,
+        chunking: str,
+        ranker: str,
+        masked: bool,
+    ) -> ChunkRetriever:
         """Return the retriever of a method.
 
         Args:
@@ -201,24 +218,18 @@ class ChunkRetriever:
         return [self._context(task, ranker) for task in progress]
 
     def _context(self, task: RepoTask, ranker: Ranker) -> Context:
+        """Retrieve the context of a task."""
         chunks = self.repositories.chunks(task.repository, self.chunking)
         if self.masked:
             chunks = masked(task, chunks)
         best = retrieve(task, chunks, ranker)
         text, used = context_text(best, self.repositories.measure)
-        holds_body = any(_shows_body(task, chunk) for chunk in used)
+        body = (task.path, *task.gold)
+        shows_body = bool(relevant_chunks(used, [body]))
         return Context(
             task_id=task.id,
             method=self.method,
             text=text,
             source="; ".join(chunk.source for chunk in used),
-            defines_task=holds_body and not self.masked,
+            defines_task=shows_body and not self.masked,
         )
-
-
-def _shows_body(task: RepoTask, chunk: Chunk) -> bool:
-    """Return whether a chunk shares a line with the reference body."""
-    if chunk.document != task.path:
-        return False
-    first, last = task.gold
-    return chunk.first <= last and chunk.last >= first

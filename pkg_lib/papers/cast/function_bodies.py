@@ -8,7 +8,6 @@ prevent that.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
@@ -77,6 +76,9 @@ class FunctionBodies(Benchmark):
 
         Returns:
             Text of each file by path.
+
+        Raises:
+            NotImplementedError: A subclass does not define it.
         """
         raise NotImplementedError
 
@@ -90,8 +92,9 @@ class FunctionBodies(Benchmark):
         Returns:
             The tasks whose ids have the lowest digests, in the order of `tasks`.
         """
-        ids = sorted((task.id for task in tasks), key=digest)
-        chosen = set(ids[:limit])
+        ids = [task.id for task in tasks]
+        by_digest = sorted(ids, key=digest)
+        chosen = by_digest[:limit]
         return [task for task in tasks if task.id in chosen]
 
     def knowledge(self, generator: Generator) -> "Repositories":
@@ -123,14 +126,24 @@ class FunctionBodies(Benchmark):
             raise UserError(
                 f"benchmark {self.name} is for chat models, and this one is prompted as {style}"
             )
+        rule = "body ended"
+        stop = body_prompts.ended
         if self.chat:
-            how = {"stop": "first block closed", "style": "chat"}
-            return Decoding(DECODING | how, body_prompts.settled, SLOTS, chat=True)
-        how = {"stop": "body ended", "style": "plain"}
-        return Decoding(DECODING | how, body_prompts.ended, SLOTS, chat=False)
+            rule = "first block closed"
+            stop = body_prompts.settled
+        parameters = {
+            **DECODING,
+            "stop": rule,
+            "style": "chat" if self.chat else "plain",
+        }
+        return Decoding(parameters, stop, SLOTS, self.chat)
 
     def prompt(
-        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+        self,
+        task: Task,
+        context: str,
+        style: str,
+        measure: Callable[[str], int] = len,
     ) -> str:
         """Return the prompt of a task.
 
@@ -230,17 +243,25 @@ class PackageFunctions(FunctionBodies):
         path = results_path() / "repo_tasks" / "tasks.jsonl"
         if not path.exists():
             raise BenchmarkMissing(f"no repository tasks are stored: {CHOOSE}")
-        files = cache(self.files)
-        return [self._task(row, files(row["package"])) for row in read_rows(path, FIELDS)]
+        files_of = cache(self.files)
+        tasks: list[Task] = []
+        for row in read_rows(path, FIELDS):
+            files = files_of(row["package"])
+            tasks.append(self._task(row, files))
+        return tasks
 
     def _task(self, row: dict[str, Any], files: dict[str, str]) -> RepoTask:
         """Make the task of a stored row."""
-        text = files.get(row["path"], "")
+        path = row["path"]
+        text = files.get(path, "")
         package = PACKAGES[row["package"]]
-        for function in functions(row["path"], text):
-            if function.qualified != row["qualified"] or list(function.body) != row["lines"]:
+        tests = tuple(row["tests"])
+        for function in functions(path, text):
+            same_name = function.qualified == row["qualified"]
+            same_lines = list(function.body) == row["lines"]
+            if not (same_name and same_lines):
                 continue
-            task = as_task(package, function, text, tuple(row["tests"]))
+            task = as_task(package, function, text, tests)
             if digest(task.prompt) == row["prompt_sha256"]:
                 return replace(task, benchmark=self.name)
         raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
@@ -274,7 +295,12 @@ class PackageFunctions(FunctionBodies):
         package, _, _ = task.id.partition("/")
         return limits_of(PACKAGES[package])
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
         """Return what the sandbox runs for a solution.
 
         Args:
@@ -289,7 +315,8 @@ class PackageFunctions(FunctionBodies):
         if not solution:
             return NO_BODY
         package = PACKAGES[task.repository]
-        return job_of(task, package, self.files(package.name), solution)
+        files = self.files(package.name)
+        return job_of(task, package, files, solution)
 
     def control(self, task: Task, name: str) -> str:
         """Return the body of a control row.
@@ -315,7 +342,9 @@ def control_body(task: RepoTask, control: str) -> str:
     Returns:
         The reference body, or one statement.
     """
-    return task.solution if control == "canonical body" else task.indent + control
+    if control == "canonical body":
+        return task.solution
+    return task.indent + control
 
 
 def limits_of(package: Package) -> Limits:
@@ -340,7 +369,12 @@ def limits_of(package: Package) -> Limits:
     )
 
 
-def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
+def job_of(
+    task: RepoTask,
+    package: Package,
+    files: Mapping[str, str],
+    body: str,
+) -> Job:
     """Return a job that runs a task's tests on a body.
 
     The solution imports the package from memory, with the body in its function. Then the tests run.
@@ -371,13 +405,13 @@ def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str
 def _test_files(task: RepoTask, files: Mapping[str, str], exclude: set[str]) -> dict[str, str]:
     """Return the modules of a task's tests, then the packages around them."""
     modules = set()
-    parents: set[str] = set()
+    packages: set[str] = set()
     for test in task.test_names:
         module, _, _ = test.partition(":")
-        path = module.replace(".", "/") + ".py"
-        modules.add(path)
-        parents.update(f"{parent}/__init__.py" for parent in Path(path).parents)
-    packages = parents - exclude
+        path = Path(module.replace(".", "/"))
+        modules.add(f"{path}.py")
+        packages.update(f"{parent}/__init__.py" for parent in path.parents)
+    packages -= exclude
     found = {path: text for path, text in files.items() if path in modules}
     found |= {path: text for path, text in files.items() if path in packages}
     return found
@@ -414,7 +448,12 @@ class RepoEval(FunctionBodies):
         """
         return DATA.repository(repository)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Outcome:
         """Return that nothing is executed.
 
         Args:
@@ -432,21 +471,35 @@ def _register_benchmarks() -> None:
     measured = ["NoRAG"]
     for ranker in ("BM25", "MiniLM"):
         measured += [f"fixed-size, {ranker}", f"cast, {ranker}"]
-    plain = PackageFunctions("packages", "Functions of packages", methods=tuple(measured))
-    title = "Functions of packages (chat prompt)"
-    chat = PackageFunctions("packages-chat", title, chat=True, methods=("NoRAG",))
+    plain = PackageFunctions(
+        name="packages",
+        title="Functions of packages",
+        methods=tuple(measured),
+    )
+    chat = PackageFunctions(
+        name="packages-chat",
+        title="Functions of packages (chat prompt)",
+        chat=True,
+        methods=("NoRAG",),
+    )
     for benchmark in (plain, chat, RepoEval()):
         BENCHMARKS.register(benchmark)
 
 
 def _register_methods() -> None:
     """Register one method for each chunking and way to rank, named as "chunking, ranking"."""
-    rankings = ("BM25", "MiniLM", "MiniLM, body in corpus")
-    pairs = [*product(rankings, ("fixed-size", "cast")), ("MiniLM", "split-only")]
-    for ranking, chunking in pairs:
-        name = f"{chunking}, {ranking}"
-        ranker, _, body_in_corpus = ranking.partition(", ")
-        retriever = methodcaller("column", name, chunking, ranker, not body_in_corpus)
+    names = []
+    for ranking in ("BM25", "MiniLM", "MiniLM, body in corpus"):
+        names += [f"fixed-size, {ranking}", f"cast, {ranking}"]
+    for name in (*names, "split-only, MiniLM"):
+        chunking, ranker, *body_in_corpus = name.split(", ")
+        retriever = methodcaller(
+            "column",
+            name,
+            chunking,
+            ranker,
+            masked=not body_in_corpus,
+        )
         METHODS.register(Method(name, retriever, (corpora.REPOSITORY,), "chunk"))
 
 

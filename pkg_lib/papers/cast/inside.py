@@ -32,8 +32,9 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         for name in list(self.texts):
             parent, _, _ = name.rpartition(".")
             while parent:
-                empty = parent.replace(".", "/") + "/__init__.py"
-                self.texts.setdefault(parent, (empty, ""))
+                folder = parent.replace(".", "/")
+                empty = (f"{folder}/__init__.py", "")
+                self.texts.setdefault(parent, empty)
                 parent, _, _ = parent.rpartition(".")
 
     def find_spec(self, fullname: str, *place: object) -> importlib.machinery.ModuleSpec | None:
@@ -59,19 +60,25 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return spec
 
     def is_package(self, fullname: str) -> bool:
-        """Return whether a module is a package.
+        """Tell packages from other modules.
 
         Args:
             fullname: Dotted name of the module.
+
+        Returns:
+            Whether the module is a package.
         """
         path, _ = self.texts[fullname]
         return path.endswith("/__init__.py")
 
     def get_source(self, fullname: str) -> str:
-        """Return the source of a module.
+        """Look up a module.
 
         Args:
             fullname: Dotted name of the module.
+
+        Returns:
+            Its source.
         """
         _, text = self.texts[fullname]
         return text

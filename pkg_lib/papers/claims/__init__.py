@@ -1,0 +1,1 @@
+"""The ledger of the checkable claims of the PKG and EVOR papers."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import RESAMPLES, Difference
-from pkg_lib.analysis.tables import probability
+from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
+from pkg_lib.analysis.tables import number, probability
 from pkg_lib.data.questions import gold
 from pkg_lib.papers.dkb.indexing_tables import AS_PUBLISHED, RESOLVED, embedded_shares
 from pkg_lib.papers.dkb.measurement import READING, READINGS
@@ -19,7 +20,7 @@ from pkg_lib.papers.dkb.number_tables import (
     UNKNOWN,
     Index,
     Rows,
-    number_cell,
+    graph_size,
     number_table,
     published_rows,
 )
@@ -30,6 +31,8 @@ from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS, SAME_SIZE
 # A name like a type's has at least two humps.
 TYPE_NAME = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+\b")
 MANY_SIGNS = 16  # differences up to which all changes of sign are counted
+SIGN_SAMPLES = 100_000
+SCORES = ("recall", "precision")
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
 
@@ -47,30 +50,31 @@ def sign_flip_difference(values: pd.Series, baseline: pd.Series) -> Difference:
         The mean difference with its bootstrap interval and the exact p of a sign-flip test. From 17
         differences on, p is that of 100,000 random changes of sign.
     """
-    differences = (values - baseline).dropna().to_numpy()
-    if not len(differences):
+    difference = mean_difference(values, baseline)
+    if difference is None:
         return Difference(0, NAN, NAN, NAN)
-    rng = np.random.default_rng(0)
-    sampled = rng.integers(0, len(differences), (RESAMPLES, len(differences)))
-    low, high = np.quantile(differences[sampled].mean(1), [0.025, 0.975])
+    differences = (values - baseline).dropna().to_numpy()
     changed = differences[differences != 0]
     if len(changed) <= MANY_SIGNS:
         signs = np.array(list(product((-1, 1), repeat=len(changed))))
     else:
-        signs = rng.choice((-1, 1), (100_000, len(changed)))
+        signs = np.random.default_rng(0).choice((-1, 1), (SIGN_SAMPLES, len(changed)))
     # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
     as_far = np.abs(signs @ changed) >= abs(changed.sum()) - 1e-12
-    mean = float(differences.mean())
-    return Difference(len(differences), mean, float(low), float(high), p=float(as_far.mean()))
+    return replace(difference, p=float(as_far.mean()))
 
 
 def pipelines_of(evidence: Evidence) -> list[str]:
-    """Return the pipelines that were measured.
+    """List the pipelines that were measured.
 
     Args:
         evidence: The measured contexts.
+
+    Returns:
+        Their names in the order of the contexts.
     """
-    return list(evidence["rows"]["pipeline"].unique())
+    pipelines: pd.Series = evidence["rows"]["pipeline"]
+    return list(pipelines.unique())
 
 
 def in_one_reading(evidence: Evidence) -> pd.DataFrame:
@@ -87,15 +91,23 @@ def in_one_reading(evidence: Evidence) -> pd.DataFrame:
 
 
 def kinds_of(evidence: Evidence) -> list[str]:
-    """Return the kinds of questions.
+    """List the kinds of questions.
 
     Args:
         evidence: The measured contexts.
+
+    Returns:
+        Each kind once, in the order of the contexts.
     """
-    return [kind for kind in evidence["rows"]["kind"].unique() if kind]
+    kinds: pd.Series = evidence["rows"]["kind"]
+    return [kind for kind in kinds.unique() if kind]
 
 
-def recall(evidence: Evidence, pipeline: str, kinds: Sequence[str] = ()) -> pd.Series:
+def recall(
+    evidence: Evidence,
+    pipeline: str,
+    kinds: Sequence[str] = (),
+) -> pd.Series:
     """Return the recall of the needed types.
 
     Args:
@@ -114,7 +126,10 @@ def recall(evidence: Evidence, pipeline: str, kinds: Sequence[str] = ()) -> pd.S
 
 
 def recall_difference(
-    evidence: Evidence, first: str, second: str, kinds: Sequence[str] = ()
+    evidence: Evidence,
+    first: str,
+    second: str,
+    kinds: Sequence[str] = (),
 ) -> Difference:
     """Compare the recall of two pipelines.
 
@@ -123,17 +138,21 @@ def recall_difference(
         first: A measured pipeline.
         second: The pipeline that it is compared with.
         kinds: Kinds of questions; empty for all.
+
+    Returns:
+        The difference over questions; see `sign_flip_difference`.
     """
-    return sign_flip_difference(recall(evidence, first, kinds), recall(evidence, second, kinds))
+    values = recall(evidence, first, kinds)
+    baseline = recall(evidence, second, kinds)
+    return sign_flip_difference(values, baseline)
 
 
 def _groups(evidence: Evidence) -> dict[str, list[str]]:
     """Return the groups of questions that are compared, each with its kinds."""
     kinds = kinds_of(evidence)
     groups: dict[str, list[str]] = {"all": []}
-    both = ["upstream", "multi-hop"]
-    if set(both) <= set(kinds):
-        groups["upstream and multi-hop"] = both
+    if "upstream" in kinds and "multi-hop" in kinds:
+        groups["upstream and multi-hop"] = ["upstream", "multi-hop"]
     for kind in kinds:
         groups[kind] = [kind]
     return groups
@@ -153,13 +172,15 @@ def evidence_table(evidence: Evidence) -> ResultTable:
     """
     groups = evidence["rows"].groupby(["pipeline", "reading"])
     means = groups.mean(numeric_only=True)
-    scores = list(product(READINGS, ("recall", "precision")))
+    columns = {f"{reading}: {score}": 3 for reading, score in product(READINGS, SCORES)}
+    columns |= {"characters": 0, "excerpts": 1}
     rows = {}
     for pipeline in pipelines_of(evidence):
-        cells = [means.loc[(pipeline, reading), score] for reading, score in scores]
+        cells: list[float] = []
+        for reading in READINGS:
+            cells += means.loc[(pipeline, reading), list(SCORES)].tolist()
         sizes = means.loc[(pipeline, READING), ["characters", "excerpts"]]
         rows[pipeline] = [*cells, *sizes]
-    columns = [*(f"{reading}: {score}" for reading, score in scores), "characters", "excerpts"]
     questions = evidence["rows"]["question"].nunique()
     notes = (
         "Of the types that an answer needs, those that reach the context: source (lines of "
@@ -168,7 +189,7 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         "Same size: as many chunks as fit into DKB's context of the question.",
     )
     title = f"Evidence on {evidence['repository']}"
-    return number_table(title, "pipeline", columns, "33333301", rows, *notes)
+    return number_table(title, "pipeline", columns, rows, *notes)
 
 
 def differences_table(evidence: Evidence) -> ResultTable:
@@ -185,37 +206,34 @@ def differences_table(evidence: Evidence) -> ResultTable:
         if first not in pipelines_of(evidence):
             continue
         for name, kinds in _groups(evidence).items():
-            cells = _difference_cells(evidence, first, second, kinds)
-            rows[f"{first} – {second}, {name}"] = cells
-    columns = ["questions", "recall of the first", "of the second"]
-    columns += ["difference", "95 % interval", "p"]
+            difference = recall_difference(evidence, first, second, kinds)
+            rows[f"{first} – {second}, {name}"] = [
+                difference.n,
+                recall(evidence, first, kinds).mean(),
+                recall(evidence, second, kinds).mean(),
+                _signed(difference.value),
+                f"{_signed(difference.low)} to {_signed(difference.high)}",
+                probability(difference.p),
+            ]
+    columns = {
+        "questions": 0,
+        "recall of the first": 3,
+        "of the second": 3,
+        "difference": 3,
+        "95 % interval": 3,
+        "p": 3,
+    }
     note = (
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
         "rows. With four questions of a kind the smallest possible p is 0.125. Reading: listed."
     )
     title = f"Differences in evidence recall on {evidence['repository']}"
-    return number_table(title, "first – second, kind", columns, "033000", rows, note)
-
-
-def _difference_cells(
-    evidence: Evidence, first: str, second: str, kinds: Sequence[str]
-) -> list[Any]:
-    difference = recall_difference(evidence, first, second, kinds)
-    bounds = f"{_signed(difference.low)} to {_signed(difference.high)}"
-    return [
-        difference.n,
-        recall(evidence, first, kinds).mean(),
-        recall(evidence, second, kinds).mean(),
-        _signed(difference.value),
-        bounds,
-        probability(difference.p),
-    ]
+    return number_table(title, "first – second, kind", columns, rows, note)
 
 
 def _signed(value: float) -> str:
-    if value < 0 or pd.isna(value):
-        return number_cell(value, 3)
-    return f"+{value:.3f}"
+    sign = "+" if value >= 0 else ""
+    return sign + number(value, 3)
 
 
 def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
@@ -233,10 +251,10 @@ def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
     for question in study.questions:
         recalls = [recall(evidence, pipeline).loc[question.id] for pipeline in pipelines]
         rows[f"{question.id} {question.theme}"] = [question.kind, len(question.needs), *recalls]
-    columns = ["kind", "types needed", *pipelines]
-    digits = "00" + "2" * len(pipelines)
+    columns = {"kind": 0, "types needed": 0}
+    columns |= dict.fromkeys(pipelines, 2)
     title = "Evidence recall by question"
-    return number_table(title, "question", columns, digits, rows, "Reading: listed.")
+    return number_table(title, "question", columns, rows, "Reading: listed.")
 
 
 def variants_table(evidence: Evidence) -> ResultTable:
@@ -256,13 +274,18 @@ def variants_table(evidence: Evidence) -> ResultTable:
         in_reading, precision, characters = means.loc[(READING, name)]
         in_source = means.loc[("source", name), "recall"]
         rows[name] = [in_reading, in_source, precision, characters]
-    columns = ["recall (listed)", "recall (source)", "precision (listed)", "characters"]
+    columns = {
+        "recall (listed)": 3,
+        "recall (source)": 3,
+        "precision (listed)": 3,
+        "characters": 0,
+    }
     note = (
         "Coupled: only files with a node are embedded. As published: simple names, file names as classes, "
         "coupled."
     )
     title = f"DKB with one thing changed, on {evidence['repository']}"
-    return number_table(title, "variant", columns, "3330", rows, note)
+    return number_table(title, "variant", columns, rows, note)
 
 
 def unrecorded_table(name: str) -> ResultTable:
@@ -270,9 +293,12 @@ def unrecorded_table(name: str) -> ResultTable:
 
     Args:
         name: Name of the repository.
+
+    Returns:
+        The table, whose only cell is empty.
     """
     rows = {"not recorded": [NAN]}
-    return number_table(f"Evidence on {name}", "figure", ["value"], "0", rows, UNKNOWN)
+    return number_table(f"Evidence on {name}", "figure", {"value": 0}, rows, UNKNOWN)
 
 
 # Tables 8 and 9: answers
@@ -288,14 +314,16 @@ def answer_measures(study: RepositoryStudy) -> pd.DataFrame:
         One row per pipeline and question: ``share`` of the needed types that the answer names, and the
         number of ``invented`` names like a type's that are nowhere in the repository.
     """
-    words = set(re.findall(r"\w+", "\n".join(study.texts.values())))
+    words: set[str] = set()
+    for text in study.texts.values():
+        words.update(re.findall(r"\w+", text))
     rows = []
-    for pipeline, answers in study.answers.items():
-        for question in study.questions:
-            raw = answers[question.id].raw
-            needs = {study.graph.nodes[name].simple for name in gold(question, study.graph)}
-            invented = set(TYPE_NAME.findall(raw)) - words
-            rows.append((pipeline, question.id, named(needs, raw), len(invented)))
+    for (pipeline, answers), question in product(study.answers.items(), study.questions):
+        raw = answers[question.id].raw
+        full_names = gold(question, study.graph)
+        needs = {study.graph.nodes[name].simple for name in full_names}
+        invented = set(TYPE_NAME.findall(raw)) - words
+        rows.append((pipeline, question.id, named(needs, raw), len(invented)))
     return pd.DataFrame(rows, columns=["pipeline", "question", "share", "invented"])
 
 
@@ -309,22 +337,22 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         The table, one row per repository and approach.
     """
     measures = answer_measures(study)
-    same_size = [SAME_SIZE] if SAME_SIZE in study.answers else []
     rows: Rows = {}
-    for pipeline in (BASE, *same_size, OURS, LLM_KB):
+    for pipeline in (BASE, SAME_SIZE, OURS, LLM_KB):
         part = measures[measures["pipeline"] == pipeline]
-        share = part["share"]
-        cells: list[Any] = [NAN] * 5
-        if len(part):
-            some = (share > 0) & (share < 1)
-            counts = [sum(share == 1), sum(some), sum(share == 0)]
-            cells = [*counts, share.mean(), part["invented"].sum()]
-        rows[f"{study.name}, {pipeline}, by rule"] = cells
+        if part.empty and pipeline == SAME_SIZE:
+            continue  # no approach of the paper
+        rows[f"{study.name}, {pipeline}, by rule"] = _answer_cells(part)
     for row in published_rows("table8_9_correctness"):
         cells = [row.correct, row.partial, row.incorrect, NAN, NAN]
         rows[f"published: {row.repository}, {row.approach}, by a person"] = cells
-    columns = ["correct / all named", "partial / some", "incorrect / none"]
-    columns += ["mean share named", "invented names"]
+    columns = {
+        "correct / all named": 0,
+        "partial / some": 0,
+        "incorrect / none": 0,
+        "mean share named": 3,
+        "invented names": 0,
+    }
     note = (
         "Ours is a rule: an answer names all, some or none of the types that the question needs. It is no "
         "judgement of correctness; nobody has judged these answers. "
@@ -332,7 +360,19 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         "that stand nowhere in the repository."
     )
     title = "Tables 8 and 9: answers"
-    return number_table(title, "repository, approach", columns, "00030", rows, note, UNKNOWN)
+    return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
+
+
+def _answer_cells(measures: pd.DataFrame) -> list[float]:
+    """Count the answers that name all, some or none of the types, and the invented names."""
+    if measures.empty:
+        return [NAN] * 5
+    share = measures["share"]
+    all_named = (share == 1).sum()
+    none_named = (share == 0).sum()
+    some_named = len(share) - all_named - none_named
+    invented = measures["invented"].sum()
+    return [all_named, some_named, none_named, share.mean(), invented]
 
 
 # Findings
@@ -353,27 +393,32 @@ def dkb_findings(
         module: Name of another repository.
         module_evidence: The measured contexts of that; None if they were not recorded.
         indexes: The measured graphs.
+
+    Returns:
+        The sentences. What was not measured is named.
     """
     sentences = _evidence_findings(evidence)
+    extraction = "LLM-KB was not measured."
     if study.extracted:
-        sentences.append(_extraction_finding(study, evidence))
-    else:
-        sentences.append("LLM-KB was not measured.")
+        extraction = _extraction_finding(study, evidence)
+    sentences.append(extraction)
     if module_evidence:
         sentences += _evidence_findings(module_evidence)
     else:
         sentences.append(f"{module} was not measured.")
+    answers = "The answers of a model were not measured."
     if study.answers:
-        sentences.append(_answers_finding(study))
-    else:
-        sentences.append("The answers of a model were not measured.")
-    return sentences + [_graph_finding(index) for index in indexes]
+        answers = _answers_finding(study)
+    sentences.append(answers)
+    sentences += [_graph_finding(index) for index in indexes]
+    return sentences
 
 
 def _difference_text(difference: Difference, other: str) -> str:
+    value = round(difference.value, 3) + 0.0  # without the sign of a negative zero
     bounds = f"{difference.low:+.3f} to {difference.high:+.3f}"
-    size = f"{round(difference.value, 3) + 0.0:+.3f}, 95 % interval {bounds}"
-    chance = "beyond chance" if difference.p < 0.05 else "not beyond chance"
+    size = f"{value:+.3f}, 95 % interval {bounds}"
+    chance = "beyond chance" if difference.p < ALPHA else "not beyond chance"
     p = probability(difference.p)
     return f"DKB against {other}: {size}, p {p}, {difference.n} questions, {chance}"
 
@@ -387,7 +432,7 @@ def _evidence_findings(evidence: Evidence) -> list[str]:
     means = in_one_reading(evidence).groupby("pipeline").mean(numeric_only=True)
     sentences = [f"the recall of needed types is {_listed(means['recall'])}"]
     for name, kinds in _groups(evidence).items():
-        if name != "all" and len(kinds) == 1:
+        if len(kinds) == 1:
             continue
         for base in (BASE, SAME_SIZE):
             difference = recall_difference(evidence, OURS, base, kinds)
@@ -400,9 +445,10 @@ def _evidence_findings(evidence: Evidence) -> list[str]:
     variants = evidence["variants"].groupby(["reading", "pipeline"])["recall"].mean()
     for reading in ("listed", "source"):
         recalls = variants[reading]
-        different = (recalls - recalls[OURS]).abs() > 0.0005
+        unchanged = recalls[OURS]
+        different = (recalls - unchanged).abs() > 0.0005
         others = _listed(recalls[different])
-        sentences.append(f"variants (reading: {reading}): {recalls[OURS]:.3f}, but {others}")
+        sentences.append(f"variants (reading: {reading}): {unchanged:.3f}, but {others}")
     return [f"{evidence['repository']}: {sentence}." for sentence in sentences]
 
 
@@ -417,15 +463,15 @@ def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
 
 
 def _graph_finding(index: Index) -> str:
-    resolved = index["graphs"][RESOLVED]
-    published = index["graphs"][AS_PUBLISHED]
-    types = sum(resolved["nodes"].values())
-    kept = sum(published["nodes"].values())
-    held = published["chunks_of_files_with_a_node"] / index["chunks"]
+    types = graph_size(index, RESOLVED).nodes
+    seconds = index["graphs"][RESOLVED]["seconds"]["total"]
+    published = graph_size(index, AS_PUBLISHED)
+    cycles = index["graphs"][AS_PUBLISHED]["cycles"]
+    held = published.chunks / index["chunks"]
     return (
         f"{index['repository']}: {index['files']:,} files give {types:,} types in "
-        f"{resolved['seconds']['total']:.1f} s; keyed by simple names, as published, {kept:,} are left, "
-        f"{published['cycles']} cycles of inheritance arise, and a corpus coupled to its nodes "
+        f"{seconds:.1f} s; keyed by simple names, as published, {published.nodes:,} are left, "
+        f"{cycles} cycles of inheritance arise, and a corpus coupled to its nodes "
         f"holds {held:.1%} of the chunks."
     )
 
@@ -433,7 +479,8 @@ def _graph_finding(index: Index) -> str:
 def _answers_finding(study: RepositoryStudy) -> str:
     measures = answer_measures(study)
     shares = measures.pivot(index="question", columns="pipeline", values="share")
-    parts = [f"Of the needed types, {study.model} names in its answers: {_listed(shares.mean())}"]
+    means = _listed(shares.mean())
+    parts = [f"Of the needed types, {study.model} names in its answers: {means}"]
     for base in (BASE, SAME_SIZE):
         if base in shares and OURS in shares:
             difference = sign_flip_difference(shares[OURS], shares[base])

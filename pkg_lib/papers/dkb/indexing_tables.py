@@ -1,12 +1,13 @@
 """The type graphs and what they cost: time (Tables 1 and 2), tokens (3 and 4), and coverage (5 to 7)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH
+from pkg_lib.analysis.tables import DASH, number, reference_table
 from pkg_lib.core.types import Generation
 from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT, Extraction
 from pkg_lib.papers.dkb.measurement import outermost
@@ -16,7 +17,7 @@ from pkg_lib.papers.dkb.number_tables import (
     UNKNOWN,
     Index,
     Rows,
-    number_cell,
+    graph_size,
     number_table,
     published_rows,
 )
@@ -27,6 +28,15 @@ RESOLVED = "resolved"
 AS_PUBLISHED = "as-published"
 KINDS = ["class", "interface", "enum", "record", "annotation"]
 LABELS = ["injects", "extends", "implements"]
+NAMES = ["external", "ambiguous"]  # written names that mean no type, or several
+# What is paid for, in the order of the columns, and the item of the price list.
+PAID = {
+    "embedded": "embedding",
+    "extraction in": "input",
+    "out": "output",
+    "questions in": "input",
+    "out ": "output",
+}
 
 
 # The graphs
@@ -41,11 +51,22 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
     Returns:
         The table, one row per repository and mode.
     """
-    rows = {}
+    rows: Rows = {}
     for index in indexes:
         for mode in (RESOLVED, AS_PUBLISHED):
-            rows[f"{index['repository']}, {mode}"] = _graph_cells(index["graphs"][mode], mode)
-    columns = [*KINDS, *LABELS, "external names", "ambiguous", "cycles", "seconds"]
+            graph = index["graphs"][mode]
+            # Simple names are not resolved, so nothing is known of them.
+            unknown = NAN if mode == AS_PUBLISHED else 0
+            rows[f"{index['repository']}, {mode}"] = [
+                *_counts(graph["nodes"], KINDS),
+                *_counts(graph["edges"], LABELS),
+                *_counts(graph["references"], NAMES, unknown),
+                graph["cycles"],
+                graph["seconds"]["total"],
+            ]
+    counts = [*KINDS, *LABELS, "external names", "ambiguous", "cycles"]
+    columns = dict.fromkeys(counts, 0)
+    columns["seconds"] = 2
     notes = (
         "As published: simple names, so types of one name are one node, with the edges of "
         "the last file in the order of a walk. "
@@ -53,18 +74,16 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
         "External: written type names that mean no type of the repository. Simple names, "
         f"as published, are not resolved. {UNKNOWN}",
     )
-    digits = "0" * 11 + "2"
-    return number_table("The type graphs", "repository, mode", columns, digits, rows, *notes)
+    return number_table("The type graphs", "repository, mode", columns, rows, *notes)
 
 
-def _graph_cells(graph: Index, mode: str) -> list[Any]:
-    nodes = [graph["nodes"].get(kind, 0) for kind in KINDS]
-    edges = [graph["edges"].get(label, 0) for label in LABELS]
-    # Simple names are not resolved, so nothing is known of them.
-    names = [NAN, NAN]
-    if mode == RESOLVED:
-        names = [graph["references"].get(name, 0) for name in ("external", "ambiguous")]
-    return [*nodes, *edges, *names, graph["cycles"], graph["seconds"]["total"]]
+def _counts(
+    counts: Mapping[str, int],
+    names: Sequence[str],
+    unknown: float = 0,
+) -> list[float]:
+    """Return the counts of names, and a number for those without one."""
+    return [counts.get(name, unknown) for name in names]
 
 
 def published_graphs_table(indexes: Sequence[Index]) -> ResultTable:
@@ -76,29 +95,29 @@ def published_graphs_table(indexes: Sequence[Index]) -> ResultTable:
     Returns:
         The table, two rows per repository.
     """
-    coverage = list(published_rows("table5_6_7_coverage"))
+    coverage = reference_table("dkb_table5_6_7_coverage", index_col=["repository", "approach"])
+    by_name = {index["repository"]: index for index in indexes}
     rows: Rows = {}
     for key, title in PAPER_REPOSITORIES.items():
-        by_approach = {row.approach: row for row in coverage if row.repository == title}
-        dkb = by_approach[OURS]
-        all_chunks = by_approach[BASE].chunks
-        published = [dkb.java_files, dkb.nodes, dkb.edges, all_chunks, dkb.chunks]
-        rows[f"published: {title}"] = published
-        rows[f"here: {title}"] = [NAN] * 5
-        for index in indexes:
-            if index["repository"] == key:
-                rows[f"here: {title}"] = _rebuilt_cells(index)
-    columns = ["files", "nodes", "edges", "chunks", "chunks of files with a node"]
+        dkb: Any = coverage.loc[(title, OURS)]
+        chunks = coverage.loc[(title, BASE), "chunks"]
+        rows[f"published: {title}"] = [
+            dkb["java_files"],
+            dkb["nodes"],
+            dkb["edges"],
+            chunks,
+            dkb["chunks"],
+        ]
+        rebuilt = [NAN] * 5
+        if key in by_name:
+            index = by_name[key]
+            size = graph_size(index, AS_PUBLISHED)
+            rebuilt = [index["files"], size.nodes, size.edges, index["chunks"], size.chunks]
+        rows[f"here: {title}"] = rebuilt
+    names = ["files", "nodes", "edges", "chunks", "chunks of files with a node"]
+    columns = dict.fromkeys(names, 0)
     title = "The published graphs, built again"
-    return number_table(title, "repository", columns, "00000", rows, UNKNOWN)
-
-
-def _rebuilt_cells(index: Index) -> list[Any]:
-    graph = index["graphs"][AS_PUBLISHED]
-    nodes = sum(graph["nodes"].values())
-    edges = sum(graph["edges"].values())
-    held = graph["chunks_of_files_with_a_node"]
-    return [index["files"], nodes, edges, index["chunks"], held]
+    return number_table(title, "repository", columns, rows, UNKNOWN)
 
 
 # Tables 1 and 2: time
@@ -114,36 +133,60 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     Returns:
         The table, one row per repository and approach.
     """
-    embedding = study.ranked.get("embedding_seconds", NAN)
-    extraction = study.extracted
-    extracting = NAN
-    if extraction:
-        extracting = sum(answer.meta["seconds"] for answer in extraction.answers)
     rows: Rows = {}
     notes = [UNKNOWN]
     for index in indexes:
         title = index["repository"]
         chunks = model = NAN
         if index is study.index:
-            seconds = index["seconds"]
-            chunks = seconds["read"] + seconds["split"] + embedding
-            model = extracting
+            chunks = _chunk_seconds(study, index)
+            model = _extraction_seconds(study)
         graph = index["graphs"][RESOLVED]["seconds"]["total"]
         rows[f"{title}, {BASE}"] = [chunks, 0, chunks]
         rows[f"{title}, {OURS}"] = [chunks, graph, chunks + graph]
         rows[f"{title}, {LLM_KB}"] = [NAN, model, NAN]
-        size = f"{index['files']:,} files, {index['characters'] / 1e6:,.2f} million characters"
-        machine = f"{index['processes']} processes on {index['processors']} processors"
-        notes.append(f"{title}: {size}, {machine}, load {index['load_before']} before.")
+        notes.append(_machine_note(index))
     for row in published_rows("table1_indexing"):
-        cells = [row.db_time_s, row.graph_time_s, row.db_time_s + row.graph_time_s]
-        rows[f"published: {row.repository}, {row.approach}"] = cells
-    if extraction:
-        batches = f"{len(extraction.answers)} batches answered together on two cores"
+        total = row.db_time_s + row.graph_time_s
+        rows[f"published: {row.repository}, {row.approach}"] = [
+            row.db_time_s,
+            row.graph_time_s,
+            total,
+        ]
+    if study.extracted:
+        batches = f"{len(study.extracted.answers)} batches answered together on two cores"
         notes.append(f"LLM-KB's graph: {study.model}, {batches}.")
-    columns = ["DB time (s)", "graph time (s)", "total (s)"]
+    columns = {
+        "DB time (s)": 2,
+        "graph time (s)": 2,
+        "total (s)": 2,
+    }
     title = "Table 1: indexing time"
-    return number_table(title, "repository, approach", columns, "222", rows, *notes)
+    return number_table(title, "repository, approach", columns, rows, *notes)
+
+
+def _chunk_seconds(study: RepositoryStudy, index: Index) -> float:
+    """Return the seconds of reading, splitting and embedding."""
+    seconds = index["seconds"]
+    embedding: float = study.ranked.get("embedding_seconds", NAN)
+    total: float = seconds["read"] + seconds["split"] + embedding
+    return total
+
+
+def _extraction_seconds(study: RepositoryStudy) -> float:
+    """Return the model's seconds for LLM-KB's graph."""
+    if not study.extracted:
+        return NAN
+    seconds: list[float] = [answer.meta["seconds"] for answer in study.extracted.answers]
+    return sum(seconds)
+
+
+def _machine_note(index: Index) -> str:
+    """Say how large a repository is, and on what machine its graph was built."""
+    millions = index["characters"] / 1e6
+    size = f"{index['files']:,} files, {millions:,.2f} million characters"
+    machine = f"{index['processes']} processes on {index['processors']} processors"
+    return f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
 
 
 def latency_table(study: RepositoryStudy) -> ResultTable:
@@ -156,30 +199,36 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         The table, one row per repository and approach.
     """
     rows: Rows = {}
-    for pipeline, seconds in study.ranked.get("query_seconds", {}).items():
-        values = pd.Series(seconds)
-        cells = _spread_cells(
-            [values.mean(), values.std(), values.median(), values.min(), values.max()], 4
-        )
-        answers = study.answers.get(pipeline, {}).values()
-        model_seconds = pd.Series([answer.meta["seconds"] for answer in answers], dtype=float)
-        rows[f"{study.name}, {pipeline}, retrieval only"] = [*cells, model_seconds.mean()]
+    measured = study.ranked.get("query_seconds", {})
+    for pipeline, by_question in measured.items():
+        seconds = pd.Series(by_question)
+        spread = seconds.agg(["mean", "std", "median", "min", "max"])
+        answers = study.answers.get(pipeline, {})
+        model_seconds = [answer.meta["seconds"] for answer in answers.values()]
+        model_mean = pd.Series(model_seconds, dtype=float).mean()
+        name = f"{study.name}, {pipeline}, retrieval only"
+        rows[name] = [*_spread_cells(spread, 4), model_mean]
     for row in published_rows("table2_latency"):
         printed = [row.mean_s, row.std_s, row.median_s, row.min_s, row.max_s]
         name = f"published: {row.repository}, {row.approach}, with the model"
         rows[name] = [*_spread_cells(printed, 2), DASH]
-    columns = ["mean ± sd (s)", "median (s)", "min–max (s)", "model, mean (s)"]
+    columns = {
+        "mean ± sd (s)": 0,
+        "median (s)": 0,
+        "min–max (s)": 0,
+        "model, mean (s)": 1,
+    }
     note = (
         "The model's answers were written together, so it has a mean and no spread. "
         "Each query: median of 5 runs."
     )
     title = "Table 2: latency of a query"
-    return number_table(title, "repository, approach", columns, "0001", rows, note, UNKNOWN)
+    return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
 
 
 def _spread_cells(values: Iterable[float], digits: int) -> list[str]:
     """Print mean, standard deviation, median, minimum and maximum as three cells."""
-    mean, deviation, median, low, high = (number_cell(value, digits) for value in values)
+    mean, deviation, median, low, high = [number(value, digits) for value in values]
     return [f"{mean} ± {deviation}", median, f"{low}–{high}"]
 
 
@@ -212,49 +261,50 @@ def token_cost_table(study: RepositoryStudy) -> ResultTable:
     Returns:
         The table, one row per workload and approach.
     """
-    prices = {row.item: row.dollars_per_million for row in published_rows("prices")}
-    items = ("embedding", "input", "output", "input", "output")
-    rates = [prices[item] / 1e6 for item in items]
-    tokens = {}
-    dollars = {}
-    for approach, share in embedded_shares(study).items():
-        tokens[approach] = _tokens(study, approach, share)
-        costs = [count * rate for count, rate in zip(tokens[approach], rates, strict=True)]
-        dollars[approach] = sum(costs)
+    prices = reference_table("dkb_prices", index_col="item")["dollars_per_million"]
+    rates = prices[list(PAID.values())].to_numpy() / 1e6
     rows: Rows = {}
-    for approach, paid in dollars.items():
-        relative = paid / dollars[BASE]
-        rows[f"{study.name}, {approach}"] = [*tokens[approach], paid, relative]
+    baseline = NAN
+    for approach in (BASE, OURS, LLM_KB):
+        tokens = _tokens(study, approach)
+        dollars = float(np.sum(tokens * rates))
+        if approach == BASE:
+            baseline = dollars
+        rows[f"{study.name}, {approach}"] = [*tokens, dollars, dollars / baseline]
     for row in published_rows("table3_4_cost"):
-        cells = [*[NAN] * 5, number_cell(row.usd, 3), row.normalized]
+        cells = [*[NAN] * len(PAID), number(row.usd, 3), row.normalized]
         rows[f"published: {row.workload}, {row.approach}"] = cells
-    columns = ["embedded", "extraction in", "out", "questions in", "out "]
-    columns += ["dollars", "against No-Graph"]
+    columns = dict.fromkeys(PAID, 0)
+    columns["dollars"] = 4
+    columns["against No-Graph"] = 2
     shown = ", ".join(f"{item} {price:g}" for item, price in prices.items())
     note = (
         f"Tokens, and dollars by example prices for a million ({shown}): reference/dkb_prices.csv. "
         "Here no token was paid for."
     )
     title = "Tables 3 and 4: cost"
-    return number_table(title, "workload, approach", columns, "0000042", rows, note, UNKNOWN)
+    return number_table(title, "workload, approach", columns, rows, note, UNKNOWN)
 
 
-def _tokens(study: RepositoryStudy, approach: str, share: float) -> list[float]:
-    """Return the tokens embedded, then those in and out of the extraction and of the questions."""
+def _tokens(study: RepositoryStudy, approach: str) -> list[float]:
+    """Return the tokens of an approach in the order of PAID."""
+    share = embedded_shares(study)[approach]
     embedded = share * study.ranked.get("embedded_tokens", NAN)
     extracted: list[float] = [0, 0]
     if approach == LLM_KB:
-        extracted = _read_and_written(study.extracted.answers if study.extracted else None)
-    answers = study.answers.get(approach)
-    asked = _read_and_written(None if answers is None else answers.values())
-    return [embedded, *extracted, *asked]
+        extraction = study.extracted
+        extracted = _read_and_written(extraction.answers if extraction else [])
+    answers = study.answers.get(approach, {})
+    return [embedded, *extracted, *_read_and_written(answers.values())]
 
 
-def _read_and_written(answers: Iterable[Generation] | None) -> list[float]:
-    if answers is None:
+def _read_and_written(answers: Collection[Generation]) -> list[float]:
+    """Count the tokens of prompts and answers; NaN without answers."""
+    read = [answer.prompt_tokens for answer in answers]
+    written = [len(answer.tokens) for answer in answers]
+    if not read:
         return [NAN, NAN]
-    counts = [(answer.prompt_tokens, len(answer.tokens)) for answer in answers]
-    return [sum(read for read, _ in counts), sum(written for _, written in counts)]
+    return [sum(read), sum(written)]
 
 
 # Tables 5 to 7: coverage
@@ -273,13 +323,19 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
     rows: Rows = {}
     for index in indexes:
         rows |= _coverage_rows(index)
-        rows[f"{index['repository']}, {LLM_KB}"] = [index["files"], *[NAN] * 7]
     if study.extracted and study.index:
         rows[f"{study.name}, {LLM_KB}"] = _extraction_coverage(study, study.extracted)
     for row in published_rows("table5_6_7_coverage"):
-        files = [row.java_files, row.files_skipped, row.file_success_rate]
-        cells = [*files, row.chunks, row.chunk_coverage, row.nodes, row.edges, NAN]
-        rows[f"published: {row.repository}, {row.approach}"] = cells
+        rows[f"published: {row.repository}, {row.approach}"] = [
+            row.java_files,
+            row.files_skipped,
+            row.file_success_rate,
+            row.chunks,
+            row.chunk_coverage,
+            row.nodes,
+            row.edges,
+            NAN,
+        ]
     nested = [name for name in study.graph.nodes if outermost(study.graph, name) != name]
     notes = (
         "Coupled: only chunks of files that give a node its path are embedded, as in the paper's scripts "
@@ -288,31 +344,40 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
         f"of {study.name} are nested types, which LLM-KB's prompt (one class a file) does not ask for.",
         UNKNOWN,
     )
-    columns = ["files", "skipped", "file success", "chunks", "chunk coverage"]
-    columns += ["nodes", "edges", "node coverage"]
+    columns = {
+        "files": 0,
+        "skipped": 0,
+        "file success": 3,
+        "chunks": 0,
+        "chunk coverage": 3,
+        "nodes": 0,
+        "edges": 0,
+        "node coverage": 3,
+    }
     title = "Tables 5 to 7: coverage"
-    return number_table(title, "repository, approach", columns, "00303003", rows, *notes)
+    return number_table(title, "repository, approach", columns, rows, *notes)
 
 
 def _coverage_rows(index: Index) -> Rows:
+    """Return the rows of a recorded repository; LLM-KB's has the number of files alone."""
     title = index["repository"]
     files = index["files"]
     chunks = index["chunks"]
-    all_nodes = sum(index["graphs"][RESOLVED]["nodes"].values())
-    rows = {f"{title}, {BASE}": [files, NAN, NAN, chunks, 1, NAN, NAN, NAN]}
+    all_nodes = graph_size(index, RESOLVED).nodes
+    rows: Rows = {f"{title}, {BASE}": [files, NAN, NAN, chunks, 1, NAN, NAN, NAN]}
     for mode, label in {RESOLVED: "DKB", AS_PUBLISHED: "DKB as published"}.items():
-        graph = index["graphs"][mode]
-        nodes = sum(graph["nodes"].values())
-        size = [nodes, sum(graph["edges"].values()), nodes / all_nodes]
-        sources = [files, sum(graph["skipped"].values()), NAN]
-        held = graph["chunks_of_files_with_a_node"]
+        size = graph_size(index, mode)
+        sources = [files, size.skipped, NAN]
+        nodes = [size.nodes, size.edges, size.nodes / all_nodes]
         if mode == RESOLVED:
-            rows[f"{title}, {label}"] = [*sources, chunks, 1, *size]
-        rows[f"{title}, {label}, coupled"] = [*sources, held, held / chunks, *size]
+            rows[f"{title}, {label}"] = [*sources, chunks, 1, *nodes]
+        coupled = [size.chunks, size.chunks / chunks]
+        rows[f"{title}, {label}, coupled"] = [*sources, *coupled, *nodes]
+    rows[f"{title}, {LLM_KB}"] = [files, *[NAN] * 7]
     return rows
 
 
-def _extraction_coverage(study: RepositoryStudy, extraction: Extraction) -> list[Any]:
+def _extraction_coverage(study: RepositoryStudy, extraction: Extraction) -> list[float]:
     """Return LLM-KB's files, those that its answers name, and the classes of its records."""
     share = embedded_shares(study)[LLM_KB]
     graph = extraction.graph()
@@ -340,26 +405,23 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
     title = "LLM-KB's extraction"
     extraction = study.extracted
     if not extraction:
-        return number_table(title, "figure", ["value"], "0", {"not run": [DASH]}, UNKNOWN)
+        return ResultTable.of(title, {"not run": [DASH]}, ["value"], "figure", UNKNOWN)
     truncated = [text for text in study.texts.values() if len(text) > TRUNCATED_AT]
-    figures: dict[str, float] = {
-        "files": len(extraction.files),
-        "batches": len(extraction.answers),
-        "files with a record": len(extraction.records),
-        "skipped or missed": len(extraction.skipped),
-        "file success rate": extraction.success_rate,
-        "file success rate, files of one name told apart": (
-            len(extraction.identified) / len(extraction.files)
-        ),
-        "matched by file name only": extraction.by_name,
-        "truncated at 15,000 characters": len(truncated),
-        "dependencies named": len(extraction.dependencies),
-        "of them classes of a record": len(extraction.graph().edges),
+    told_apart = len(extraction.identified) / len(extraction.files)
+    figures = {
+        "files": number(len(extraction.files)),
+        "batches": number(len(extraction.answers)),
+        "files with a record": number(len(extraction.records)),
+        "skipped or missed": number(len(extraction.skipped)),
+        "file success rate": number(extraction.success_rate, 3),
+        "file success rate, files of one name told apart": number(told_apart, 3),
+        "matched by file name only": number(extraction.by_name),
+        "truncated at 15,000 characters": number(len(truncated)),
+        "dependencies named": number(len(extraction.dependencies)),
+        "of them classes of a record": number(len(extraction.graph().edges)),
     }
     for reason, count in sorted(extraction.faults.items()):
-        figures[f"fault: {reason}"] = count
-    rows = {}
-    for figure, value in figures.items():
-        rows[figure] = [number_cell(value, 3 if "rate" in figure else 0)]
+        figures[f"fault: {reason}"] = number(count)
+    rows = {figure: [value] for figure, value in figures.items()}
     note = f"{study.model}, greedy, four files a prompt."
-    return number_table(title, "figure", ["value"], "0", rows, note)
+    return ResultTable.of(title, rows, ["value"], "figure", note)

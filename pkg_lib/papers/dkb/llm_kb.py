@@ -38,7 +38,8 @@ def fill(template: str, **values: str) -> str:
     Returns:
         The prompt. Other braces, in the template or in a value, are kept.
     """
-    return re.sub(r"\{(context|question|batch_content)\}", lambda match: values[match[1]], template)
+    names = r"\{(context|question|batch_content)\}"
+    return re.sub(names, lambda match: values[match[1]], template)
 
 
 class FileRecord(NamedTuple):
@@ -88,8 +89,9 @@ class Extraction:
 
         As in the paper, skipped files are counted by name: two of the same name count once.
         """
+        total = len(self.files)
         skipped_names = {basename(path) for path in self.skipped}
-        return (len(self.files) - len(skipped_names)) / len(self.files)
+        return (total - len(skipped_names)) / total
 
     @property
     def dependencies(self) -> set[tuple[str, str]]:
@@ -118,7 +120,12 @@ class Extraction:
                 edges[user, used] = {"depends_on"}
         return TypeGraph.of("llm-kb", nodes, edges)
 
-    def read(self, batch: Sequence[str], raw: str, finish: str = "end") -> None:
+    def read(
+        self,
+        batch: Sequence[str],
+        raw: str,
+        finish: str = "end",
+    ) -> None:
         """Take the records of one answer, and count its faults.
 
         Args:
@@ -132,7 +139,7 @@ class Extraction:
             fault = "cut off" if finish == "length" else "no JSON"
             self.faults[fault] += 1
             return
-        results = answer.get("results") if isinstance(answer, dict) else None
+        results = _field(answer, "results")
         if not isinstance(results, list):
             self.faults['no list "results"'] += 1
             return
@@ -160,32 +167,42 @@ class Extraction:
         path = _path(result)
         if not path:
             return "names no file" if isinstance(result, dict) else "no object"
-        exact = [p for p in batch if normpath(p) == path]
-        meant = exact or [p for p in batch if basename(p) == basename(path)]
-        if not meant:
+        by_path = [file for file in batch if normpath(file) == path]
+        by_name = [file for file in batch if basename(file) == basename(path)]
+        if not by_name:
             return "names a file not in the batch"
-        name = result.get("class_name")
-        if not isinstance(name, str) or not name.strip():
+        class_name = _text(result, "class_name")
+        if not class_name:
             return "names no class"
-        if meant[0] in self.records:
+        file = (by_path or by_name)[0]
+        if file in self.records:
             return "names a file again"
-        if not exact:
+        if not by_path:
             self.by_name += 1
-        dependencies = result.get("dependencies")
+        dependencies = _field(result, "dependencies")
         if not isinstance(dependencies, list):
             dependencies = []
-        texts = [text.strip() for text in dependencies if isinstance(text, str)]
-        unique = tuple(dict.fromkeys(texts))
-        self.records[meant[0]] = FileRecord(name.strip(), unique)
+        names = [name.strip() for name in dependencies if isinstance(name, str)]
+        unique = dict.fromkeys(names)
+        self.records[file] = FileRecord(class_name, tuple(unique))
         return ""
+
+
+def _field(value: Any, name: str) -> Any:
+    """Return a field of an object; None if there is none, or if the value is no object."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _text(value: Any, name: str) -> str:
+    """Return a field of an object that is text, without white space around it; "" for none."""
+    text = _field(value, name)
+    return text.strip() if isinstance(text, str) else ""
 
 
 def _path(result: Any) -> str:
     """Return the path that one of the results gives, "" for none."""
-    path = result.get("file_path") if isinstance(result, dict) else None
-    if not isinstance(path, str) or not path.strip():
-        return ""
-    return normpath(path.strip().replace("\\", "/"))
+    path = _text(result, "file_path")
+    return normpath(path.replace("\\", "/")) if path else ""
 
 
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
@@ -200,12 +217,16 @@ def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
     """
     content = ""
     for path in batch:
-        content += f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n"
+        text = texts[path][:TRUNCATED_AT]
+        content += f"\n--- FILE: {path} ---\n{text}\n"
     return fill(PROMPTS["extraction"], batch_content=content)
 
 
 def extraction_of(
-    texts: Mapping[str, str], generator: Generator, batch: int = BATCH, retries: int = 0
+    texts: Mapping[str, str],
+    generator: Generator,
+    batch: int = BATCH,
+    retries: int = 0,
 ) -> Extraction:
     """Read a model's stored answers about all files.
 
@@ -221,28 +242,25 @@ def extraction_of(
     """
     extraction = Extraction(list(texts))
     for attempt in range(retries + 1):
-        prompts = _prompts_of_attempt(extraction.skipped, texts, batch, attempt)
-        answers = {first: generator.stored(prompt) for first, (_, prompt) in prompts.items()}
-        if None in answers.values():
-            extraction.missing = {first: prompt for first, (_, prompt) in prompts.items()}
+        size = 1 if attempt else batch
+        files = extraction.skipped
+        prompts = {}
+        answered = []
+        for start in range(0, len(files), size):
+            part = files[start : start + size]
+            prompt = prompt_of(part, texts)
+            if attempt > 1:
+                # Greedy decoding answers the same prompt in the same way, so later retries state
+                # their number.
+                prompt += f"\nAttempt {attempt}.\n"
+            prompts[part[0]] = prompt
+            answer = generator.stored(prompt)
+            if answer:
+                answered.append((part, answer))
+        if len(answered) < len(prompts):
+            extraction.missing = prompts
             break
-        for first, answer in answers.items():
-            assert answer is not None
-            part, _ = prompts[first]
+        for part, answer in answered:
             extraction.answers.append(answer)
             extraction.read(part, answer.raw, answer.finish)
     return extraction
-
-
-def _prompts_of_attempt(
-    files: Sequence[str], texts: Mapping[str, str], batch: int, attempt: int
-) -> dict[str, tuple[Sequence[str], str]]:
-    """Return the parts of the files, each by its first file with its prompt."""
-    size = 1 if attempt else batch
-    # Greedy decoding answers the same prompt in the same way, so later retries state their number.
-    suffix = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
-    prompts = {}
-    for start in range(0, len(files), size):
-        part = files[start : start + size]
-        prompts[part[0]] = (part, prompt_of(part, texts) + suffix)
-    return prompts

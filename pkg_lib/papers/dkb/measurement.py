@@ -15,7 +15,7 @@ import tempfile
 import time
 import timeit
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from pkg_lib.analysis.sentences import counted
 from pkg_lib.core.store import versions, write_json
 from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
@@ -73,19 +74,27 @@ def reached_types(graph: TypeGraph, context: Gathered, reading: str) -> set[str]
         words = set(re.findall(r"[^\W\d][\w$]*", context.text))
         return {node.name for node in graph.nodes.values() if node.simple in words}
     types: set[str] = set()
+    listed: set[str] = set()
     for part in context:
         shown = graph.within_lines(part.path, part.first, part.last)
         types.update(node.name for node in shown)
-        if reading == "listed":
-            for name in part.names:
-                # In a graph with simple names as keys, a listed name means every type that has it.
-                full_names = [name] if name in graph.nodes else graph.by_simple.get(name, [])
-                types.update(full_names)
+        listed |= part.names
+    if reading == "source":
+        return types
+    for name in listed:
+        if name in graph.nodes:
+            types.add(name)
+        else:
+            # In a graph with simple names as keys, a listed name means every type that has it.
+            types.update(graph.by_simple.get(name, []))
     return types
 
 
 def scores(
-    graph: TypeGraph, question: Question, context: Gathered, reading: str
+    graph: TypeGraph,
+    question: Question,
+    context: Gathered,
+    reading: str,
 ) -> dict[str, float]:
     """Measure the context of a question.
 
@@ -105,11 +114,14 @@ def scores(
     found = [name for name in needed if name in reached]
     reached_outermost = {outermost(graph, name) for name in reached}
     needed_outermost = {outermost(graph, name) for name in needed}
+    relevant = reached_outermost & needed_outermost
     precision = float("nan")
     if reached_outermost:
-        relevant = reached_outermost & needed_outermost
         precision = len(relevant) / len(reached_outermost)
-    return {"recall": len(found) / len(needed), "precision": precision}
+    return {
+        "recall": len(found) / len(needed),
+        "precision": precision,
+    }
 
 
 def table(study: RepositoryStudy, pipelines: Sequence[Pipeline]) -> pd.DataFrame:
@@ -127,12 +139,13 @@ def table(study: RepositoryStudy, pipelines: Sequence[Pipeline]) -> pd.DataFrame
         context = pipeline.gather(question.id)
         excerpts = [part for part in context if part.path]
         for reading in READINGS:
+            measured = scores(study.graph, question, context, reading)
             row = {
                 "pipeline": pipeline.method,
                 "question": question.id,
                 "kind": question.kind,
                 "reading": reading,
-                **scores(study.graph, question, context, reading),
+                **measured,
                 "characters": len(context.text),
                 "excerpts": len(excerpts),
             }
@@ -158,7 +171,12 @@ def evidence_of(study: RepositoryStudy) -> dict[str, Any]:
     }
 
 
-def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
+def measure(
+    root: Path,
+    name: str,
+    folder: Path,
+    processes: int = 1,
+) -> None:
     """Read, split and graph a repository, and write index.json. No model is needed.
 
     Args:
@@ -167,25 +185,29 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
         folder: Where the file is written.
         processes: Number of processes that parse.
     """
-    load = os.getloadavg()[0]
+    circumstances = _circumstances()
     tree = scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
     splitting, chunk_counts = _timed(lambda: _count_chunks(files))
-    built = build(root, MODES[0], processes)
-    graphs = {}
-    for mode in MODES:
-        in_this_mode = built if mode == MODES[0] else in_mode(built, mode)
-        graphs[mode] = _figures(in_this_mode, chunk_counts)
+    resolved, published = MODES
+    built = build(root, resolved, processes)
+    graphs = {
+        resolved: _figures(built, chunk_counts),
+        published: _figures(in_mode(built, published), chunk_counts),
+    }
     index = {
         "repository": name,
         "source": source_digest(files),
         "files": len(built.files),
         "characters": sum(map(len, files.values())),
         "chunks": sum(chunk_counts.values()),
-        "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
+        "seconds": {
+            "read": round(reading, 3),
+            "split": round(splitting, 3),
+        },
         "graphs": graphs,
         "processes": processes,
-        **_circumstances(load),
+        **circumstances,
     }
     write_json(folder / "index.json", index)
 
@@ -194,7 +216,9 @@ def _count_chunks(files: Mapping[str, str]) -> dict[str, int]:
     return {path: len(chunks_of(path, text)) for path, text in files.items()}
 
 
-def _circumstances(load: float) -> dict[str, Any]:
+def _circumstances() -> dict[str, Any]:
+    """Return what seconds depend on. The load is that before a measurement."""
+    load, _, _ = os.getloadavg()
     return {
         "processors": os.cpu_count(),
         "load_before": round(load, 2),
@@ -204,16 +228,19 @@ def _circumstances(load: float) -> dict[str, Any]:
 
 def _figures(built: BuiltGraph, chunk_counts: Mapping[str, int]) -> dict[str, Any]:
     """Return the figures of a graph that index.json keeps."""
-    reasons = [reason for _, reason in built.skipped]
-    chunks_with_a_node = [chunk_counts.get(path, 0) for path in built.graph.by_path]
+    graph = built.graph
+    references = sorted(built.resolution.references.items())
+    reasons = Counter(reason for _, reason in built.skipped)
+    seconds = {step: round(seconds, 3) for step, seconds in built.seconds.items()}
+    chunks = [chunk_counts.get(path, 0) for path in graph.by_path]
     return {
-        "nodes": built.graph.node_counts(),
-        "edges": built.graph.edge_counts(),
-        "references": dict(sorted(built.resolution.references.items())),
-        "cycles": len(built.graph.cycles()),
-        "skipped": dict(Counter(reasons)),
-        "seconds": {step: round(seconds, 3) for step, seconds in built.seconds.items()},
-        "chunks_of_files_with_a_node": sum(chunks_with_a_node),
+        "nodes": graph.node_counts(),
+        "edges": graph.edge_counts(),
+        "references": dict(references),
+        "cycles": len(graph.cycles()),
+        "skipped": dict(reasons),
+        "seconds": seconds,
+        "chunks_of_files_with_a_node": sum(chunks),
     }
 
 
@@ -226,7 +253,7 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
     Returns:
         What is stored beside the ranking. A query's time is the median of five.
     """
-    load = os.getloadavg()[0]
+    circumstances = _circumstances()
     parts = [chunk.text for chunk in study.chunks.values()]
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
@@ -235,21 +262,22 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         study.embedder = study.embedder or embedder
         # A missing ranking is made from these vectors, so before the folder is deleted.
         pipelines = [p for p in study.pipelines if p.method != SAME_SIZE]
-    seconds: dict[str, dict[str, float]] = {pipeline.method: {} for pipeline in pipelines}
+    query_seconds: dict[str, dict[str, float]] = {p.method: {} for p in pipelines}
     for question in study.questions:
         searching = _median_time(partial(_search, embedder, vectors, question))
         for pipeline in pipelines:
             gathering = _median_time(partial(pipeline.gather, question.id))
-            seconds[pipeline.method][question.id] = round(searching + gathering, 6)
+            seconds = round(searching + gathering, 6)
+            query_seconds[pipeline.method][question.id] = seconds
     # All word pieces are counted, including those that the embedder cuts off.
     tokenizer = embedder._model.tokenizer
     pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
     return {
         "embedding_seconds": round(embedding, 3),
         "embedded_tokens": sum(map(len, pieces)),
-        "query_seconds": seconds,
+        "query_seconds": query_seconds,
         "budget": BUDGET._asdict(),
-        **_circumstances(load),
+        **circumstances,
     }
 
 
@@ -271,9 +299,11 @@ def record(study: RepositoryStudy) -> None:
     write_json(study.file("ranking"), study.ranked | queries)
     for name in ("rows", "variants"):
         evidence[name] = evidence[name].to_dict("split", index=False)
-    evidence["budget"] = BUDGET._asdict()
-    evidence["digest"] = study.digest
-    evidence["versions"] = versions()
+    evidence |= {
+        "budget": BUDGET._asdict(),
+        "digest": study.digest,
+        "versions": versions(),
+    }
     write_json(study.file("evidence"), evidence)
 
 
@@ -298,10 +328,19 @@ def run(
     Yields:
         The lines to print.
     """
-    study = open_study(repository, questions, results, model=model or MODEL, retries=retries)
-    files = f"{len(study.texts):,} files"
-    chunks = f"{len(study.chunks):,} chunks"
-    yield f"{study.name}: {files}, {chunks}, {len(study.questions)} questions"
+    study = open_study(
+        repository,
+        questions,
+        results,
+        model=model or MODEL,
+        retries=retries,
+    )
+    counts = [
+        counted(len(study.texts), "file"),
+        counted(len(study.chunks), "chunk"),
+        counted(len(study.questions), "question"),
+    ]
+    yield f"{study.name}: {', '.join(counts)}"
     if model:
         ask(study)
         yield from _answer_lines(study)
@@ -309,8 +348,8 @@ def run(
         record(study)
     rows = evidence_of(study)["rows"]
     groups = rows.groupby(["pipeline", "reading"], sort=False)
-    means = groups[["recall", "precision"]].mean().reset_index()
-    for row in means.itertuples():
+    means = groups[["recall", "precision"]].mean()
+    for row in means.reset_index().itertuples():
         rates = f"recall {row.recall:.3f}, precision {row.precision:.3f}"
         yield f"{row.pipeline:<20} {row.reading:<7} {rates}"
     for question in study.questions:
@@ -347,5 +386,4 @@ def _timed(call: Callable[[], Value]) -> tuple[float, Value]:
 
 def _median_time(call: Callable[[], object]) -> float:
     """Return the median seconds of five calls."""
-    seconds: Iterable[float] = timeit.repeat(call, number=1)
-    return statistics.median(seconds)
+    return statistics.median(timeit.repeat(call, number=1, repeat=5))

@@ -1,12 +1,12 @@
 """Tables of numbers beside the published ones, and the results that were recorded under a name."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE, MINUS
+from pkg_lib.analysis.tables import DASH, number, reference_table
 from pkg_lib.core.store import read_json, results_dir
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, folder_of
@@ -17,30 +17,14 @@ UNKNOWN = f"{DASH} not measured, or no such number."
 STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
 # The paper's own repositories: the name of the record -> the name as published.
 PAPER_REPOSITORIES = {"shopizer": "Shopizer", "openmrs-core": "OpenMRS Core"}
-Index = dict[str, Any]
-Rows = dict[str, list[Any]]
-
-
-def number_cell(value: Any, digits: int) -> str:
-    """Print a number.
-
-    Args:
-        value: The number; NaN means that it was not measured.
-        digits: Number of decimals.
-
-    Returns:
-        Text such as "1,200.5"; an en dash for NaN.
-    """
-    if pd.isna(value):
-        return DASH
-    return f"{value:,.{digits}f}".replace("-", MINUS)
+Index = dict[str, Any]  # the content of index.json
+Rows = dict[str, Sequence[Any]]
 
 
 def number_table(
     title: str,
     index: str,
-    columns: Sequence[str],
-    digits: str,
+    columns: Mapping[str, int],
     rows: Mapping[str, Sequence[Any]],
     *notes: str,
 ) -> ResultTable:
@@ -49,35 +33,68 @@ def number_table(
     Args:
         title: The table's title.
         index: What the names of the rows are.
-        columns: Names of the columns.
-        digits: Number of decimals of each column, a digit each.
+        columns: Name of a column -> number of its decimals.
         rows: Name of a row -> its numbers. Text stays as it is.
         *notes: Sentences below the table.
 
     Returns:
-        The table.
+        The table. NaN is printed as an en dash.
     """
     texts = {}
     for name, row in rows.items():
         cells = []
-        for value, places in zip(row, digits, strict=True):
-            is_text = isinstance(value, str)
-            cells.append(value if is_text else number_cell(value, int(places)))
+        for value, digits in zip(row, columns.values(), strict=True):
+            cell = value if isinstance(value, str) else number(value, digits)
+            cells.append(cell)
         texts[name] = cells
-    return ResultTable.of(title, texts, columns, index, *notes)
+    return ResultTable.of(title, texts, list(columns), index, *notes)
 
 
 def published_rows(table: str) -> Iterator[Any]:
     """Read the numbers of a table as the paper prints them.
 
     Args:
-        table: Name of a file in analysis/reference, such as "table1_indexing".
+        table: Name of a file in analysis/reference without "dkb_", such as "table1_indexing".
 
     Returns:
         One named tuple per row.
     """
-    frame = pd.read_csv(HERE / "reference" / f"dkb_{table}.csv")
-    return iter(frame.itertuples())
+    return iter(reference_table(f"dkb_{table}").itertuples())
+
+
+class GraphSize(NamedTuple):
+    """The size of a recorded graph.
+
+    Attributes:
+        nodes: Number of types.
+        edges: Number of references.
+        skipped: Number of files that could not be parsed.
+        chunks: Number of chunks of files with a node.
+    """
+
+    nodes: int
+    edges: int
+    skipped: int
+    chunks: int
+
+
+def graph_size(index: Index, mode: str) -> GraphSize:
+    """Return the size of a recorded graph.
+
+    Args:
+        index: What was recorded of the repository.
+        mode: One of MODES.
+
+    Returns:
+        The size.
+    """
+    graph = index["graphs"][mode]
+    return GraphSize(
+        nodes=sum(graph["nodes"].values()),
+        edges=sum(graph["edges"].values()),
+        skipped=sum(graph["skipped"].values()),
+        chunks=graph["chunks_of_files_with_a_node"],
+    )
 
 
 def recorded(name: str, what: str) -> dict[str, Any] | None:
@@ -97,12 +114,12 @@ def recorded(name: str, what: str) -> dict[str, Any] | None:
     if path.exists():
         content: dict[str, Any] = read_json(path)
         return content
-    if name not in STUDIED:
-        paths = results_dir().glob(f"repo_qa/*/{what}.json")
-        known = sorted(path.parent.name for path in paths)
-        names = ", ".join(known or STUDIED)
-        raise UserError(f"no {what} of {name} is recorded; choose from: {names}, or use --record")
-    return None
+    if name in STUDIED:
+        return None
+    paths = results_dir().glob(f"repo_qa/*/{what}.json")
+    known = sorted(path.parent.name for path in paths)
+    names = ", ".join(known or STUDIED)
+    raise UserError(f"no {what} of {name} is recorded; choose from: {names}, or use --record")
 
 
 def recorded_indexes(study: RepositoryStudy, large: str) -> list[Index]:

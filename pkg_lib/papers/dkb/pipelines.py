@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -43,7 +42,10 @@ class Budget(NamedTuple):
 
 BUDGET = Budget()
 # The options that make a pipeline No-Graph.
-CHUNKS_ALONE: dict[str, Any] = {"graph": TypeGraph("none"), "budget": Budget(total=sys.maxsize)}
+CHUNKS_ALONE: dict[str, Any] = {
+    "graph": TypeGraph("none"),
+    "budget": Budget(total=sys.maxsize),
+}
 
 
 class ContextPart(NamedTuple):
@@ -63,8 +65,18 @@ class ContextPart(NamedTuple):
     last: int = 0
     names: frozenset[str] = frozenset()
 
+    @property
+    def size(self) -> int:
+        """Characters of the part, with the line end that separates it from the next one."""
+        return len(self.text) + 1
+
     @classmethod
-    def of_code(cls, path: str, first: int, text: str) -> ContextPart:
+    def of_code(
+        cls,
+        path: str,
+        first: int,
+        text: str,
+    ) -> ContextPart:
         """Make a part of code.
 
         Args:
@@ -75,8 +87,12 @@ class ContextPart(NamedTuple):
         Returns:
             The code under a comment with its path.
         """
-        last = first + text.count("\n")
-        return cls(f"// {path}\n{text}\n", path, first, last)
+        return cls(
+            text=f"// {path}\n{text}\n",
+            path=path,
+            first=first,
+            last=first + text.count("\n"),
+        )
 
     @classmethod
     def of_chunk(cls, chunk: TextChunk, size: int | None = None) -> ContextPart:
@@ -116,10 +132,13 @@ class RankedText:
     ranking: Mapping[str, Sequence[tuple[str, float]]]
 
     def best(self, question: str) -> list[TextChunk]:
-        """Return the chunks for a question, best first.
+        """Look up the ranking of a question.
 
         Args:
             question: Id of the question.
+
+        Returns:
+            The chunks, best first.
         """
         return [self.chunks[name] for name, _ in self.ranking[question]]
 
@@ -134,8 +153,11 @@ class RankedText:
             The number of chunks, at least one.
         """
         parts = [ContextPart.of_chunk(chunk) for chunk in self.best(question)]
-        lengths = list(accumulate(len(part.text) + 1 for part in parts))
-        return largest(1, len(parts), lambda count: lengths[count - 1] <= size)
+
+        def fits(count: int) -> bool:
+            return sum(part.size for part in parts[:count]) <= size
+
+        return largest(1, len(parts), fits)
 
 
 class Neighbours(NamedTuple):
@@ -190,6 +212,7 @@ class Pipeline:
     nearest: Literal["", "first", "lines"] = ""
 
     def __post_init__(self) -> None:
+        """Check the numbers."""
         if self.k < 1 or self.depth < 0:
             raise UserError(
                 f"k = {self.k}, depth = {self.depth}: give 1 or more chunks, 0 or more edges"
@@ -208,26 +231,25 @@ class Pipeline:
         context = Gathered()
         size = 0
         for part in self._parts(question):
-            part_size = len(part.text) + 1
-            if size + part_size <= self.budget.total:
+            if size + part.size <= self.budget.total:
                 context.append(part)
-                size += part_size
+                size += part.size
         return context
 
     def _parts(self, question: str) -> Iterator[ContextPart]:
         """Yield all parts by importance: chunks, summaries, excerpts of neighbours."""
-        best = self._retrieved(question)
         around: dict[str, Neighbours] = {}
-        for chunk in best:
+        for chunk in self._retrieved(question):
             yield ContextPart.of_chunk(chunk, self.budget.chunk)
             for name in self._seeds(chunk):
                 around[name] = self._around(name)
-        reached: dict[str, None] = {}
+        reached: list[str] = []
         for name, neighbours in around.items():
             if self.summary:
                 yield self._summary(name, neighbours)
-            reached |= dict.fromkeys([*neighbours.below, *neighbours.above])
-        others = [name for name in reached if name not in around]
+            reached += neighbours.below
+            reached += neighbours.above
+        others = [name for name in dict.fromkeys(reached) if name not in around]
         yield from self._excerpts(question, others)
 
     def _retrieved(self, question: str) -> list[TextChunk]:
@@ -235,7 +257,8 @@ class Pipeline:
         chunks = self.repository.best(question)
         if self.paths is not None:
             chunks = [chunk for chunk in chunks if chunk.path in self.paths]
-        return chunks[: self.counts.get(question, self.k)]
+        count = self.counts.get(question, self.k)
+        return chunks[:count]
 
     def _seeds(self, chunk: TextChunk) -> list[str]:
         """Return the types of a chunk (EntitiesFromDocs of Algorithm 1)."""
@@ -244,14 +267,17 @@ class Pipeline:
             return [name] if name in self.graph.nodes else []
         nodes = self.graph.within_lines(chunk.path, chunk.first, chunk.last)
         if not nodes:
-            nodes = self.graph.by_path.get(chunk.path, [])[:1]
+            of_file = self.graph.by_path.get(chunk.path, [])
+            nodes = of_file[:1]
         return [node.name for node in nodes]
 
     def _around(self, name: str) -> Neighbours:
         """Return the neighbours of a type (Algorithm 1)."""
+        below = self.graph.within(name, self.depth, "successors")
+        above = self.graph.within(name, self.depth, "predecessors")
         most = self.budget.neighbours
-        below = self.graph.within(name, self.depth, "successors")[:most]
-        above = self.graph.within(name, self.depth, "predecessors")[:most]
+        below = below[:most]
+        above = above[:most]
         through = self._users_of_interfaces(name) if self.interfaces else {}
         for users in through.values():
             above += [user for user in users if user not in above]
@@ -261,35 +287,44 @@ class Pipeline:
         """Return what uses each interface that a type implements."""
         digraph = self.graph.digraph
         users = {}
+        most = self.budget.neighbours
         for target in digraph.succ[name]:
             if "implements" in self.graph.edges[name, target]:
                 others = [user for user in digraph.pred[target] if user != name]
-                users[target] = others[: self.budget.neighbours]
+                users[target] = others[:most]
         return users
 
     def _summary(self, name: str, neighbours: Neighbours) -> ContextPart:
         """Return [ONTOLOGY INFO] about a type (Listing 2); more than one edge away is indirect."""
         below, above, through = neighbours
         shown = self._printed_names([name, *below, *above, *through])
-        title = f"\n[ONTOLOGY INFO]: {shown[name]}"
-        lines = []
-        for interface in through:
+        title = "\n[ONTOLOGY INFO]:"
+        subject = shown[name]
+        text = ""
+        consumers: set[str] = set()
+        for interface, users in through.items():
+            consumers.update(users)
             printed = shown[interface]
-            lines.append(f"{title} implements {printed}. Checking consumers of {printed}...")
-        lines.append(f"\n[ONTOLOGY INFO]: Relationships for {shown[name]}:")
+            text += f"{title} {subject} implements {printed}. Checking consumers of {printed}...\n"
+        text += f"{title} Relationships for {subject}:\n"
         for used in below:
             relation = self._relation(name, used, "indirectly")
-            lines.append(f" - [INJECTS/USES] -> {shown[used]} ({relation})")
-        consumers = set().union(*through.values())
+            text += f" - [INJECTS/USES] -> {shown[used]} ({relation})\n"
         for user in above:
             otherwise = "uses (via interface)" if user in consumers else "indirectly"
             relation = self._relation(user, name, otherwise)
-            lines.append(f" - [USED BY] <- {shown[user]} ({relation})")
-        text = "\n".join(lines) + "\n"
+            text += f" - [USED BY] <- {shown[user]} ({relation})\n"
         return ContextPart(text, names=frozenset(shown))
 
-    def _relation(self, user: str, used: str, otherwise: str) -> str:
-        return " and ".join(self.graph.edges.get((user, used), [otherwise]))
+    def _relation(
+        self,
+        user: str,
+        used: str,
+        otherwise: str,
+    ) -> str:
+        """Return the labels of an edge, or another text where there is none."""
+        labels = self.graph.edges.get((user, used), [otherwise])
+        return " and ".join(labels)
 
     def _printed_names(self, names: Iterable[str]) -> dict[str, str]:
         """Return simple names where they are unique in the graph, else full ones."""
@@ -321,7 +356,8 @@ class Pipeline:
                 first = node.first or 1
                 lines = self.repository.texts[node.path].split("\n")
                 text = "\n".join(lines[first - 1 : node.last or None])
-            yield ContextPart.of_code(node.path, first, text[: self.budget.neighbour])
+            excerpt = text[: self.budget.neighbour]
+            yield ContextPart.of_code(node.path, first, excerpt)
 
     def _nearest_chunks(self, chunks: list[TextChunk]) -> dict[str, int]:
         """Return the rank of the best chunk of each type."""

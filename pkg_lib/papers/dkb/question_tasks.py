@@ -130,7 +130,11 @@ class JavaQuestions(Benchmark):
         return decoding("questions", ANSWER_TOKENS, style)
 
     def prompt(
-        self, task: Task, context: str, style: str, measure: Callable[[str], int] = len
+        self,
+        task: Task,
+        context: str,
+        style: str,
+        measure: Callable[[str], int] = len,
     ) -> str:
         """Return the prompt of a task, which is its context.
 
@@ -181,7 +185,12 @@ class JavaQuestions(Benchmark):
         """
         return (task.solution,)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Outcome:
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Outcome:
         """Return that nothing is executed.
 
         Args:

@@ -170,7 +170,8 @@ class RepositoryStudy:
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
-        # These calls only check the settings.
+        """Check the settings and the questions."""
+        # These calls are made for their checks alone.
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:

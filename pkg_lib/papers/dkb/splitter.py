@@ -5,7 +5,7 @@ then anywhere. Positions are kept, so the lines of each chunk are known.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,7 +34,12 @@ class TextChunk(NamedTuple):
     last: int
 
 
-def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[TextChunk]:
+def chunks_of(
+    path: str,
+    text: str,
+    size: int = SIZE,
+    overlap: int = OVERLAP,
+) -> list[TextChunk]:
     """Cut a file into chunks.
 
     Args:
@@ -52,13 +57,22 @@ def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) ->
     for number, (start, end) in enumerate(split(text, size, overlap)):
         first += text.count("\n", counted, start)
         counted = start
-        last = first + text.count("\n", start, end)
-        chunk_id = f"{path}#{number}"
-        chunks.append(TextChunk(path, chunk_id, text[start:end], first, last))
+        chunk = TextChunk(
+            path=path,
+            id=f"{path}#{number}",
+            text=text[start:end],
+            first=first,
+            last=first + text.count("\n", start, end),
+        )
+        chunks.append(chunk)
     return chunks
 
 
-def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> Iterator[Span]:
+def split(
+    text: str,
+    size: int = SIZE,
+    overlap: int = OVERLAP,
+) -> Iterator[Span]:
     """Cut a text.
 
     Args:
@@ -69,16 +83,21 @@ def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> Iterator[Span]
     Yields:
         Start and end of each chunk, without the white space around it.
     """
-    for start, end in _split_span(text, (0, len(text)), SEPARATORS, size, overlap):
+    whole = (0, len(text))
+    for start, end in _split_span(text, whole, SEPARATORS, size, overlap):
         part = text[start:end]
         stripped = part.strip()
         if stripped:
-            start += len(part) - len(part.lstrip())
+            start += part.index(stripped)
             yield start, start + len(stripped)
 
 
 def _split_span(
-    text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int
+    text: str,
+    span: Span,
+    separators: Sequence[str],
+    size: int,
+    overlap: int,
 ) -> Iterator[Span]:
     """Cut a span at the first separator that occurs in it, and its long pieces at finer ones."""
     while separators[0] and text.find(separators[0], *span) < 0:
@@ -93,7 +112,7 @@ def _split_span(
         yield from _merged(small, size, overlap)
         small = []
         if finer:
-            yield from _split_span(text, piece, tuple(finer), size, overlap)
+            yield from _split_span(text, piece, finer, size, overlap)
         else:
             yield piece
     yield from _merged(small, size, overlap)
@@ -108,16 +127,28 @@ def _cut_before(text: str, span: Span, separator: str) -> Iterator[Span]:
     return pairwise([first, *cuts, last])
 
 
-def _merged(pieces: list[Span], size: int, overlap: int) -> Iterator[Span]:
+def _merged(
+    pieces: list[Span],
+    size: int,
+    overlap: int,
+) -> Iterator[Span]:
     """Join neighbouring pieces up to the size; the next chunk begins with what fits the overlap."""
     current: list[Span] = []
     for piece in pieces:
         _, end = piece
         if current and end - current[0][0] > size:
-            chunk_end = current[-1][1]
-            yield current[0][0], chunk_end
-            while current and (chunk_end - current[0][0] > overlap or end - current[0][0] > size):
-                del current[0]
+            first, last = _around(current)
+            yield first, last
+            # What the next chunk shares fits the overlap, and leaves room for the piece.
+            earliest = max(last - overlap, end - size)
+            current = [kept for kept in current if kept[0] >= earliest]
         current.append(piece)
     if current:
-        yield current[0][0], current[-1][1]
+        yield _around(current)
+
+
+def _around(pieces: list[Span]) -> Span:
+    """Return the span from the first piece to the last."""
+    start, _ = pieces[0]
+    _, end = pieces[-1]
+    return start, end

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE
-from pkg_lib.analysis.tables import DASH, HERE
+from pkg_lib.analysis.tables import DASH, HERE, reference_table
 from pkg_lib.core.reading import NUMBER, Kinds, read_text
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.core.types import Generation, UserError
@@ -71,7 +71,7 @@ def published() -> pd.Series:
     Returns:
         The figures with their units, counts without one; index (step, method).
     """
-    rows = pd.read_csv(HERE / "reference" / "pkg_table8_cost.csv")
+    rows = reference_table("pkg_table8_cost")
     rows = rows.set_index(["step", "method"])
     figures = rows["value"].map("{:,.0f}".format) + " " + rows["unit"]
     return figures.str.removesuffix(" count")

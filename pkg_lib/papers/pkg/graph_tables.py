@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE, percent, probability
+from pkg_lib.analysis.tables import DASH, number, percent, probability, reference_table
 from pkg_lib.core.store import read_json
 from pkg_lib.graph import schema
 from pkg_lib.papers.pkg.cost import (
@@ -25,22 +23,6 @@ Rows = dict[str, list[str]]
 Log = dict[str, Any]
 
 
-def count_cell(number: int | None) -> str:
-    """Print a count.
-
-    Args:
-        number: The count; None if there is none.
-
-    Returns:
-        Text such as "1,200"; an en dash for None.
-    """
-    return DASH if number is None else f"{number:,}"
-
-
-def _fraction(value: Any) -> str:
-    return DASH if pd.isna(value) else f"{value:.3f}"
-
-
 # What was built
 
 
@@ -53,7 +35,7 @@ def sizes_table(built: Sequence[CorpusGraph]) -> ResultTable:
     Returns:
         The table, one column per graph.
     """
-    rows = {"documents": [count_cell(len(graph.documents)) for graph in built]}
+    rows = {"documents": [number(len(graph.documents)) for graph in built]}
     counts = {
         "nodes": (schema.NODE_TYPES, [graph.nodes for graph in built]),
         "edges": (schema.EDGE_TYPES, [graph.edges for graph in built]),
@@ -61,10 +43,10 @@ def sizes_table(built: Sequence[CorpusGraph]) -> ResultTable:
     for word, (kinds, by_graph) in counts.items():
         for kind in kinds:
             numbers = [of_graph.get(kind) for of_graph in by_graph]
-            if any(number is not None for number in numbers):
-                rows[f"{kind} {word}"] = list(map(count_cell, numbers))
-        rows[word] = [count_cell(sum(of_graph.values())) for of_graph in by_graph]
-    rows["distinct payloads"] = [count_cell(len(graph.graph.texts)) for graph in built]
+            if numbers.count(None) < len(numbers):
+                rows[f"{kind} {word}"] = list(map(number, numbers))
+        rows[word] = [number(sum(of_graph.values())) for of_graph in by_graph]
+    rows["distinct payloads"] = [number(len(graph.graph.texts)) for graph in built]
     note = (
         f"{DASH} the other kind of graph has these. "
         "Nodes with the same text share one payload and one embedding."
@@ -127,7 +109,7 @@ def conservation_row(graph: CorpusGraph) -> list[str]:
     wrong = DASH
     if graph.ledger:
         unit = "functions"
-        wrong = count_cell(len(graph.ledger.wrong))
+        wrong = number(len(graph.ledger.wrong))
         entered = graph.ledger.functions
         kept = graph.ledger.implementations
         skipped = graph.ledger.lost.total()
@@ -136,7 +118,7 @@ def conservation_row(graph: CorpusGraph) -> list[str]:
         kept = len(set(graph.graph.document.tolist()))
         skipped = len(graph.graph.skipped)
     counts = [entered, kept, skipped, entered - kept - skipped]
-    return [unit, *map(count_cell, counts), wrong]
+    return [unit, *map(number, counts), wrong]
 
 
 def conservation_table(built: Sequence[CorpusGraph]) -> ResultTable:
@@ -203,8 +185,8 @@ def cost_table(results: Path, measured: Log, text: CorpusGraph) -> ResultTable:
     for step, paper, here in table8_rows(measured, enhancement):
         rows[step] = [paper or DASH, here]
     paper_figures = published()
-    nodes = count_cell(text.nodes.get("PATHVALUE"))
-    edges = count_cell(text.edges.get("JSON_CHILD"))
+    nodes = number(text.nodes.get("PATHVALUE"))
+    edges = number(text.edges.get("JSON_CHILD"))
     paper_nodes = paper_figures["Path-value nodes (text PKG)", "PKG"]
     paper_edges = paper_figures["Relations (text PKG)", "PKG"]
     rows[f"path-value nodes, {text.corpus}"] = [paper_nodes, nodes]
@@ -231,9 +213,9 @@ def search_table(measured: Log) -> ResultTable:
     rows = {"exact (flat)": [DASH] * 3}
     search = measured.get("search")
     if search:
-        exact_rows = count_cell(search["exact_rows"])
+        exact_rows = number(search["exact_rows"])
         rows["exact (flat)"] = [exact_rows, f"{search['exact_ms']:.2f}", "1.000"]
-        vectors = count_cell(search["hnsw_rows"])
+        vectors = number(search["hnsw_rows"])
         for beam in sorted(search["hnsw"], key=int):
             of_beam = search["hnsw"][beam]
             milliseconds = f"{of_beam['ms']:.2f}"
@@ -343,8 +325,8 @@ def _runs_table(
 
 def _docstring_cells(log: Log) -> list[str]:
     names = ("functions", "without_docstring", "asked", "accepted")
-    counts = [count_cell(log[name]) for name in names]
-    return [*counts, *_rejected_cells(log["rejected"]), count_cell(log["tokens"])]
+    counts = [number(log[name]) for name in names]
+    return [*counts, *_rejected_cells(log["rejected"]), number(log["tokens"])]
 
 
 def _effect_cells(log: Log) -> list[str]:
@@ -356,7 +338,7 @@ def _effect_cells(log: Log) -> list[str]:
         "defines_before",
         "defines_after",
     )
-    counts = [count_cell(log[name]) for name in names]
+    counts = [number(log[name]) for name in names]
     return [*counts, f"{log['mean_cosine_rise']:.4f}"]
 
 
@@ -364,10 +346,10 @@ def _structured_cells(log: Log) -> list[str]:
     kept = log.get("kept_of_headings", {})
     shares = [percent(kept.get(name)) for name in ("words", "words_added", "code_examples")]
     return [
-        count_cell(log["documents"]),
+        number(log["documents"]),
         percent(log.get("validity_rate")),
-        count_cell(log.get("retries")),
-        count_cell(log["structured"]),
+        number(log.get("retries")),
+        number(log["structured"]),
         *_rejected_cells(log["rejected_by_reason"]),
         *shares,
     ]
@@ -377,7 +359,7 @@ def _rejected_cells(rejected: Mapping[str, int]) -> list[str]:
     """Return how many were rejected, and why, the most frequent reason first."""
     ordered = sorted(rejected.items(), key=lambda reason: (-reason[1], reason[0]))
     reasons = ", ".join(f"{reason} {count}" for reason, count in ordered)
-    return [count_cell(sum(rejected.values())), reasons or DASH]
+    return [number(sum(rejected.values())), reasons or DASH]
 
 
 # Code search
@@ -392,15 +374,14 @@ def code_search_table(code_search: Log) -> ResultTable:
     Returns:
         The table, one row per method.
     """
-    path = HERE / "reference" / "code_search_elsewhere.csv"
-    elsewhere = pd.read_csv(path, index_col="method")
+    elsewhere = reference_table("code_search_elsewhere", index_col="method")
     methods = code_search_methods(code_search) or {method: {} for method in elsewhere.index}
     paired = code_search.get("paired", {})
     rows = {}
     for method in sorted(methods, key=lambda m: (m not in elsewhere.index, m == "BM25", m)):
         there: Any = elsewhere.loc[method] if method in elsewhere.index else {}
-        cells = [_fraction(methods[method].get(metric)) for metric in METRICS]
-        cells += [_fraction(there.get(metric)) for metric in METRICS]
+        cells = [number(methods[method].get(metric), 3) for metric in METRICS]
+        cells += [number(there.get(metric), 3) for metric in METRICS]
         pair = paired.get(method)
         first_places = [DASH] * 3
         if pair:
@@ -456,7 +437,7 @@ def code_search_sets_table(code_search: Log) -> ResultTable:
     rows = {}
     for candidates, figures in sets.items():
         cells = [figures.get(method, {}).get(metric) for method, metric in columns.values()]
-        rows[candidates] = list(map(_fraction, cells))
+        rows[candidates] = [number(cell, 3) for cell in cells]
     title = "Code search among other candidates"
     return ResultTable.of(title, rows, list(columns), "candidates", UNKNOWN)
 

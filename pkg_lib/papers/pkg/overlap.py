@@ -14,9 +14,9 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import wilson
 from pkg_lib.analysis.tables import (
     DASH,
-    HERE,
     kind,
     percent,
+    reference_table,
     single,
 )
 from pkg_lib.core.registry import unknown
@@ -269,7 +269,7 @@ def published_regions(benchmark_title: str) -> dict[Region, int]:
     Returns:
         Region -> number of tasks; empty for a benchmark without such a figure.
     """
-    printed = pd.read_csv(HERE / "reference" / "pkg_figure6_overlap.csv", keep_default_na=False)
+    printed = reference_table("pkg_figure6_overlap", keep_default_na=False)
     benchmark, _, _ = benchmark_title.partition(" ")
     of_benchmark = printed[printed["benchmark"] == benchmark]
     regions = of_benchmark["only"].str.split("+").map(frozenset)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis.cells import difference_cell, rate_cell, rate_of_counts
+from pkg_lib.analysis.cells import difference_cell, mean_cell, rate_cell, rate_of_counts
 from pkg_lib.analysis.stats import BASELINE, ORACLE, Difference
 from pkg_lib.papers.pkg import first_look, validity_tables, variant_tables
 from pkg_lib.papers.pkg.candidate_families import ALONE, RETRIEVAL, VISIBLE
@@ -62,6 +62,8 @@ def test_cells_print_rates_and_differences_with_intervals():
     verdicts = pd.Series([True, False, pd.NA], dtype="boolean")
     assert rate_cell(verdicts) == rate_of_counts(1, 2) == "50.0 (9.5–90.5)"
     assert rate_cell(verdicts[2:]) == rate_of_counts(0, 0) == "–"
+    assert mean_cell(pd.Series([0.5, 0.5])) == "50.0 (50.0–50.0)"
+    assert mean_cell(pd.Series(dtype=float)) == "–"
     assert difference_cell(Difference(4, -0.05, -0.1, 0.0)) == "−5.0 −10.0 to 0.0"
 
 

@@ -1,0 +1,161 @@
+"""Stored results of cAST as tables and figures read them: verdicts, similarity of bodies, retrieval, controls."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pkg_lib.analysis.stats import BASELINE, ControlError
+from pkg_lib.core.store import write_json, write_text
+from pkg_lib.core.types import Unavailable
+from pkg_lib.papers.cast.cast_results import (
+    CHAT,
+    CHAT_BENCHMARK,
+    PACKAGES_BENCHMARK,
+    REPOEVAL,
+    REPOEVAL_ROWS,
+    CastResults,
+    load_cast_results,
+)
+from pkg_lib.papers.cast.cast_steps import BASELINES, VARIANTS, mappings
+
+MODEL = "some-model"
+METHOD = "cast, BM25"
+ROWS = """task_id,package,ranker,chunking,mapping,nDCG@5
+a,p,BM25,cast,mean,0.5
+b,p,BM25,cast,mean,
+a,p,BM25,cast,own,1.0
+a,p,MiniLM,cast,mean,0.25
+a,p,BM25,fixed-size,own,0.75
+"""
+
+
+class StoredRun:
+    """The results on a benchmark: verdicts and similarities by method, tasks in order, control rows."""
+
+    def __init__(self, tasks, verdicts, similarities=(), controls=()):
+        self.tasks = [SimpleNamespace(id=task) for task in tasks]
+        self.similarities = dict(similarities)
+        self.retrievers = dict.fromkeys([*verdicts, *self.similarities])
+        self.benchmark_spec = SimpleNamespace(controls={"right": True, "empty": False})
+        self.stored_verdicts = pd.DataFrame(verdicts, dtype="boolean")
+        self.stored_controls = dict(controls)
+
+    def verdicts(self):
+        return self.stored_verdicts.copy()
+
+    def measures(self, method):
+        values = self.similarities.get(method, {})
+        return pd.DataFrame({"edit": values}, dtype=float)
+
+    def controls(self):
+        return self.stored_controls
+
+    def provenance(self):
+        return {"model": MODEL}
+
+
+def verdicts_of(**by_task):
+    return pd.Series(by_task, dtype="boolean")
+
+
+def cast_of(folder, **runs):
+    return CastResults(MODEL, runs, folder)
+
+
+@pytest.fixture
+def cast(tmp_path):
+    """Two tasks, a and b; a chat benchmark; and RepoEval's function x."""
+    packages = StoredRun(
+        ["a", "b"],
+        {
+            BASELINE: verdicts_of(b=True, a=False),
+            METHOD: verdicts_of(a=True),
+            "cast, MiniLM": verdicts_of(a=None, b=None),
+        },
+        {METHOD: {"b": 0.5, "gone": 0.9}, "split-only, MiniLM": {}},
+    )
+    chat = StoredRun(["a", "b"], {BASELINE: verdicts_of(a=True, b=True)}, {BASELINE: {"a": 1.0}})
+    repoeval = StoredRun(["x"], {}, {METHOD: {"x": 0.25}})
+    runs = {PACKAGES_BENCHMARK: packages, CHAT_BENCHMARK: chat, REPOEVAL: repoeval}
+    return cast_of(tmp_path, **runs)
+
+
+def test_verdicts_are_in_the_order_of_the_tasks_and_hold_what_was_measured(cast):
+    assert list(cast.verdicts) == [BASELINE, METHOD, CHAT]
+    assert cast.verdicts[BASELINE].tolist() == [False, True]
+    assert cast.verdicts[METHOD].isna().tolist() == [False, True]
+    without = cast_of(cast.folder, packages=cast.packages)
+    assert CHAT not in without.verdicts
+
+
+def test_a_method_without_verdicts_has_missing_ones_for_every_task(cast):
+    missing = cast.verdicts_of("cast, MiniLM")
+    assert missing.isna().all()
+    assert list(missing.index) == ["a", "b"]
+    assert cast.verdicts_of(METHOD)["a"]
+
+
+def test_similarity_of_bodies_is_read_from_the_benchmark_of_the_method(cast):
+    assert cast.body_match(METHOD, "edit").to_dict() == {"b": 0.5}
+    assert cast.body_match(CHAT, "edit").to_dict() == {"a": 1.0}
+    assert cast.body_match(METHOD, "edit", REPOEVAL).to_dict() == {"x": 0.25}
+
+
+@pytest.mark.parametrize("method", ["split-only, MiniLM", "no such method"])
+def test_similarity_that_was_not_measured_is_empty(cast, method):
+    assert cast.body_match(method, "edit").empty
+    assert cast_of(cast.folder, packages=cast.packages).body_match(METHOD, "edit", REPOEVAL).empty
+
+
+def test_a_ranking_is_chosen_by_ranker_chunking_and_mapping(cast):
+    write_text(cast.folder / "retrieval.csv", ROWS)
+    assert cast.ranking("BM25", "cast", "nDCG@5").to_dict() == {"a": 0.5}
+    assert cast.ranking("BM25", "cast", "nDCG@5", "own").to_dict() == {"a": 1.0}
+    assert cast.ranking("MiniLM", "cast", "nDCG@5").to_dict() == {"a": 0.25}
+    assert cast.ranking("BM25", "fixed-size", "nDCG@5").to_dict() == {"a": 0.75}
+    assert cast.ranking("BM25", "split-only", "nDCG@5").empty
+
+
+def test_rankings_of_repoeval_are_empty_until_they_are_measured(cast):
+    write_text(cast.folder / "retrieval.csv", ROWS)
+    row = "cast, own chunks"
+    assert cast.repoeval_ranking("BM25", row, "nDCG@5").empty
+    again = CastResults(MODEL, cast.runs, cast.folder)
+    write_text(cast.folder / REPOEVAL / "retrieval.csv", ROWS)
+    assert again.repoeval_ranking("BM25", row, "nDCG@5").to_dict() == {"a": 1.0}
+
+
+@pytest.mark.parametrize(("chunking", "mapping"), REPOEVAL_ROWS.values(), ids=REPOEVAL_ROWS)
+def test_rows_of_the_table_on_repoeval_are_measured_by_the_step(chunking, mapping):
+    assert chunking in VARIANTS | BASELINES
+    assert mapping in mappings(chunking, REPOEVAL)
+
+
+def test_a_step_that_did_not_run_is_named(cast):
+    with pytest.raises(Unavailable, match="chunk_statistics"):
+        _ = cast.chunk_statistics
+
+
+def test_the_provenance_tells_what_every_step_was_made_from(cast):
+    for step in ("tasks", "retrieval", "chunk_statistics"):
+        write_json(cast.folder / f"{step}.meta.json", {"step": step})
+    provenance = cast.provenance()
+    assert provenance["generator"] == {"model": MODEL}
+    assert provenance["retrieval"] == {"step": "retrieval"}
+
+
+@pytest.mark.parametrize(("passes", "is_right"), [(True, True), (False, False)])
+def test_a_broken_control_row_is_refused(tmp_path, passes, is_right):
+    controls = {"right": verdicts_of(a=passes), "empty": verdicts_of(a=False)}
+    cast = cast_of(tmp_path, packages=StoredRun(["a"], {}, controls=controls))
+    if is_right:
+        cast.check_controls()
+        return
+    with pytest.raises(ControlError, match="right"):
+        cast.check_controls()
+
+
+def test_a_model_without_stored_verdicts_is_unavailable(tmp_path):
+    with pytest.raises(Unavailable, match=MODEL):
+        load_cast_results(tmp_path, MODEL)
