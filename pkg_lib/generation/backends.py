@@ -270,9 +270,8 @@ class TransformersBackend:
         group = max(1, slots // 4)
         # A prefill stalls the rows that decode, so it waits until a few places are free.
         if waiting and (not batch.rows or free >= group):
-            admitted = []
-            for _ in range(min(free, len(waiting), group)):
-                admitted.append(waiting.pop())
+            count = min(free, len(waiting), group)
+            admitted = [waiting.pop() for _ in range(count)]
             batch.admit(admitted)
             self._retire(batch, done)
         if batch.rows:
