@@ -30,7 +30,7 @@ is a function's head, and the tests are a function `check`:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from pkg_lib.analysis.comparison import compare, pass_at_k

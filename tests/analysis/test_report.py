@@ -161,7 +161,7 @@ def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page
 
 def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
     page = report.build_report(tmp_path)
-    assert "./run_all.sh" in page.read_text("utf8") and broken(page) == []
+    assert "pkg-lib run" in page.read_text("utf8") and broken(page) == []
 
 
 def test_failed_notebooks_are_named_and_older_results_marked(results):
