@@ -147,7 +147,7 @@ def test_a_source_folder_is_searched_by_words(installed, tmp_path):
     code = (
         "from pkg_lib import Task, load_corpus, make_retriever\n"
         f"corpus = load_corpus('source:{tmp_path}')\n"
-        "task = Task('mine/0', 'sort a list of numbers', 'f', '')\n"
+        "task = Task('mine/0', 'mine', 'sort a list of numbers', '')\n"
         "print(make_retriever('Func-BM25', corpus).retrieve([task])[0].source)\n"
     )
     done = installed.run("python", "-c", code)

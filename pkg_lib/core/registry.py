@@ -15,6 +15,7 @@ from pkg_lib.core.reading import absolute, in_the_way, shown
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
+PLUGIN = "pkg_lib_plugin"  # name of the module that a user's file is executed as
 LINE = 113  # characters of an error, with its choices
 LONGEST_NAME = 60  # characters of a user's name that are repeated in an error
 SIMILAR = 75.0  # of 100, in rapidfuzz's weighted ratio
@@ -202,7 +203,7 @@ def _load(path: Path) -> None:
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which does not exist; {advice}")
     try:
-        runpy.run_path(str(path), run_name="pkg_lib_plugin")
+        runpy.run_path(str(path), run_name=PLUGIN)
     except UserError:
         raise
     except (Exception, SystemExit) as e:
