@@ -33,7 +33,7 @@ from pkg_lib.core.types import (
     UserError,
     digest,
 )
-from pkg_lib.data.benchmarks import load_benchmark, title_of
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
@@ -100,14 +100,22 @@ def entries(results: Path) -> list[Entry]:
         results: The results directory.
 
     Returns:
-        An entry for each row, the highest rates of a benchmark first; none without a leaderboard.
+        An entry for each row, in the order of the benchmarks and with the highest rates first; none
+        without a leaderboard.
     """
     path = results / "leaderboard.json"
     if not is_there(path):
         return []
     rows = parse(contents(path))
-    ordered = sorted(rows, key=lambda row: (row["benchmark"], row["k"], -row["pass_at_k"]))
-    return [_entry(row) for row in ordered]
+    return [_entry(row) for row in sorted(rows, key=_place)]
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str, int, float]:
+    """The place of a row on the page; a benchmark that is not registered comes last."""
+    benchmark = row["benchmark"]
+    known = list(BENCHMARKS)
+    place = known.index(benchmark) if benchmark in known else len(known)
+    return place, benchmark, row["k"], -row["pass_at_k"]
 
 
 def _entry(row: dict[str, Any]) -> Entry:
