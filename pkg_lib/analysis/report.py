@@ -33,6 +33,7 @@ from pkg_lib.analysis.contents import (
     pages,
 )
 from pkg_lib.analysis.tables import (
+    DASH,
     TEMPLATES,
     render,
     single,
@@ -240,18 +241,19 @@ class _Report:
             "here": None,
             "answers": answers,
             "rates": rates,
-            "columns": [m for m in table_order() if any(m in s.summary for _, s in rates)],
+            "columns": _measured([section for _, section in rates]),
             "against": against,
             "ranked": sorted(ranked, key=lambda row: row[:2]),
-            "papers": self._papers(),
+            "papers": self._papers(with_missing=bool(answers)),
             "damaged": self.damaged,
             "unfinished": self.unfinished,
         }
 
-    def _papers(self) -> list[tuple[str, list[Any], list[PaperItem]]]:
+    def _papers(self, with_missing: bool) -> list[tuple[str, list[Any], list[PaperItem]]]:
         """Each paper with its items and their places, and with its items that are not measured.
 
-        A paper of which nothing is measured is left out: nobody asked for it.
+        A paper of which nothing is measured is left out, and a user's own study names no item that is
+        not measured: nobody asked for these.
         """
         papers = []
         for paper, of_paper in groupby(items(), attrgetter("paper")):
@@ -261,7 +263,7 @@ class _Report:
                 places = item.links(self.pages)
                 if places:
                     shown.append((item, places))
-                else:
+                elif with_missing:
                     missing.append(item)
             if shown:
                 papers.append((paper, shown, missing))
@@ -276,6 +278,16 @@ class _Report:
         for table in self._read_all(_read_differences, present).values():
             differences |= table
         return differences
+
+
+def _measured(sections: Iterable[Section]) -> list[str]:
+    """The methods that have a rate in any of the sections, in the order of the tables."""
+    methods = set()
+    for section in sections:
+        for method, (text, _) in section.summary.items():
+            if text != DASH:
+                methods.add(method)
+    return [method for method in table_order() if method in methods]
 
 
 def _read_differences(path: Path) -> dict[str, float]:

@@ -363,9 +363,12 @@ def test_a_section_of_a_single_notebook_has_a_page_of_its_name():
 
 def test_a_study_of_ones_own_names_no_paper_of_which_nothing_is_measured(tmp_path):
     about = {"model": "mine", "benchmark": "humaneval", "corpus": "stdlib", "tasks": 20}
-    section = Section("mine.humaneval.stdlib.rq1_code_pkg", "mine", {}, [], {}, about)
+    rates = {"NoRAG": ("50.0", ""), "BM25": ("\N{EN DASH}", "")}
+    section = Section("mine.humaneval.stdlib.rq1_code_pkg", "mine", {}, [], {}, about, rates)
     report.save_section(tmp_path, section)
     text = report.build_report(tmp_path).read_text("utf8")
+    assert ">NoRAG</th>" in text and ">BM25</th>" not in text  # BM25 was not run
+    assert "not measured</summary>" not in text
     assert 'aria-label="Table 1, mine"' in text
     assert not any(paper in text for paper in ("cAST", "DKB", "EVOR"))
 
