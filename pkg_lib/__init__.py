@@ -30,7 +30,7 @@ is a function's head, and the tests are a function `check`:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from pkg_lib.analysis.comparison import compare, pass_at_k
@@ -101,23 +101,8 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _MODULES:
         raise AttributeError(f"module 'pkg_lib' has no attribute {name!r}")
-    _load_plugins()
+    import_module("pkg_lib.core.registry").load_plugins()
     return getattr(import_module(f"pkg_lib.{_MODULES[name]}"), name)
-
-
-_loading = False  # a user's file may import public names, too
-
-
-def _load_plugins() -> None:
-    """Load the files that register names, unless one of them is being loaded."""
-    global _loading
-    if _loading:
-        return
-    _loading = True
-    try:
-        import_module("pkg_lib.core.registry").load_plugins()
-    finally:
-        _loading = False
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,7 @@ from pkg_lib.core.embedders import EMBEDDERS, INT8, embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
-from pkg_lib.core.store import CACHE, results_dir, results_path, slug
+from pkg_lib.core.store import CACHE, IS_CHECKOUT, results_dir, results_path, slug
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
@@ -583,6 +583,11 @@ def list_names(
 )
 def lab(options: Annotated[Many, arg("Options of `jupyter lab`.")] = None) -> None:
     """Start JupyterLab in notebooks/, with its own options."""
+    if not IS_CHECKOUT:
+        raise UserError(
+            "lab edits the notebooks of a checkout, and this is an installed package; "
+            "clone the repository and start ./run_all.sh lab there"
+        )
     os.chdir(study.NOTEBOOKS)
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *(options or [])])
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pkg_lib.core import hub, models
 from pkg_lib.core.data_folders import SUBFOLDERS, state_of
 from pkg_lib.core.endpoints import Endpoint, endpoints
-from pkg_lib.core.store import results_dir
+from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import Benchmark
@@ -33,7 +33,7 @@ def lines() -> Iterator[str]:
         "GPU": _gpu,
         "cores": os.cpu_count,
         "weights and vectors": _cache,
-        "results": results_dir,
+        "results": _results,
     }
     yield from _section("models", models.MODELS, _model)
     yield from _section("endpoints", described, _endpoint)
@@ -104,6 +104,13 @@ def _cache() -> str:
     folder = models.cache_dir()
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     return f"{folder} ({shutil.disk_usage(existing).free // 10**9} GB free)"
+
+
+def _results() -> str:
+    folder = results_path()
+    if not folder.exists():
+        return f"{folder} (the first run creates it)"
+    return str(results_dir())
 
 
 def _layer(active: object) -> str:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.store import ROOT
+from pkg_lib.core.store import notebooks_dir
 
-NOTEBOOKS = ROOT / "notebooks"
+NOTEBOOKS = notebooks_dir()
 KERNEL = {
     "display_name": "Python 3",
     "language": "python",

@@ -41,16 +41,21 @@ class Checkout:
         )
 
 
-def make(folder: Path) -> Checkout:
-    """Copies what git tracks or would track, and sets it up."""
-    checkout = Checkout(folder / "study")
+def copy_tracked(target: Path, leave_out: str = "\0") -> None:
+    """Copies what git tracks or would track, without the paths that begin with `leave_out`."""
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT
     )
     for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (checkout.root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, checkout.root / name)
+        if (ROOT / name).is_file() and not name.startswith(leave_out):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def make(folder: Path) -> Checkout:
+    """Copies what git tracks or would track, and sets it up."""
+    checkout = Checkout(folder / "study")
+    copy_tracked(checkout.root)
     for command in ("init -q", "add -A", "commit -q -m cloned"):
         checkout.git(*command.split())
     _environment(checkout)

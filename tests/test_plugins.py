@@ -9,8 +9,8 @@ import commands
 import pytest
 
 COLUMN = """
-from pkg_lib.core.types import Context
-from pkg_lib.retrieval.methods import METHODS, Method
+from pkg_lib import Context, Method  # public names, as docs/own_method.md has them
+from pkg_lib.retrieval.methods import METHODS
 
 class Longest:
     column = "Toy"

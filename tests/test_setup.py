@@ -289,7 +289,7 @@ def test_a_package_that_is_missing_is_an_error_but_not_the_faiss_that_was_replac
     """Once the package itself is installed, pip misses the faiss-cpu that it names."""
     machine.gpus(LISTED)
     machine.tool("uname", "#!/bin/sh\necho Linux x86_64\n")
-    faiss = "pkg-lib 0.1.0 requires faiss-cpu, which is not installed."
+    faiss = "pkg-lib 1.0.0 requires faiss-cpu, which is not installed."
     machine.pip(f'if [ "$1" = check ]; then echo "{faiss}"; exit 1; fi')
     assert machine.set_up().returncode == 0
     machine.stamp.unlink()

@@ -2,8 +2,10 @@
 
 import csv
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import field
+from functools import cache
 from itertools import groupby
 from typing import (
     Annotated,
@@ -18,6 +20,9 @@ from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
+LEAD_SENTENCES = 3
+LEAD_FINDING = 200  # characters up to which a finding is part of the lead
+SENTENCE_END = re.compile(r"(?<=[.?])\s+(?=[A-Z])")
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
 OrderedTexts = Annotated[dict[str, str], BeforeValidator(dict)]
 
@@ -68,7 +73,12 @@ class Section:
 
     @property
     def about(self) -> Experiment | None:
-        """Its experiment, or None if it is not about a single one."""
+        """Its experiment, or None if it is not about a single one.
+
+        A notebook that has one section in all, such as the quickstart, is a study of its own.
+        """
+        if "." not in self.stem:
+            return None
         benchmark = self.provenance.get("benchmark", "")
         model = self.provenance.get("model", "")
         corpus = self.provenance.get("corpus", "")
@@ -76,6 +86,15 @@ class Section:
             return None
         tasks = str(self.provenance.get("tasks", ""))
         return Experiment(title_of(benchmark), model, corpus, tasks)
+
+    @property
+    def lead(self) -> list[str]:
+        """The texts that it begins with: at most three sentences."""
+        texts = list(_leads().get(self.notebook, ()))
+        if self.findings and len(self.findings[0]) <= LEAD_FINDING:
+            texts.append(self.findings[0])
+        count = len(SENTENCE_END.split(" ".join(texts)))
+        return texts if count <= LEAD_SENTENCES else texts[:-1]
 
     @property
     def short(self) -> str:
@@ -101,6 +120,12 @@ class Section:
             return self.notebook
         words = re.sub(r"[^a-z0-9]+", "-", part.lower())
         return f"{self.notebook}.{words}"
+
+
+@cache
+def _leads() -> dict[str, list[str]]:
+    """Notebook -> what its sections begin with."""
+    return tomllib.loads((HERE / "leads.toml").read_text("utf8"))
 
 
 @dataclass(frozen=True)
@@ -173,6 +198,20 @@ def _page(
     )
 
 
+class ItemLink(NamedTuple):
+    """A place that shows a table or figure of a paper.
+
+    Attributes:
+        model: The model that it shows; "" if it is not about a single one.
+        page: The page.
+        anchor: The id of the place.
+    """
+
+    model: str
+    page: Page
+    anchor: str
+
+
 @dataclass(frozen=True)
 class PaperItem:
     """A table or figure of a paper, one line of paper_items.csv.
@@ -211,23 +250,29 @@ class PaperItem:
         where = f" on {title_of(self.benchmark)}" if self.benchmark else ""
         return f"notebook {self.notebook}{where}"
 
-    def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
-        """Find the place that shows it, on a page with the authors' contexts if there is one.
+    def links(self, pages: Iterable[Page]) -> list[ItemLink]:
+        """Find the places that show it, one for each model that was measured.
 
         Args:
             pages: The pages of the site.
 
         Returns:
-            The page and the id of the place, or None if no page shows it.
+            The places in the order of the pages; none if no page shows it. Of several pages about a
+            model, the one with the authors' contexts is taken if there is one.
         """
-        shown = [(page, s) for page in pages for s in page.sections if self.shown_by(s)]
-        if not shown:
-            return None
-        own_corpus = [bool(page.about and page.about.corpus != PUBLISHED) for page, _ in shown]
-        page, section = shown[own_corpus.index(min(own_corpus))]
+        by_model: dict[str, ItemLink] = {}
+        for page in pages:
+            for section in filter(self.shown_by, page.sections):
+                model = page.about.model if page.about else ""
+                has_published = page.about is not None and page.about.corpus == PUBLISHED
+                if model not in by_model or has_published:
+                    by_model[model] = ItemLink(model, page, self._anchor(section))
+        return list(by_model.values())
+
+    def _anchor(self, section: Section) -> str:
         if self.place in section.parts:
-            return page, section.anchor(self.place)
-        return page, section.anchor(f"figure {self.place}" if self.place in section.figures else "")
+            return section.anchor(self.place)
+        return section.anchor(f"figure {self.place}" if self.place in section.figures else "")
 
 
 def items() -> list[PaperItem]:

@@ -9,14 +9,14 @@ measured. Replayed completions have the revision "replay".
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pkg_lib.analysis.comparison import pass_at_k
 from pkg_lib.analysis.stats import KS
-from pkg_lib.analysis.tables import csv_text
-from pkg_lib.core.reading import is_there
+from pkg_lib.analysis.tables import DASH, csv_text, percent
+from pkg_lib.core.reading import contents, is_there, parse
 from pkg_lib.core.store import (
     CACHE,
     read_json,
@@ -33,7 +33,7 @@ from pkg_lib.core.types import (
     UserError,
     digest,
 )
-from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
@@ -61,6 +61,84 @@ prompt_tokens new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 
 """.split()
 
 logger = logging.getLogger(__name__)
+
+
+class Entry(NamedTuple):
+    """A row of the leaderboard's page, as text.
+
+    Attributes:
+        method: The method.
+        model: The model.
+        benchmark: Title of the benchmark.
+        corpus: The corpus; a dash without retrieval.
+        k: Number of samples that the rate allows for each task.
+        rate: pass@k in percent.
+        interval: Its 95 % interval in percent, or a dash.
+        n: Number of measured tasks.
+        tasks: Number of tasks of the benchmark.
+        prompt_tokens: Mean number of tokens of a prompt, or a dash.
+        new_tokens: Mean number of tokens of an answer, or a dash.
+    """
+
+    method: str
+    model: str
+    benchmark: str
+    corpus: str
+    k: str
+    rate: str
+    interval: str
+    n: str
+    tasks: str
+    prompt_tokens: str
+    new_tokens: str
+
+
+def entries(results: Path) -> list[Entry]:
+    """Read what `write` wrote.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        An entry for each row, in the order of the benchmarks and with the highest rates first; none
+        without a leaderboard.
+    """
+    path = results / "leaderboard.json"
+    if not is_there(path):
+        return []
+    rows = parse(contents(path))
+    return [_entry(row) for row in sorted(rows, key=_place)]
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str, int, float]:
+    """The place of a row on the page; a benchmark that is not registered comes last."""
+    benchmark = row["benchmark"]
+    known = list(BENCHMARKS)
+    place = known.index(benchmark) if benchmark in known else len(known)
+    return place, benchmark, row["k"], -row["pass_at_k"]
+
+
+def _entry(row: dict[str, Any]) -> Entry:
+    bounds = DASH
+    if "low" in row:
+        bounds = f"{percent(row['low'])}{DASH}{percent(row['high'])}"
+    return Entry(
+        row["column"],
+        row["model"],
+        title_of(row["benchmark"]),
+        row.get("corpus", DASH),
+        str(row["k"]),
+        percent(row["pass_at_k"]),
+        bounds,
+        str(row["n"]),
+        str(row["tasks"]),
+        _rounded(row.get("prompt_tokens")),
+        _rounded(row.get("new_tokens")),
+    )
+
+
+def _rounded(tokens: float | None) -> str:
+    return DASH if tokens is None else f"{tokens:,.0f}"
 
 
 def write(results: Path) -> None:
@@ -232,8 +310,17 @@ class _Leaderboard:
             rounded = {str(name): round(value, 6) for name, value in rate.items()}
             row = about | {"k": k} | rounded
             if rate["n"]:
-                known = {field: row[field] for field in FIELDS if row.get(field) not in (None, "")}
-                self.rows.append(known)
+                self.rows.append(_known(row))
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a row in their order, without those whose value is unknown."""
+    known = {}
+    for field in FIELDS:
+        value = row.get(field)
+        if value not in (None, "") and value == value:  # NaN is not equal to itself
+            known[field] = value
+    return known
 
 
 def _order(experiment: tuple[str, str, str]) -> tuple[str, str, str]:

@@ -15,6 +15,8 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import asdict, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,14 +27,17 @@ from pydantic import TypeAdapter
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.contents import (
     Page,
+    PaperItem,
     Section,
     items,
     pages,
 )
 from pkg_lib.analysis.tables import (
+    DASH,
     TEMPLATES,
     render,
     single,
+    table_order,
 )
 from pkg_lib.core.limits import MAX_TEXT_BYTES
 from pkg_lib.core.reading import (
@@ -53,6 +58,7 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.methods import METHODS
 
 ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
+LEADERBOARD = "leaderboard"  # name of its page
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: name of a page -> its table of verdicts; the files
@@ -150,9 +156,11 @@ class _Report:
         if tasks:
             written = self._read_all(lambda path: tasks(path, self.pages), [self.results])
             grids, files = written.get(self.results, (grids, files))
-        self._read_all(leaderboard.write, [self.results])
         benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
+        entries = self._leaderboard()
         shared = {
+            "place": "",
+            "has_leaderboard": bool(entries),
             "pages": self.pages,
             "tasks": [(name, title_of(name)) for name in benchmarks],
             "failed": self.failed,
@@ -172,12 +180,29 @@ class _Report:
             )
             write_text(path, text)
             files.add(path)
+        if entries:
+            path = self.site / f"{LEADERBOARD}.html"
+            of_board = shared | {"place": "Leaderboard"}
+            text = render(
+                "leaderboard.html.j2",
+                root="../",
+                here=None,
+                entries=entries,
+                **of_board,
+            )
+            write_text(path, text)
+            files.add(path)
         for name in ("report.css", "report.js"):
             write_text(self.site / name, (TEMPLATES / name).read_text("utf8"))
         for path in list(self.site.rglob("*.html")):
             if path.is_file() and path not in files:
                 path.unlink()
         write_text(self.index, render("index.html.j2", **self._overview(), **shared))
+
+    def _leaderboard(self) -> list[leaderboard.Entry]:
+        """The rows of the leaderboard's page; none if the leaderboard cannot be written."""
+        written = self._read_all(leaderboard.write, [self.results])
+        return leaderboard.entries(self.results) if written else []
 
     def _view(self, section: Section) -> dict[str, Any]:
         """What the template prints of a section beside its own fields."""
@@ -216,13 +241,33 @@ class _Report:
             "here": None,
             "answers": answers,
             "rates": rates,
-            "columns": [c for c in METHODS if any(c in section.summary for _, section in rates)],
+            "columns": _measured([section for _, section in rates]),
             "against": against,
             "ranked": sorted(ranked, key=lambda row: row[:2]),
-            "papers": [(item, item.link(self.pages)) for item in items()],
+            "papers": self._papers(with_missing=bool(answers)),
             "damaged": self.damaged,
             "unfinished": self.unfinished,
         }
+
+    def _papers(self, with_missing: bool) -> list[tuple[str, list[Any], list[PaperItem]]]:
+        """Each paper with its items and their places, and with its items that are not measured.
+
+        A paper of which nothing is measured is left out, and a user's own study names no item that is
+        not measured: nobody asked for these.
+        """
+        papers = []
+        for paper, of_paper in groupby(items(), attrgetter("paper")):
+            shown = []
+            missing = []
+            for item in of_paper:
+                places = item.links(self.pages)
+                if places:
+                    shown.append((item, places))
+                elif with_missing:
+                    missing.append(item)
+            if shown:
+                papers.append((paper, shown, missing))
+        return papers
 
     def _differences(self, page: Page) -> dict[str, float]:
         """Retrieval method -> percentage points against the baseline, from the stored tables."""
@@ -233,6 +278,16 @@ class _Report:
         for table in self._read_all(_read_differences, present).values():
             differences |= table
         return differences
+
+
+def _measured(sections: Iterable[Section]) -> list[str]:
+    """The methods that have a rate in any of the sections, in the order of the tables."""
+    methods = set()
+    for section in sections:
+        for method, (text, _) in section.summary.items():
+            if text != DASH:
+                methods.add(method)
+    return [method for method in table_order() if method in methods]
 
 
 def _read_differences(path: Path) -> dict[str, float]:

@@ -69,8 +69,8 @@ class Difference:
     Attributes:
         n: Number of tasks that were measured.
         value: The mean as a fraction.
-        low: Lower end of the 95 % interval.
-        high: Upper end of the 95 % interval.
+        low: Lower end of the 95 % interval, NaN if the tasks give none.
+        high: Upper end of the 95 % interval, NaN if the tasks give none.
         helped: Number of tasks that only the method solved.
         hurt: Number of tasks that only the baseline solved.
         p: p-value of the exact McNemar test, NaN if it does not apply.
@@ -112,7 +112,7 @@ def mean_pass_at_k(
     rates = estimate_pass_at_k(measured[enough].to_numpy(), correct[enough].to_numpy(), k)
     values, counts = np.unique(rates, return_counts=True)
     mean = float(values @ counts / counts.sum())
-    low, high = bootstrap_of_steps(values, counts)
+    low, high = _unless_empty(*bootstrap_of_steps(values, counts))
     return Difference(len(rates), mean, low, high)
 
 
@@ -281,7 +281,15 @@ def _bootstrap_interval(
     # Tasks of the same difference are interchangeable: resampling their counts is the bootstrap.
     steps = np.array([1, -1, 0])
     counts = np.array([helped, hurt, n - helped - hurt])
-    return bootstrap_of_steps(steps, counts)
+    return _unless_empty(*bootstrap_of_steps(steps, counts))
+
+
+def _unless_empty(low: float, high: float) -> tuple[float, float]:
+    """Return an interval, or NaN for one of no width.
+
+    Where all tasks agree, every resample is the same. That says nothing about other tasks.
+    """
+    return (low, high) if low < high else (math.nan, math.nan)
 
 
 def bootstrap_of_steps(

@@ -281,6 +281,16 @@ def kind(methods: Iterable[str]) -> str:
     return "text" if is_text else "code"
 
 
+def table_order() -> list[str]:
+    """Return the names of all methods in the order of the tables.
+
+    A user's own methods are next to the baseline, where a reader looks for them.
+    """
+    own = [name for name, method in METHODS.items() if method.is_user_supplied]
+    others = [name for name in METHODS if name not in (BASELINE, *own)]
+    return [BASELINE, *own, *others]
+
+
 def single(methods: Iterable[str]) -> list[str]:
     """Keep the methods that have a prompt of their own.
 
@@ -303,7 +313,7 @@ def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
         verdicts: Verdicts [task, method].
 
     Returns:
-        The verdicts in the order of METHODS.
+        The verdicts in the order of `table_order`.
 
     Raises:
         ValueError: A method is unknown, or the baseline is missing.
@@ -313,7 +323,7 @@ def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(
             f"methods {list(verdicts)}: a table has {BASELINE} and other methods of {known}"
         )
-    order = [name for name in METHODS if name in verdicts]
+    order = [name for name in table_order() if name in verdicts]
     frame = verdicts[order].astype("boolean")
     candidates = single(order)
     unknown = frame[candidates].isna().any(axis=1)

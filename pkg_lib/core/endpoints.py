@@ -22,7 +22,7 @@ from annotated_types import Ge, Gt, MinLen
 
 from pkg_lib.core.reading import Damaged, expanded, is_there, read_text, shown
 from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
-from pkg_lib.core.store import ROOT
+from pkg_lib.core.store import home
 from pkg_lib.core.types import UserError, digest
 
 RESERVED = {"model", "messages", "prompt", "n", "stream"}  # parameters that `extra` may not replace
@@ -138,6 +138,11 @@ class Endpoints(Registry[Endpoint]):
         raise UserError(f"{endpoint}: the file {self.path} {fault}; see docs/endpoints.md")
 
 
+def endpoints_path() -> Path:
+    """Return the file of endpoints, PKG_ENDPOINTS or endpoints.toml of `home`; it need not exist."""
+    return expanded(os.environ.get("PKG_ENDPOINTS") or home() / "endpoints.toml")
+
+
 def endpoints() -> Endpoints:
     """Return all endpoints that the file describes.
 
@@ -147,7 +152,7 @@ def endpoints() -> Endpoints:
     Raises:
         UserError: There is a mistake in the file.
     """
-    path = expanded(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml")
+    path = endpoints_path()
     try:
         tables = tomllib.loads(read_text(path)) if is_there(path) else {}
     except tomllib.TOMLDecodeError as e:

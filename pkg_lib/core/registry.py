@@ -6,7 +6,6 @@ PAPERS and the user's Python files, which PKG_PLUGINS names (a:b), add entries t
 import os
 import runpy
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from pkg_lib.core.reading import absolute, in_the_way, shown
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
+PLUGIN = "pkg_lib_plugin"  # name of the module that a user's file is executed as
 LINE = 113  # characters of an error, with its choices
 LONGEST_NAME = 60  # characters of a user's name that are repeated in an error
 SIMILAR = 75.0  # of 100, in rapidfuzz's weighted ratio
@@ -191,8 +191,12 @@ def load_plugins() -> None:
         _load(path)
 
 
-@cache
+_begun: set[Path] = set()  # a user's file may import public names of pkg_lib, which load all files
+
+
 def _load(path: Path) -> None:
+    if path in _begun:
+        return
     obstacle = in_the_way(path)
     if obstacle:
         raise UserError(
@@ -201,9 +205,12 @@ def _load(path: Path) -> None:
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which does not exist; {advice}")
+    _begun.add(path)
     try:
-        runpy.run_path(str(path), run_name="pkg_lib_plugin")
+        runpy.run_path(str(path), run_name=PLUGIN)
     except UserError:
+        _begun.remove(path)
         raise
     except (Exception, SystemExit) as e:
+        _begun.remove(path)
         raise UserError(f"PKG_PLUGINS names {path}, which fails: {type(e).__name__}: {e}") from e

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from pkg_lib.core.reading import rows_sha256 as rows_sha256
 from pkg_lib.core.reading import shown as shown
 from pkg_lib.core.types import UserError, digest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]  # holds pkg_lib: the checkout, or site-packages
+IS_CHECKOUT = (ROOT / "pyproject.toml").is_file()
 LARGE = 2**20  # bytes from which a file is remarked upon
 LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
 ROWS = ".jsonl" + PACKED  # suffix of a file with one row per task
@@ -35,9 +36,22 @@ PACKAGES = (
 # Places and names
 
 
+def home() -> Path:
+    """Return where files of the user are by default: the checkout, or else the current directory.
+
+    An installed package has no directory of its own that a user would look into.
+    """
+    return ROOT if IS_CHECKOUT else Path.cwd()
+
+
+def notebooks_dir() -> Path:
+    """Return the directory of the notebooks, which a wheel holds inside the package."""
+    return ROOT / "notebooks" if IS_CHECKOUT else ROOT / "pkg_lib" / "notebooks"
+
+
 def results_path() -> Path:
-    """Return the results directory, PKG_RESULTS or results/ of the checkout; it need not exist."""
-    return Path(os.environ.get("PKG_RESULTS") or ROOT / "results")
+    """Return the results directory, PKG_RESULTS or results/ of `home`; it need not exist."""
+    return Path(os.environ.get("PKG_RESULTS") or home() / "results")
 
 
 def results_dir() -> Path:
@@ -154,7 +168,10 @@ def package_digest() -> str:
         for path in files
         if "__pycache__" not in path.parts
     ]
-    return digest(*contents, sha256_of(ROOT / "requirements.txt"))
+    if IS_CHECKOUT:
+        return digest(*contents, sha256_of(ROOT / "requirements.txt"))
+    pins = requires("pkg-lib") or []
+    return digest(*contents, *sorted(pins))
 
 
 def versions() -> dict[str, str]:
@@ -173,6 +190,8 @@ def versions() -> dict[str, str]:
 
 def _git(*arguments: str) -> bytes:
     """The output of a git command in this checkout; OSError or CalledProcessError if it fails."""
+    if not IS_CHECKOUT:  # site-packages may be inside the user's own repository
+        raise FileNotFoundError(f"{ROOT} is not a checkout")
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.check_output(command, stderr=subprocess.DEVNULL)
 

@@ -25,7 +25,8 @@ from papermill.engines import NBClientEngine, NotebookExecutionManager, papermil
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
-from pkg_lib.core.store import ROOT, write_text
+from pkg_lib.core.endpoints import endpoints_path
+from pkg_lib.core.store import IS_CHECKOUT, ROOT, results_path, write_text
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.core.workers import core_count
 from pkg_lib.evaluation.study import NotebookJob
@@ -79,12 +80,17 @@ class KernelEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no ty
             on_cell_start=before_cell,
         )
         client.log.setLevel(logging.CRITICAL)  # a dead kernel is reported by the error below
-        path = os.environ.get("PYTHONPATH")
-        python_path = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)
+        variables = ONE_THREAD | os.environ
+        # The kernel starts in another directory, where a relative place would be another one.
+        variables["PKG_ENDPOINTS"] = str(endpoints_path().absolute())
+        variables["PKG_RESULTS"] = str(results_path().absolute())
+        if IS_CHECKOUT:
+            path = os.environ.get("PYTHONPATH")
+            variables["PYTHONPATH"] = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)
         try:
             client.execute(
                 cwd=str(folder),
-                env=ONE_THREAD | os.environ | {"PYTHONPATH": python_path},
+                env=variables,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import load_plugins, unknown
-from pkg_lib.core.store import ROOT, results_dir, results_path, slug
+from pkg_lib.core.store import notebooks_dir, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pkg_lib.evaluation.pipeline import Evaluator
     from pkg_lib.evaluation.results import Results
 
-NOTEBOOKS = ROOT / "notebooks"
+NOTEBOOKS = notebooks_dir()
 MODEL = "qwen2.5-coder-0.5b-instruct"
 LARGER = "qwen2.5-coder-1.5b-instruct"
 # Parameters that a notebook about a model takes from the options of `run`.

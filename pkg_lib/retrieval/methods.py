@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from pkg_lib.core.registry import Registry, unknown
+from pkg_lib.core.registry import PLUGIN, Registry, unknown
 from pkg_lib.core.types import Context, Retriever, Task, UserError
 from pkg_lib.data import corpora, published
 from pkg_lib.generation.generator import GREEDY, Sampling
@@ -87,6 +87,11 @@ class Method:
     def uses_graph(self) -> bool:
         """Whether it retrieves nodes of the graph."""
         return self.unit in (FUNCTION, BLOCK, PATH_VALUE)
+
+    @property
+    def is_user_supplied(self) -> bool:
+        """Whether a plug-in added it: its retriever is defined outside of this package."""
+        return getattr(self.make_retriever, "__module__", None) == PLUGIN
 
     @property
     def without_context(self) -> bool:

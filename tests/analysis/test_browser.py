@@ -24,6 +24,7 @@ PAGES = [
     "index.html",
     EXPERIMENT,
     "site/claims.html",
+    "site/leaderboard.html",
     *TASKS,
     "notebooks/claims.html",
     "notebooks/explore.html",
@@ -181,6 +182,52 @@ def test_the_first_table_sorts_within_each_model_and_benchmark(browser, site):
         [float(text.removesuffix("n")) for text in g[1:] if text[:1].isdigit()] for g in groups
     ]
     assert all(of_group == sorted(of_group) for of_group in rates) and max(map(len, rates)) > 2
+
+
+def typed(browser, place, value):
+    """Put a value into a control, as typing or choosing it does."""
+    browser.run(f"{place}.value = '{value}'")
+    browser.run(f"{place}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+
+
+def test_the_leaderboard_is_filtered_by_words_and_by_what_is_chosen(browser, site):
+    browser.open(site.parent / "site" / "leaderboard.html", 1280)
+    rows = "[...document.querySelectorAll('#leaderboard tbody tr')].filter(r => !r.hidden)"
+    shown = f"{rows}.map(r => r.cells[0].textContent + ' | ' + r.cells[7].textContent)"
+    everything = browser.run(shown)
+    labels = "[...document.querySelectorAll('.filters label')].map(l => l.firstChild.data)"
+    assert browser.run(labels)[1:] == ["Model", "Benchmark", "Corpus"]
+    typed(browser, "document.querySelectorAll('.filters select')[2]", "published")
+    published = browser.run(shown)
+    assert published == [row for row in everything if row.endswith("| published")]
+    typed(browser, "document.querySelector('.filters input')", "func-pkg, block")
+    both = browser.run(shown)
+    assert 0 < len(both) < len(published) < len(everything)
+    assert all(row.startswith(("Func-PKG", "Block-PKG")) for row in both)
+    typed(browser, "document.querySelector('.filters input')", "")
+    assert browser.run(shown) == published
+
+
+def test_methods_of_a_table_are_filtered_and_no_retrieval_stays(browser, site):
+    browser.open(site, 1280)
+    row = "[...document.querySelector('#experiments').tHead.rows[0].cells]"
+    shown = f"{row}.filter(c => !c.hidden).map(c => c.textContent)"
+    everything = browser.run(shown)
+    typed(browser, "document.querySelector('.filters input')", "block-pkg")
+    assert browser.run(shown) == ["Corpus", "NoRAG", "Block-PKG"]
+    assert browser.run("[...document.querySelectorAll('#experiments td:not([hidden])')].length") > 2
+    typed(browser, "document.querySelector('.filters input')", "")
+    assert browser.run(shown) == everything
+
+
+@WIDTHS
+def test_a_long_table_scrolls_in_its_frame_under_its_headings(browser, site, width):
+    browser.open(site.parent / "site" / "leaderboard.html", width)
+    frame = ".scroll"
+    browser.run(f"document.querySelector('{frame}').scrollTo(0, 600)")
+    assert browser.run(f"document.querySelector('{frame}').scrollTop") > 0
+    heading = "#leaderboard thead th:nth-child(2)"
+    assert abs(browser.run(box(heading, "top")) - browser.run(box(frame, "top"))) < 2
 
 
 def test_prints_whole_without_controls(browser, site):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 
+import pandas as pd
 import pytest
 from fakes import FakeBackend
 
 from pkg_lib.analysis import leaderboard
+from pkg_lib.analysis.comparison import pass_at_k
 from pkg_lib.analysis.report import build_report
 from pkg_lib.core.limits import MAX_ANSWER_BYTES
 from pkg_lib.core.store import slug, write_json, write_jsonl
@@ -114,6 +117,21 @@ def test_the_same_results_give_the_same_bytes_and_the_first_page_leads_there(res
     page = build_report(results).read_text("utf8")
     assert all(f'href="{name}"' in page for name in names)
     assert [(results / name).read_bytes() for name in names] == first
+
+
+def test_the_page_has_each_row_with_its_interval_and_what_can_be_chosen(results):
+    text = build_report(results).parent.joinpath("site", "leaderboard.html").read_text("utf8")
+    assert text.count('<th scope="row">') == len(board(results)) == 3
+    assert text.count(" data-choose>") == 3
+    assert "66.7" in text and "20.8–93.9" in text  # 0.666667, and its ends 0.20766 and 0.938508
+    assert 'href="../leaderboard.csv"' in text
+
+
+def test_an_interval_without_width_is_left_out(results):
+    """Both samples of one task agree: every resample is the same."""
+    verdicts = pd.DataFrame({"a": [True], "b": [True]}, ["HumanEval/0"], dtype="boolean")
+    (rate,) = pass_at_k(pd.concat({"NoRAG": verdicts}, axis="columns"), 2).to_dict("records")
+    assert rate["pass_at_k"] == 1 and math.isnan(rate["low"]) and math.isnan(rate["high"])
 
 
 def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results, caplog):

@@ -14,11 +14,13 @@ from checks import CODE
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import report
-from pkg_lib.analysis.contents import Section, items, pages
-from pkg_lib.analysis.tables import points
+from pkg_lib.analysis.contents import LEAD_SENTENCES, SENTENCE_END, Section, items, pages
+from pkg_lib.analysis.tables import points, table_order
+from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.study import NOTEBOOKS
 from pkg_lib.papers.pkg.pass_tables import pass_table
+from pkg_lib.retrieval.methods import METHODS
 
 PAGE = "m-0_5b.humaneval.textbook-stdlib"
 STEM = f"{PAGE}.rq1_code_pkg"
@@ -161,7 +163,7 @@ def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page
 
 def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
     page = report.build_report(tmp_path)
-    assert "./run_all.sh" in page.read_text("utf8") and broken(page) == []
+    assert "pkg-lib run" in page.read_text("utf8") and broken(page) == []
 
 
 def test_failed_notebooks_are_named_and_older_results_marked(results):
@@ -279,14 +281,9 @@ def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_amon
     text = report.build_report(results).read_text("utf8")
     columns = [c for c in CODE if c not in ("NoRAG", "Reranked", "Ideal Reranker")]
     gaps = (verdicts[columns].mean() - verdicts["NoRAG"].mean()).astype(float).sort_values()
-    assert (
-        f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks"
-        in text
-    )
-    assert (
-        f"{(gaps < 0).sum()} solve fewer: from {points(gaps.iloc[0])} points of pass@1 ({gaps.index[0]}; "
-        in text
-    )
+    assert f"{(gaps > 0).sum()} of {len(gaps)} retrieval methods in 1 experiment solve more" in text
+    assert f"{(gaps < 0).sum()} solve fewer" in text
+    assert f"from {points(gaps.iloc[0])} ({gaps.index[0]}; " in text
     assert text.count("<circle") == len(gaps)
 
 
@@ -302,12 +299,13 @@ def test_every_table_and_figure_of_the_papers_is_one_click_from_the_first_page_a
     site,
 ):
     text = site.read_text("utf8")
-    assert broken(site) == [] and "not measured (" not in text
+    assert broken(site) == [] and "waits_for" not in text and "not measured</summary>" not in text
     for paper, names in WANTED.items():
         listed = [i.item for i in items() if i.paper == paper]
         assert names <= set(listed) and len(listed) == len(set(listed))
     for item in items():
-        assert f">{item.item}</a> {item.about.replace(chr(39), '&#39;')}" in text, item
+        about = item.about.replace(chr(39), "&#39;")
+        assert f">{item.item}</a> {about}" in text or f"{item.item} {about}:" in text, item
         code = (NOTEBOOKS / f"{item.notebook}.ipynb").read_text("utf8")
         assert not item.place or f'\\"{item.place}\\"' in code or f'.{item.place}\\"' in code, item
 
@@ -317,8 +315,79 @@ def test_an_item_of_an_experiment_that_is_not_there_says_what_it_waits_for(site,
         site.parent / "tables", tmp_path / "tables", ignore=shutil.ignore_patterns("*rq2_text_pkg*")
     )
     index = report.build_report(tmp_path)
-    assert "not measured (notebook rq2_text_pkg on HumanEval)" in index.read_text("utf8")
+    assert "(notebook rq2_text_pkg on HumanEval)" in index.read_text("utf8")
     assert broken(index) == []
+
+
+def test_an_item_leads_to_the_place_of_each_model_that_is_labelled_with_it(site):
+    places = re.findall(
+        r'<a href="(site/[^"]*)" aria-label="Figure 3, ([^"]*)"', site.read_text("utf8")
+    )
+    models = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]
+    assert [model for _, model in places] == models
+    for reference, model in places:
+        assert slug_of(model) in reference and reference.endswith("radar")
+
+
+def slug_of(model):
+    return model.replace(".", "_")
+
+
+def test_a_page_begins_with_a_lead_and_its_figures_and_folds_further_findings(results):
+    path = results / "tables" / f"{STEM}.json"
+    more = [f"Finding {n}." for n in range(5)]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"findings": more}))
+    text = built(results)[1].read_text("utf8")
+    lead = re.search('<p class="lead">(.*?)</p>', text)[1]
+    assert 0 < len(SENTENCE_END.split(lead)) <= LEAD_SENTENCES and more[0] in lead
+    order = [text.index(part) for part in ('class="lead"', "<figure", "<table", more[1])]
+    assert order == sorted(order)
+    folded = [
+        re.sub("<[^>]*>", " ", part) for part in re.findall("<details.*?</details>", text, re.S)
+    ]
+    assert all(any(finding in part for part in folded) for finding in more[1:])
+
+
+def test_every_notebook_that_adds_a_section_has_a_lead(site):
+    for page in site.parent.glob("site/*.html"):
+        leads = re.findall('<p class="lead">(.*?)</p>', page.read_text("utf8"))
+        assert leads, page
+        assert all(0 < len(SENTENCE_END.split(lead)) <= LEAD_SENTENCES for lead in leads), page
+
+
+def test_a_section_of_a_single_notebook_has_a_page_of_its_name():
+    about = {"model": "m", "benchmark": "humaneval", "corpus": "stdlib", "tasks": 20}
+    (page,) = pages([Section("quickstart", "Quickstart", {}, [], {}, about)])
+    assert (page.name, page.group) == ("quickstart", "Studies")
+
+
+def test_a_study_of_ones_own_names_no_paper_of_which_nothing_is_measured(tmp_path):
+    about = {"model": "mine", "benchmark": "humaneval", "corpus": "stdlib", "tasks": 20}
+    rates = {"NoRAG": ("50.0", ""), "BM25": ("\N{EN DASH}", "")}
+    section = Section("mine.humaneval.stdlib.rq1_code_pkg", "mine", {}, [], {}, about, rates)
+    report.save_section(tmp_path, section)
+    text = report.build_report(tmp_path).read_text("utf8")
+    assert ">NoRAG</th>" in text and ">BM25</th>" not in text  # BM25 was not run
+    assert "not measured</summary>" not in text
+    assert 'aria-label="Table 1, mine"' in text
+    assert not any(paper in text for paper in ("cAST", "DKB", "EVOR"))
+
+
+def test_a_users_method_is_next_to_no_retrieval(monkeypatch, tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from pkg_lib import Method\n"
+        "from pkg_lib.retrieval.methods import METHODS\n"
+        "class Mine: pass\n"
+        "METHODS.register(Method('Mine', Mine, ('code',), 'row'))\n"
+    )
+    monkeypatch.setenv("PKG_PLUGINS", str(plugin))
+    load_plugins()
+    try:
+        assert table_order()[:2] == ["NoRAG", "Mine"]
+        assert sorted(table_order()) == sorted(METHODS)
+    finally:
+        del METHODS["Mine"]
 
 
 def test_no_page_is_too_large_to_read(site):
