@@ -136,6 +136,20 @@ def row_axes(
     return figure, axes
 
 
+def write_title(
+    figure: Figure,
+    title: str,
+) -> None:
+    """Write the title of a figure of `row_axes` at its left edge, beside which axes have long names.
+
+    Args:
+        figure: The figure.
+        title: The title.
+    """
+    top = 1 - 0.06 / figure.get_figheight()
+    figure.text(0.02, top, title, fontsize=8, va="top")
+
+
 def beside(
     axes: Axes,
     place: float,

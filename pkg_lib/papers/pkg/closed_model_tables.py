@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis.cells import paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import SignalsByMethod, selected_verdicts
 from pkg_lib.analysis.sentences import finding
@@ -194,14 +195,8 @@ def closed_differences_table(
     rows = {}
     for model, frame in verdicts.items():
         for method, row in paired_differences(frame).query("n > 0").iterrows():
-            rows[f"{model}, {method}"] = [
-                tables.points(row["difference"]),
-                tables.interval(row["low"], row["high"]),
-                f"{row['helped']:.0f}",
-                f"{row['hurt']:.0f}",
-                tables.probability(row["p"]),
-                tables.probability(row["p_corrected"]),
-            ]
+            _, *cells = paired_cells(row)
+            rows[f"{model}, {method}"] = cells
     title = f"Each method against {BASELINE} on {replayed_title(benchmark)}"
     return ResultTable.of(title, rows, DIFFERENCE_COLUMNS, "model, method", DIFFERENCE_NOTE)
 

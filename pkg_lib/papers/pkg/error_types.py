@@ -25,9 +25,9 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import (
     DASH,
-    HERE,
     MINUS,
     probability,
+    signed_count,
 )
 from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
@@ -40,6 +40,7 @@ from pkg_lib.execution.errors import (
     TABLE7,
     split_detail,
 )
+from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.papers.pkg.replay import replayed
 
 Outcomes = Mapping[str, Outcome]  # task id -> outcome
@@ -230,13 +231,7 @@ def published_error_counts() -> pd.DataFrame:
     Returns:
         Counts [error, setting], in printed order.
     """
-    printed = pd.read_csv(HERE / "reference" / "pkg_table7_errors_mbpp.csv")
-    wide = printed.pivot(
-        index="error_type",
-        columns="setting",
-        values="count",
-    )
-    return wide.loc[list(TABLE7), printed["setting"].drop_duplicates()]
+    return printed(7).astype(int).T.loc[list(TABLE7)]
 
 
 def settings_counts(comparison: ErrorComparison) -> pd.DataFrame:
@@ -337,14 +332,9 @@ def changes_table(comparison: ErrorComparison) -> ResultTable:
     """
     changes = error_changes(comparison)
     shown = changes.map(_text)
-    signed = changes["change"].map(_signed, na_action="ignore")
-    shown["change"] = signed.astype(object).fillna(DASH)
+    shown["change"] = changes["change"].astype(float).map(signed_count)
     title = f"Failed solutions: {comparison.method} against {BASELINE}"
     return ResultTable(title, shown.rename_axis("error"))
-
-
-def _signed(count: int) -> str:
-    return f"{count:+d}".replace("-", MINUS) if count else "0"
 
 
 def endings_table(comparison: ErrorComparison) -> ResultTable:

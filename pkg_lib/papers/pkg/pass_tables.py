@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.comparison import compare
+from pkg_lib.analysis.cells import paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     decided,
@@ -46,6 +46,7 @@ from pkg_lib.analysis.tables import (
     single,
 )
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.methods import (
     RERANKED,
 )
@@ -427,21 +428,8 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
         One row per method with its interval, counts and p-values.
     """
     rows = {}
-    for method, row in compare(complete(verdicts)).iterrows():
-        tasks = helped = hurt = bounds = DASH
-        if row["n"]:
-            tasks, helped, hurt = (f"{row[name]:.0f}" for name in ("n", "helped", "hurt"))
-            low = tables.percentage_points(row["low"])
-            bounds = f"{low} to {tables.percentage_points(row['high'])}"
-        rows[str(method)] = [
-            tasks,
-            tables.percentage_points(row["difference"]),
-            bounds,
-            helped,
-            hurt,
-            tables.probability(row["p"]),
-            tables.probability(row["p_corrected"]),
-        ]
+    for method, row in paired_differences(complete(verdicts)).iterrows():
+        rows[str(method)] = paired_cells(row)
     index = f"against {BASELINE}"
     return ResultTable.of(f"Differences to {BASELINE}", rows, COMPARED, index, PAIRED)
 
@@ -505,16 +493,16 @@ def findings(
 
 def _baseline_sentence(verdicts: pd.Series) -> str:
     rate = pass_at_1(verdicts)
-    low, high = wilson(rate.passed, rate.measured) or (0.0, 1.0)
+    bounds = wilson_range(rate.passed, rate.measured)
     return (
         f"Without retrieval ({BASELINE}) {rate.passed} of {rate.measured} tasks are solved: "
-        f"{percent(rate.value)} % (95 % interval {percent(low)} to {percent(high)})."
+        f"{percent(rate.value)} % (95 % interval {bounds})."
     )
 
 
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
     """Name the best and the worst retrieval method on the tasks that all of them measured."""
-    methods = [m for m in single(frame.columns) if m != BASELINE and frame[m].notna().any()]
+    methods = [method for method in measured_methods(frame) if method != BASELINE]
     common = frame[methods].dropna()
     if len(methods) < 2 or common.empty:
         return []

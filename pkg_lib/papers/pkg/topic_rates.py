@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis import sentences, stats, tables
+from pkg_lib.analysis import sentences, stats
+from pkg_lib.analysis.cells import bracketed_difference
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, BASELINE, not_measured
 from pkg_lib.analysis.tables import DASH, complete, percent, points
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.results import Results
-from pkg_lib.papers.pkg.replay import replayed, verdict_frame
+from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
 from pkg_lib.papers.pkg.topics import topics
 from pkg_lib.retrieval.methods import RERANKED
 
@@ -174,8 +175,7 @@ def difference_text(row: pd.Series) -> str:
     """
     if not row["n"]:
         return DASH
-    bounds = tables.interval(row["d_low"], row["d_high"])
-    return f"{points(row['difference'])} ({bounds})"
+    return bracketed_difference(row["difference"], row["d_low"], row["d_high"])
 
 
 def topic_rates_table(
@@ -237,9 +237,7 @@ def replayed_rates(
         Unavailable: A model was not replayed.
     """
     rates = {}
-    for model in models:
-        outcomes = replayed(results, model, benchmark)
-        verdicts = verdict_frame(outcomes, limit)
+    for model, verdicts in replayed_verdicts(results, models, benchmark, limit).items():
         if method not in verdicts or not_measured([BASELINE, method], verdicts):
             continue
         shown = shown_methods(verdicts, method)
