@@ -34,7 +34,7 @@ from pkg_lib.papers.claims.claims import (
     table,
 )
 from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
-from pkg_lib.papers.pkg.cost import build_seconds, stored
+from pkg_lib.papers.pkg.cost import build_seconds, stored, token_counts
 from pkg_lib.papers.pkg.replay import agreement, replayed_names
 from pkg_lib.papers.pkg.strata import copies
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
@@ -501,14 +501,12 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         One measurement per run.
     """
     for measured in runs.of(claim, claim.methods):
-        lengths = {}
-        for method in claim.methods:
-            completions = measured.stored_run.completions(method)
-            lengths[method] = {task: g.prompt_tokens for task, g in completions.items()}
+        run = measured.stored_run
+        completions = {method: run.completions(method) for method in claim.methods}
+        lengths = token_counts(completions, lambda completion: completion.prompt_tokens)
         method, baseline = claim.methods
-        both = pd.DataFrame(lengths).dropna()
-        differences = both[method] - both[baseline]
-        gaps = differences.to_numpy(float)
+        differences = lengths[method] - lengths[baseline]
+        gaps = differences.dropna().to_numpy()
         if len(gaps) < 2 or not gaps.std():
             continue
         test = ttest_1samp(gaps, 0)

@@ -196,7 +196,7 @@ class Assessed:
 
 def load(
     file: str = "claims.toml",
-    **shared: str,
+    **shared: Any,
 ) -> list[Claim]:
     """Load claims.
 
@@ -359,6 +359,9 @@ def discordant_share(difference: Difference) -> float:
 
     Args:
         difference: Their paired difference.
+
+    Returns:
+        The share, of the tasks that both measured.
     """
     return (difference.helped + difference.hurt) / difference.n
 

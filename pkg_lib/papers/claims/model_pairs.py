@@ -163,6 +163,9 @@ def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:
 
     Args:
         pairs: What `model_pairs` returns.
+
+    Returns:
+        One sentence per comparison beyond chance, and one that names the others.
     """
     sentences = []
     unclear = []

@@ -181,7 +181,7 @@ def published_savings() -> list[Saving]:
                 build_s=60.0 * extra,
                 prompt_tokens=tokens[row_method] - tokens[method],
                 new_tokens=math.nan,
-                search_s=minutes.at["PKG", "Query"] if row_method == "BM25" else 0.0,
+                search_s=minutes["Query"]["PKG"] if row_method == "BM25" else 0.0,
             )
             savings.append(saving)
     return savings

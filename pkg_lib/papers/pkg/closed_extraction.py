@@ -34,6 +34,9 @@ def has_raw_answers(model: str) -> bool:
 
     Args:
         model: Name of a folder of samples, such as "gpt-4o".
+
+    Returns:
+        Whether `judge_extractions` can be used for the model.
     """
     return model in RAW_ANSWERS
 

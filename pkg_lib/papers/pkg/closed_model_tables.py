@@ -42,7 +42,7 @@ from pkg_lib.papers.pkg.pass_tables import (
     PassTable,
     measured_cells,
     published,
-    published_cells,
+    published_rows,
 )
 from pkg_lib.papers.pkg.replay import (
     CANDIDATES,
@@ -139,9 +139,7 @@ def closed_pass_table(
         rows[REPLAYED_GROUP, model] = measured_cells(frame)
     texts = published(benchmark, CLOSED, "closed")
     source = f"Published (Table {PUBLISHED[benchmark, 'closed']} of the PKG paper)"
-    for name, printed in texts.iterrows():
-        rates = printed.astype(float).tolist()
-        rows[source, str(name)] = published_cells(printed, rates)
+    rows |= published_rows(source, texts)
     tasks = max(map(len, verdicts.values()), default=0)
     title = f"pass@1 in percent on {replayed_title(benchmark)} ({tasks} tasks), closed models"
     return PassTable.of(title, rows, CLOSED, ["Source", "Model"], f"{DASH} not measured.")

@@ -123,6 +123,9 @@ def shapes_figure(built: Sequence[CorpusGraph]) -> Figure:
 
     Args:
         built: The graphs.
+
+    Returns:
+        A figure of one text column.
     """
     figure = Figure(figsize=(WIDTH, 4.2))
     upper_box = (0.15, 0.62, 0.81, 0.28)

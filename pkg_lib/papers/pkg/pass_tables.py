@@ -405,16 +405,32 @@ def _published_rows(
     methods: Sequence[str],
 ) -> dict[tuple[str, str], tuple[PassCell, ...]]:
     """The paper's models and their average."""
-    texts = published(benchmark, methods)
-    rates = published_rates(benchmark, methods)
-    average = rates.mean()
+    average = published_rates(benchmark, methods).mean()
     setting = kind(methods)
     table = f"Table {PUBLISHED[benchmark, setting]} of the PKG paper"
     source = f"Published, corpus {PUBLISHED_CORPUS[setting]} ({table})"
-    rows = {}
-    for model in texts.index:
-        rows[source, model] = published_cells(texts.loc[model], rates.loc[model].tolist())
+    rows = published_rows(source, published(benchmark, methods))
     rows[source, "Avg."] = published_cells(map(percent, average / 100), average.tolist())
+    return rows
+
+
+def published_rows(
+    source: str,
+    texts: pd.DataFrame,
+) -> dict[tuple[str, str], tuple[PassCell, ...]]:
+    """Compute the cells of published models.
+
+    Args:
+        source: The source that the rows are grouped by.
+        texts: What `published` returns.
+
+    Returns:
+        (Source, model) -> its cells.
+    """
+    rows = {}
+    for model, printed_cells in texts.iterrows():
+        rates = pd.to_numeric(printed_cells).tolist()
+        rows[source, str(model)] = published_cells(printed_cells, rates)
     return rows
 
 

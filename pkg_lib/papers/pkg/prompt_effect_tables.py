@@ -1,6 +1,7 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -108,7 +109,7 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         for content in contents:
             cell = DASH
             if content in by_content.index:
-                counted = by_content.loc[content]
+                counted: Any = by_content.loc[content]
                 cell = _share(counted["name_errors"], counted["n"])
             cells.append(cell)
         rows.append(cells)

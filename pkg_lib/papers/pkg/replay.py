@@ -385,7 +385,8 @@ def _write_signals(
     tasks: list[Task],
 ) -> None:
     """Write the test-free signals of the first samples, without the similarities of an embedder."""
-    completions = _of_first_samples(samples, "completion").dropna()
+    texts = _of_first_samples(samples, "completion").dropna()
+    completions = {str(task_id): text for task_id, text in texts.items()}
     statuses = _of_first_samples(judged, "status")
     verdicts = _verdicts(statuses)
     folder = target.parent
@@ -394,7 +395,7 @@ def _write_signals(
     prepare_signals(
         BENCHMARKS[folder.name],
         tasks,
-        {"": completions.to_dict()},
+        {"": completions},
         {"": verdicts},
         {"": beside.with_suffix(SIGNALS)},
         {"": beside.with_suffix(HELD_OUT)},

@@ -96,6 +96,9 @@ class ExperimentRows:
 
         Args:
             method: A method. NoRAG uses no corpus, so its name is the same for every corpus.
+
+        Returns:
+            Text such as "BM25 (textbook)", or "NoRAG".
         """
         return method if method == NO_RAG else f"{method} ({self.corpus})"
 
@@ -105,6 +108,9 @@ def file_of(task_id: str) -> str:
 
     Args:
         task_id: The task.
+
+    Returns:
+        Text such as "humaneval-20.html".
     """
     name = slug(task_id.replace("/", "-"))
     return f"{name}.html"

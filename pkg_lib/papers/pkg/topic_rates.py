@@ -87,29 +87,23 @@ def _rate_row(
     rate = stats.pass_at_1(verdicts[method])
     bounds = stats.wilson(rate.passed, rate.measured)
     low, high = bounds or (np.nan, np.nan)
-    row: dict[str, float] = {
+    paired = None
+    if method != BASELINE:
+        paired = stats.paired_score(verdicts[method], verdicts[BASELINE])
+    paired = paired or stats.Difference(0, np.nan, np.nan, np.nan)
+    return {
         "passed": rate.passed,
         "measured": rate.measured,
         "total": rate.total,
         "rate": np.nan if rate.value is None else rate.value,
         "low": low,
         "high": high,
-        "n": 0,
-        "difference": np.nan,
-        "d_low": np.nan,
-        "d_high": np.nan,
-        "p": np.nan,
+        "n": paired.n,
+        "difference": paired.value,
+        "d_low": paired.low,
+        "d_high": paired.high,
+        "p": paired.p,
     }
-    if method == BASELINE:
-        return row
-    paired = stats.paired_score(verdicts[method], verdicts[BASELINE])
-    if paired:
-        row["n"] = paired.n
-        row["difference"] = paired.value
-        row["d_low"] = paired.low
-        row["d_high"] = paired.high
-        row["p"] = paired.p
-    return row
 
 
 def rates_by_topic(
