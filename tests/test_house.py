@@ -174,10 +174,10 @@ DENSITY = {
     "": 8.0,
     "evaluation": 8.0,
     "papers/cast": 10.8,
-    "papers/claims": 10.8,
+    "papers/claims": 8.0,
     "papers/dkb": 11.0,
     "papers/evor": 9.1,
-    "papers/pkg": 8.3,
+    "papers/pkg": 8.0,
 }
 LAYOUT = {
     tokenize.NEWLINE,

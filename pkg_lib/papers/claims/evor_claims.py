@@ -81,8 +81,9 @@ def averages(model: str) -> pd.Series:
     Returns:
         Mean by method.
     """
-    column: pd.Series = evor_table(2)[AVERAGE]
-    return column[MODELS[model]]
+    column: Any = evor_table(2)[AVERAGE]
+    means: pd.Series = column[MODELS[model]]
+    return means
 
 
 # Checks on Table 2
@@ -239,7 +240,7 @@ def knowledge_gain(args: Args) -> Numbers:
     gains = {}
     for model in args["models"]:
         name = MODELS[model]
-        row = cells.loc[name, evolution].dropna()
+        row = cells.T[name, evolution].dropna()
         before = row.get(against, cells[against][name, "without"])
         gains[f"{model}, {evolution}"] = round(row[args["knowledge"]] - before, 1)
     return gains

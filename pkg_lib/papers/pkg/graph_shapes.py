@@ -45,14 +45,15 @@ def out_degrees(graph: Graph) -> dict[str, np.ndarray]:
     Returns:
         What the edges lead to -> number of them for each node; of the types that the graph has.
     """
-    edges = graph.edges
+    source = graph.edges["source"].to_numpy()
+    kind = graph.edges["type"].to_numpy()
     degrees = {}
     for meaning, (edge_type, node_type) in OUTGOING.items():
         nodes = graph.of_type(node_type)
         if not len(nodes):
             continue
-        of_type = edges[edges["type"] == edge_type]
-        counts = np.bincount(of_type["source"], minlength=len(graph))
+        sources = source[kind == edge_type]
+        counts = np.bincount(sources, minlength=len(graph))
         degrees[meaning] = counts[nodes]
     return degrees
 
