@@ -63,7 +63,9 @@ def _claimed(evidence: Evidence) -> str:
         models = _between(low, high, unit)
     if evidence.ours:
         return f"{models} (taken here: {target})"
-    return f"{target} ({models})" if has_spread else target
+    if has_spread:
+        return f"{target} ({models})"
+    return target
 
 
 # Tables
@@ -170,7 +172,10 @@ def ledger_table(assessed: Iterable[Assessed]) -> ResultTable:
         "Mixed: not all measurements have the same verdict. "
         f"{DASH} no number is claimed, or nothing is measured.",
     )
-    rows = {claim.claim.id: ledger_row(claim) for claim in assessed}
+    rows = {}
+    for claim in assessed:
+        name = claim.claim.id
+        rows[name] = ledger_row(claim)
     frame = pd.DataFrame.from_dict(rows, "index")
     frame = frame.rename_axis("id")
     return ResultTable("Claims of the PKG paper", frame, notes)
@@ -233,9 +238,12 @@ def unattempted_table(assessed: Iterable[Assessed]) -> ResultTable:
             continue
         names = claims_of.setdefault(claim.claim.needs, [])
         names.append(claim.claim.id)
-    rows = {", ".join(names): [need] for need, names in claims_of.items()}
+    rows = {}
+    for need, names in claims_of.items():
+        listed = ", ".join(names)
+        rows[listed] = [need]
     if not rows:
-        rows = {"nothing": [DASH]}
+        rows["nothing"] = [DASH]
     return ResultTable.of("Not attempted", rows, ["missing"], "claims")
 
 
@@ -275,7 +283,8 @@ def _counts(assessed: Sequence[Assessed]) -> list[str]:
     of_all = [claim.verdict for claim in assessed]
     verdicts_of = {f"{len(assessed)} claims": of_all}
     for source, what in SOURCES.items():
-        part = [claim.verdict for claim in _measured_on(assessed, source)]
+        of_source = _measured_on(assessed, source)
+        part = [claim.verdict for claim in of_source]
         if part:
             verdicts_of[f"Of {len(part)} {what}"] = part
     measured = _measured_on(assessed, claims.RUNS, claims.REPLAYED)

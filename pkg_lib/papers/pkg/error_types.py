@@ -16,6 +16,7 @@ import pandas as pd
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     chance,
+    counted_values,
     finding,
 )
 from pkg_lib.analysis.stats import (
@@ -552,19 +553,16 @@ def _p_of_error(
     method: str,
 ) -> float:
     """McNemar's p: does the method change how many solutions end with an error?"""
-    gained = has_error[method] & ~has_error[BASELINE]
-    lost = has_error[BASELINE] & ~has_error[method]
-    return mcnemar(int(gained.sum()), int(lost.sum()))
+    gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
+    return mcnemar(len(gained), len(lost))
 
 
 def _errors_of_lost_tasks(comparison: ErrorComparison) -> list[str]:
     endings = comparison.endings
     before, after = endings[BASELINE], endings[comparison.method]
     lost = after[(before == PASSED) & (after != PASSED)]
-    # The most common error comes first; equally common ones follow by name.
-    counts = lost.value_counts().sort_index().sort_values(ascending=False, kind="stable")
-    parts = [f"{error} {count}" for error, count in counts.items()]
-    return finding(f"Errors of the {len(lost)} tasks that only {BASELINE} solves", parts)
+    head = f"Errors of the {len(lost)} tasks that only {BASELINE} solves"
+    return finding(head, counted_values(lost))
 
 
 def _own_assertions(comparison: ErrorComparison) -> list[str]:

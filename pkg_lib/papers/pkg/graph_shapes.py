@@ -109,7 +109,8 @@ def example_root(graph: Graph) -> int:
     low, high = SIZES[kind]
     fair_size = trees["size"].clip(low, high)
     lines = graph.last - graph.first
-    trees["outside"] = (trees["size"] - fair_size).abs()
+    distance = trees["size"] - fair_size
+    trees["outside"] = distance.abs()
     trees["shallow"] = -trees["deepest"].clip(upper=DEEP)
     trees["small"] = -trees["size"]
     trees["lines"] = lines[roots]

@@ -354,7 +354,7 @@ def _measured_cell(
     bounds = wilson(rate.passed, rate.measured)
     if rate.value is None or bounds is None:
         return PassCell(DASH, passed=0, measured=0, total=rate.total)
-    gap = (verdicts[method].astype(float) - verdicts[BASELINE].astype(float)).mean()
+    gap = _mean_gap(verdicts, method, BASELINE)
     text = percent(rate.value)
     if rate.measured < rate.total:
         text += f" (n={rate.measured})"
@@ -369,6 +369,18 @@ def _measured_cell(
         rate.measured,
         rate.total,
     )
+
+
+def _mean_gap(
+    verdicts: pd.DataFrame,
+    method: str,
+    other: str,
+) -> float:
+    """The mean difference on the tasks that both methods measured; NaN without one."""
+    passed = verdicts[method].astype(float)
+    passed_by_other = verdicts[other].astype(float)
+    difference = passed - passed_by_other
+    return float(difference.mean())
 
 
 def published_cells(
@@ -564,7 +576,7 @@ def _gap(
     method: str,
     other: str,
 ) -> str:
-    gap = (frame[method].astype(float) - frame[other].astype(float)).mean()
+    gap = _mean_gap(frame, method, other)
     return f"{points(gap)} percentage points against {other}"
 
 
