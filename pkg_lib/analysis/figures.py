@@ -140,7 +140,9 @@ def write_title(
     figure: Figure,
     title: str,
 ) -> None:
-    """Write the title of a figure of `row_axes` at its left edge, beside which axes have long names.
+    """Write the title of a figure of `row_axes` at the left edge of the figure.
+
+    It suits rows with long names, whose axes begin far to the right of that edge.
 
     Args:
         figure: The figure.

@@ -143,7 +143,7 @@ def tree(graph: Graph, view: nx.DiGraph, title: str, pruned: Collection[int] = (
 
 
 def _fitted(text: str, room: int) -> str:
-    """Cut a text to a number of letters, and replace control characters, which an SVG may not contain."""
+    """Cut a text to a number of letters, and replace control characters, which SVG does not allow."""
     printable = [c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text]
     shown = "".join(printable)
     if len(shown) <= room:
