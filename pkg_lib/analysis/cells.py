@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pkg_lib.analysis.stats import Difference, bootstrap_mean, wilson
-from pkg_lib.analysis.tables import DASH, interval, percent, points
+from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 
 
 def rate_of_counts(
@@ -65,3 +65,87 @@ def difference_cell(difference: Difference) -> str:
     """
     bounds = interval(difference.low, difference.high)
     return f"{points(difference.value)} {bounds}"
+
+
+def bracketed_difference(
+    value: float,
+    low: float,
+    high: float,
+) -> str:
+    """Print a difference with its interval in parentheses.
+
+    Args:
+        value: The difference as a fraction.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+
+    Returns:
+        Text such as "−5.1 (−8.9 to −1.4)", in percentage points.
+    """
+    bounds = interval(low, high)
+    return f"{points(value)} ({bounds})"
+
+
+def wilson_range(
+    passed: int,
+    measured: int,
+) -> str:
+    """Print the 95 % Wilson interval of a rate.
+
+    Args:
+        passed: Number of tasks that passed.
+        measured: Number of tasks with a verdict.
+
+    Returns:
+        Text such as "54.0 to 68.7", in percent; an en dash without tasks.
+    """
+    bounds = wilson(passed, measured)
+    if bounds is None:
+        return DASH
+    low, high = map(percent, bounds)
+    return f"{low} to {high}"
+
+
+def difference_cells(difference: Difference | None) -> list[str]:
+    """Print a paired difference in five cells.
+
+    Args:
+        difference: The difference; None if no task was measured with both.
+
+    Returns:
+        The difference in percentage points, its interval, the tasks helped and hurt, and p.
+    """
+    if difference is None:
+        return [DASH] * 5
+    return [
+        points(difference.value),
+        interval(difference.low, difference.high),
+        str(difference.helped),
+        str(difference.hurt),
+        probability(difference.p),
+    ]
+
+
+def paired_cells(row: pd.Series) -> list[str]:
+    """Print a row of `stats.paired_differences` in seven cells.
+
+    Args:
+        row: The row of a method.
+
+    Returns:
+        The number of tasks, the difference in percentage points, its interval, the tasks helped and
+        hurt, p and the corrected p. Dashes stand for what was not measured or not tested.
+    """
+    counts = [DASH] * 3
+    if row["n"]:
+        counts = [f"{row[name]:.0f}" for name in ("n", "helped", "hurt")]
+    tasks, helped, hurt = counts
+    return [
+        tasks,
+        points(row["difference"]),
+        interval(row["low"], row["high"]),
+        helped,
+        hurt,
+        probability(row["p"]),
+        probability(row["p_corrected"]),
+    ]

@@ -155,6 +155,22 @@ def row_axes(
     return figure, axes
 
 
+def write_title(
+    figure: Figure,
+    title: str,
+) -> None:
+    """Write the title of a figure of `row_axes` at the left edge of the figure.
+
+    It suits rows with long names, whose axes begin far to the right of that edge.
+
+    Args:
+        figure: The figure.
+        title: The title.
+    """
+    top = 1 - 0.06 / figure.get_figheight()
+    figure.text(0.02, top, title, fontsize=8, va="top")
+
+
 def beside(
     axes: Axes,
     place: float,

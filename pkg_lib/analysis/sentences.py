@@ -61,6 +61,20 @@ def counted(
     return f"{number:,} {noun}{plural}"
 
 
+def counted_values(values: pd.Series) -> list[str]:
+    """Count the distinct values of a column.
+
+    Args:
+        values: The values, none of them missing.
+
+    Returns:
+        Texts such as "NameError 12", the most common first; equally common ones follow by name.
+    """
+    counts = values.value_counts().sort_index()
+    ranked = counts.sort_values(ascending=False, kind="stable")
+    return [f"{value} {count}" for value, count in ranked.items()]
+
+
 def chance(
     p: float,
     name: str = "p",

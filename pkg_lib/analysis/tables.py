@@ -113,6 +113,21 @@ def percentage_points(difference: float) -> str:
     return "0.0" if float(text) == 0 else text.replace("-", MINUS)
 
 
+def signed_count(number: float) -> str:
+    """Print a change of a count with its sign.
+
+    Args:
+        number: The change; NaN means that it was not measured.
+
+    Returns:
+        Text such as "+36" or "−2"; "0" has no sign. An en dash if it was not measured.
+    """
+    if math.isnan(number):
+        return DASH
+    text = f"{number:+,.0f}"
+    return "0" if text in ("+0", "-0") else text.replace("-", MINUS)
+
+
 def interval(
     low: float,
     high: float,

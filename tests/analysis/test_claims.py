@@ -389,11 +389,15 @@ def with_contexts(pruned, whole, models=(MODEL,)):
     valid = {"Func-PKG": pruned, UNPRUNED: whole}
 
     def leakage(column):
-        return {t: SimpleNamespace(passes=i in valid[column]) for i, t in enumerate(tasks)}
+        return {
+            t: SimpleNamespace(passes=i in valid[column], callable=True)
+            for i, t in enumerate(tasks)
+        }
 
     every = pd.DataFrame({"NoRAG": True, "Func-PKG": True}, tasks).astype("boolean")
     variant = pd.DataFrame({UNPRUNED: True}, tasks).astype("boolean")
     about = {"benchmark": "humaneval", "corpus": "textbook", "limit": None, "leakage": leakage}
+    about |= {"contexts": lambda column: []}
     about |= {"tasks": [SimpleNamespace(id=t) for t in tasks]}
     about |= {"offers": lambda column: True, "verdicts": lambda columns: variant[columns]}
     runs = StoredRuns(list(models), ["humaneval"], ["textbook"], Path("none"))

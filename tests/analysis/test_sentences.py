@@ -6,7 +6,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.analysis.sentences import chance, compared, decided, difference
+from pkg_lib.analysis.sentences import chance, compared, counted_values, decided, difference
 from pkg_lib.analysis.stats import Difference
 
 MINUS = "\N{MINUS SIGN}"
@@ -29,3 +29,8 @@ def test_sign_and_corrected_p_decide(value, p):
     sentences = decided(rows, HEADS)
     expected = [] if math.isnan(p) else [HEADS[0 if value > 0 else 1] if p < 0.05 else HEADS[2]]
     assert [next(h for h in HEADS if s.startswith(h)) for s in sentences] == expected
+
+
+def test_values_are_counted_the_most_common_first_then_by_name():
+    assert counted_values(pd.Series(["b", "a", "c", "c"])) == ["c 2", "a 1", "b 1"]
+    assert counted_values(pd.Series(dtype=str)) == []

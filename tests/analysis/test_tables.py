@@ -182,3 +182,15 @@ def test_changed_tasks_are_listed_by_id(verdicts):
         "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2",
         "- **VoyageEmb**: not measured",
     ]
+
+
+def test_a_change_of_a_count_has_a_sign_unless_it_is_0():
+    counts = [36, -2, 0, -0.4, 1200, math.nan]
+    assert [tables.signed_count(count) for count in counts] == [
+        "+36",
+        "−2",
+        "0",
+        "0",
+        "+1,200",
+        DASH,
+    ]

@@ -13,10 +13,18 @@ from pkg_lib.analysis.tables import MINUS
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claims import Assessed, Claim
 
-SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤", "at least": "≥"}
+SIGNS = {
+    "above": ">",
+    "below": "<",
+    "about": "≈",
+    "at most": "≤",
+    "at least": "≥",
+}
 # Colour (Okabe and Ito's), face and filling, which say the same without colour.
-SUPPORTED = ("#0072B2", "#0072B2", "full")
-OPPOSED = ("#D55E00", "#D55E00", "right")
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+SUPPORTED = (BLUE, BLUE, "full")
+OPPOSED = (ORANGE, ORANGE, "right")
 UNDECIDED = (QUIET, "white", "full")
 LOOK = {
     **dict.fromkeys(claims.SUPPORTING, SUPPORTED),
@@ -40,7 +48,13 @@ PUBLISHED: Look = {
     "ls": ":",
     "lw": 0.7,
 }
-TAKEN: Look = PUBLISHED | {"marker": "|", "mew": 1.2, "ms": 5, "ls": "none"}
+RANGE: Look = PUBLISHED | {"marker": ""}
+TAKEN: Look = PUBLISHED | {
+    "marker": "|",
+    "mew": 1.2,
+    "ms": 5,
+    "ls": "none",
+}
 WIDTH = 6.69  # inches
 TESTS = ("paired", "share", "error_shift")  # in points, or percent of tasks
 
@@ -62,17 +76,22 @@ def claim_figure(assessed: Iterable[Assessed], benchmark: str) -> Figure:
     lane = 0.0
     corpora: dict[str, None] = {}
     for claim in shown:
+        lanes = _lanes(claim)
         places[claim.claim.id] = lane
-        lane += 1.7 + len(_lanes(claim))
-        corpora |= {_corpus(where): None for where in _lanes(claim)}
+        lane += 1.7 + len(lanes)
+        corpora |= dict.fromkeys(map(_corpus, lanes))
     shapes = dict(zip(corpora, SHAPES, strict=False))
     height = max(1.0, 0.065 * lane) + 1.1
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     first = _draw_panels(figure, shown, places, shapes)
-    first.set(ylim=(max(lane, 1), -1))
-    first.set_yticks([*places.values()], [claim_label(claim.claim) for claim in shown])
-    unit = "points of pass@1, or % of tasks"
-    first.set_xlabel(unit if shown else "No claim is measured on these runs.")
+    lowest = max(lane, 1)
+    labels = [claim_label(claim.claim) for claim in shown]
+    first.set(ylim=(lowest, -1))
+    first.set_yticks(list(places.values()), labels)
+    about = "No claim is measured on these runs."
+    if shown:
+        about = "points of pass@1, or % of tasks"
+    first.set_xlabel(about)
     _draw_legend(figure, shapes)
     return figure
 
@@ -104,12 +123,13 @@ def claim_label(claim: Claim) -> str:
     args = claim.args
     sign = SIGNS.get(claim.relation, "")
     if claim.test == "error_shift":
-        change = "fewer" if sign == "<" else "more"
+        change = "more"
+        if sign == "<":
+            change = "fewer"
         return f"{change} {args['error']}s"
     if claim.test == "share":
         return f"{_solved_by(args)} {sign}"
-    method = args["column"]
-    other = args["against"]
+    method, other = claim.methods
     if other == f"{method}, unpruned":
         return f"{method}: pruned {sign} whole"
     where = ""
@@ -170,14 +190,15 @@ def _draw_claim(
         if evidence.subject != subject:
             continue
         spread = [100 * end for end in evidence.spread]
-        axes.plot(spread, [place] * 2, **PUBLISHED | {"marker": ""})
-        axes.plot(100 * evidence.target, place, **(TAKEN if evidence.ours else PUBLISHED))
+        axes.plot(spread, [place, place], **RANGE)
+        target_look = TAKEN if evidence.ours else PUBLISHED
+        axes.plot(100 * evidence.target, place, **target_look)
         lane = place + 1 + lanes.index(evidence.where)
-        colour = LOOK[evidence.verdict][0]
+        corpus = _corpus(evidence.where)
+        mark = _mark(evidence.verdict, shapes[corpus])
         ends = [100 * evidence.low, 100 * evidence.high]
-        axes.plot(ends, [lane] * 2, color=colour, linewidth=0.9)
-        shape = shapes[_corpus(evidence.where)]
-        axes.plot(100 * evidence.effect, lane, **_mark(evidence.verdict, shape))
+        axes.plot(ends, [lane, lane], color=mark["color"], linewidth=0.9)
+        axes.plot(100 * evidence.effect, lane, **mark)
 
 
 def _draw_panels(
@@ -191,10 +212,11 @@ def _draw_panels(
     for claim in shown:
         subjects |= {evidence.subject: None for evidence in claim.evidence}
     names = list(subjects) or ["nothing measured"]
-    panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    (panels,) = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)
     for axes, subject in zip(panels, names, strict=True):
         for claim in shown:
-            _draw_claim(axes, places[claim.claim.id], claim, subject, shapes)
+            place = places[claim.claim.id]
+            _draw_claim(axes, place, claim, subject, shapes)
         axes.axvline(0, color=INK, linewidth=0.6)
         axes.grid(axis="x")
         axes.set_title(fill(subject, 16), loc="left")
@@ -212,14 +234,22 @@ def _draw_legend(figure: Figure, shapes: Mapping[str, str]) -> None:
     ]
     verdicts = []
     for text, verdict in LEGEND.items():
-        verdicts.append(_mark(verdict, "o") | {"linewidth": 0.9, "label": text})
-    plain: Look = {"color": INK, "mfc": "none", "mew": 0.7, "ms": 4.2, "ls": "none"}
+        mark = _mark(verdict, "o")
+        verdicts.append(mark | {"linewidth": 0.9, "label": text})
+    plain: Look = {
+        "color": INK,
+        "mfc": "none",
+        "mew": 0.7,
+        "ms": 4.2,
+        "ls": "none",
+    }
     corpora = [plain | {"marker": shape, "label": corpus} for corpus, shape in shapes.items()]
     columns: list[list[Look]] = [published, verdicts, corpora]
     longest = max(map(len, columns))
     blank: Look = {"ls": "none", "label": " "}
     handles = []
     for looks in columns:
-        padded = looks + [blank] * (longest - len(looks))
+        missing = longest - len(looks)
+        padded = looks + [blank] * missing
         handles += [Line2D([], [], **look) for look in padded]
     figure.legend(handles=handles, ncols=3, loc="outside lower center")

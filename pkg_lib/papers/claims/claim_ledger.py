@@ -1,13 +1,14 @@
 """The tables and findings of the claim ledger: verdicts, claims, measurements, and what is missing."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import finding
-from pkg_lib.analysis.tables import DASH, MINUS, percent, points, probability
+from pkg_lib.analysis.tables import DASH, MINUS, percent, points, probability, signed_count
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claim_tests import claimed_by
 from pkg_lib.papers.claims.claims import Assessed, Evidence
@@ -38,31 +39,33 @@ def in_unit(value: float, unit: str) -> str:
         return points(value)
     if unit == "percent":
         return f"{percent(value)} %"
-    text = f"{value:,.3f}".rstrip("0").rstrip(".")
     if unit == "tokens":
-        text = f"{value:+,.0f}"
-    if text in ("+0", "-0"):
-        return "0"
-    return text.replace("-", MINUS)
+        return signed_count(value)
+    text = f"{value:,.3f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text.replace("-", MINUS)
 
 
 def _between(low: float, high: float, unit: str) -> str:
     if math.isnan(low):
         return DASH
-    return f"{in_unit(low, unit)} to {in_unit(high, unit)}"
+    ends = [in_unit(low, unit), in_unit(high, unit)]
+    return " to ".join(ends)
 
 
 def _claimed(evidence: Evidence) -> str:
     """Print the published number with the range over the paper's models, or how a word is read."""
+    unit = evidence.unit
     low, high = evidence.spread
-    target = in_unit(evidence.target, evidence.unit)
-    several = not math.isnan(low) and low != high
-    models = in_unit(low, evidence.unit)
-    if several:
-        models = _between(low, high, evidence.unit)
+    target = in_unit(evidence.target, unit)
+    has_spread = not math.isnan(low) and low != high
+    models = in_unit(low, unit)
+    if has_spread:
+        models = _between(low, high, unit)
     if evidence.ours:
         return f"{models} (taken here: {target})"
-    return f"{target} ({models})" if several else target
+    if has_spread:
+        return f"{target} ({models})"
+    return target
 
 
 # Tables
@@ -77,17 +80,20 @@ def verdicts_by_topic(assessed: Sequence[Assessed]) -> ResultTable:
     Returns:
         The table, one row per topic and one for all. Verdicts that no claim has are left out.
     """
-    by_topic: dict[str, list[str]] = {}
-    for claim in assessed:
-        by_topic.setdefault(claim.claim.topic, []).append(claim.verdict)
-    by_topic["all"] = [claim.verdict for claim in assessed]
-    rows = {}
-    for topic, verdicts in by_topic.items():
-        counts = [str(verdicts.count(verdict)) for verdict in claims.OVERALL]
-        rows[topic] = [*counts, str(len(verdicts))]
-    frame = pd.DataFrame.from_dict(rows, "index", columns=[*claims.OVERALL, "claims"])
-    used = (frame != "0").any()
-    return ResultTable("Claims by verdict", frame.loc[:, used].rename_axis("topic"))
+    topics = [claim.claim.topic for claim in assessed]
+    verdicts = [claim.verdict for claim in assessed]
+    counts = pd.crosstab(
+        pd.Series(topics, name="topic", dtype=object),
+        pd.Series(verdicts, dtype=object),
+        margins=True,
+        margins_name="all",
+    )
+    columns = [verdict for verdict in claims.OVERALL if verdict in counts]
+    rows = [*dict.fromkeys(topics), "all"]
+    frame = counts.loc[rows, [*columns, "all"]]
+    frame = frame.rename(columns={"all": "claims"})
+    frame = frame.rename_axis(columns=None)
+    return ResultTable("Claims by verdict", frame.astype(str))
 
 
 def verdict_by_subject(assessed: Assessed) -> dict[str, str]:
@@ -101,7 +107,8 @@ def verdict_by_subject(assessed: Assessed) -> dict[str, str]:
     """
     by_subject: dict[str, list[str]] = {}
     for evidence in assessed.evidence:
-        by_subject.setdefault(evidence.subject, []).append(evidence.verdict)
+        verdicts = by_subject.setdefault(evidence.subject, [])
+        verdicts.append(evidence.verdict)
     return {subject: claims.overall(verdicts) for subject, verdicts in by_subject.items()}
 
 
@@ -114,30 +121,38 @@ def ledger_row(assessed: Assessed) -> dict[str, str]:
     Returns:
         Column -> text.
     """
+    claim = assessed.claim
+    measurements = assessed.evidence or (claimed_by(claim),)
+    published = map(_claimed, measurements)
+    here = map(_measured_here, assessed.evidence)
+    return {
+        "verdict": assessed.verdict,
+        "claim": claim.says,
+        "published": "; ".join(dict.fromkeys(published)),
+        "here (95 % interval)": "; ".join(here) or f"missing: {claim.needs}",
+        "measured on": _subjects(assessed),
+        "stands in": claim.place,
+        "version": claim.version,
+    }
+
+
+def _subjects(assessed: Assessed) -> str:
+    """Print what a claim was measured on; several subjects with the verdict on each."""
     by_subject = verdict_by_subject(assessed)
     subjects = list(by_subject)
     if len(subjects) > 1:
         subjects = [f"{subject}: {verdict}" for subject, verdict in by_subject.items()]
-    published = [_claimed(e) for e in assessed.evidence or [claimed_by(assessed.claim)]]
-    return {
-        "verdict": assessed.verdict,
-        "claim": assessed.claim.says,
-        "published": "; ".join(dict.fromkeys(published)),
-        "here (95 % interval)": _measured_here(assessed),
-        "measured on": ", ".join(subjects) or DASH,
-        "stands in": assessed.claim.place,
-        "version": assessed.claim.version,
-    }
+    return ", ".join(subjects) or DASH
 
 
-def _measured_here(assessed: Assessed) -> str:
-    """Print all measurements of a claim with their intervals, or what is missing."""
-    texts = []
-    for evidence in assessed.evidence:
-        effect = in_unit(evidence.effect, evidence.unit)
-        bounds = _between(evidence.low, evidence.high, evidence.unit)
-        texts.append(effect if bounds == DASH else f"{effect} ({bounds})")
-    return "; ".join(texts) or f"missing: {assessed.claim.needs}"
+def _measured_here(evidence: Evidence) -> str:
+    """Print a measurement with its interval."""
+    unit = evidence.unit
+    effect = in_unit(evidence.effect, unit)
+    bounds = _between(evidence.low, evidence.high, unit)
+    if bounds == DASH:
+        return effect
+    return f"{effect} ({bounds})"
 
 
 def ledger_table(assessed: Iterable[Assessed]) -> ResultTable:
@@ -157,8 +172,12 @@ def ledger_table(assessed: Iterable[Assessed]) -> ResultTable:
         "Mixed: not all measurements have the same verdict. "
         f"{DASH} no number is claimed, or nothing is measured.",
     )
-    rows = {claim.claim.id: ledger_row(claim) for claim in assessed}
-    frame = pd.DataFrame.from_dict(rows, "index").rename_axis("id")
+    rows = {}
+    for claim in assessed:
+        name = claim.claim.id
+        rows[name] = ledger_row(claim)
+    frame = pd.DataFrame.from_dict(rows, "index")
+    frame = frame.rename_axis("id")
     return ResultTable("Claims of the PKG paper", frame, notes)
 
 
@@ -179,25 +198,28 @@ def evidence_table(assessed: Iterable[Assessed]) -> ResultTable:
     )
     rows = []
     for claim in assessed:
-        rows += [_measurement_row(claim.claim.id, evidence) for evidence in claim.evidence]
-    frame = pd.DataFrame(rows).set_index("claim")
+        name = claim.claim.id
+        rows += [_measurement_row(name, evidence) for evidence in claim.evidence]
+    frame = pd.DataFrame(rows)
+    frame = frame.set_index("claim")
     return ResultTable("What was measured for each claim", frame, notes)
 
 
 def _measurement_row(claim: str, evidence: Evidence) -> dict[str, str]:
     """Return the row of one measurement; column -> text."""
     unit = evidence.unit
+    smallest = in_unit(evidence.smallest, unit)
     return {
         "claim": claim,
         "verdict": evidence.verdict,
         "measured on": evidence.subject,
         "where": evidence.where,
-        "n": DASH if evidence.exact else f"{evidence.n}",
+        "n": DASH if evidence.exact else str(evidence.n),
         "published": _claimed(evidence),
         "here": in_unit(evidence.effect, unit),
         "95 % interval": _between(evidence.low, evidence.high, unit),
         "p (Holm)": probability(evidence.p_corrected),
-        "smallest": in_unit(evidence.smallest, unit).removeprefix("+"),
+        "smallest": smallest.removeprefix("+"),
     }
 
 
@@ -210,13 +232,19 @@ def unattempted_table(assessed: Iterable[Assessed]) -> ResultTable:
     Returns:
         The table, one row per need.
     """
-    needs: dict[str, list[str]] = {}
+    claims_of: dict[str, list[str]] = {}
     for claim in assessed:
-        if not claim.evidence:
-            needs.setdefault(claim.claim.needs, []).append(claim.claim.id)
-    rows = {", ".join(ids): need for need, ids in needs.items()} or {"nothing": DASH}
-    missing = pd.Series(rows, name="missing").rename_axis("claims")
-    return ResultTable("Not attempted", missing.to_frame())
+        if claim.evidence:
+            continue
+        names = claims_of.setdefault(claim.claim.needs, [])
+        names.append(claim.claim.id)
+    rows = {}
+    for need, names in claims_of.items():
+        listed = ", ".join(names)
+        rows[listed] = [need]
+    if not rows:
+        rows["nothing"] = [DASH]
+    return ResultTable.of("Not attempted", rows, ["missing"], "claims")
 
 
 # Findings
@@ -245,27 +273,38 @@ def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
     for claim in assessed:
         evidence = tuple(e for e in claim.evidence if e.source in sources)
         if evidence:
-            found.append(Assessed(claim.claim, evidence))
+            part = Assessed(claim.claim, evidence)
+            found.append(part)
     return found
 
 
 def _counts(assessed: Sequence[Assessed]) -> list[str]:
     """Return how many claims have each verdict: of all, by source, and by model."""
-    verdicts = {f"{len(assessed)} claims": [claim.verdict for claim in assessed]}
+    of_all = [claim.verdict for claim in assessed]
+    verdicts_of = {f"{len(assessed)} claims": of_all}
     for source, what in SOURCES.items():
-        part = [claim.verdict for claim in _measured_on(assessed, source)]
+        of_source = _measured_on(assessed, source)
+        part = [claim.verdict for claim in of_source]
         if part:
-            verdicts[f"Of {len(part)} {what}"] = part
-    for claim in _measured_on(assessed, claims.RUNS, claims.REPLAYED):
-        for subject, verdict in verdict_by_subject(claim).items():
-            verdicts.setdefault(f"On {subject}", []).append(verdict)
-    return [f"{what}: {_counted_verdicts(part)}." for what, part in verdicts.items()]
+            verdicts_of[f"Of {len(part)} {what}"] = part
+    measured = _measured_on(assessed, claims.RUNS, claims.REPLAYED)
+    for claim in measured:
+        by_subject = verdict_by_subject(claim)
+        for subject, verdict in by_subject.items():
+            of_subject = verdicts_of.setdefault(f"On {subject}", [])
+            of_subject.append(verdict)
+    return [f"{what}: {_counted_verdicts(verdicts)}." for what, verdicts in verdicts_of.items()]
 
 
 def _counted_verdicts(verdicts: Sequence[str]) -> str:
     """Print "3 reproduced, 1 mixed", in the order of the ledger."""
-    used = [verdict for verdict in claims.OVERALL if verdict in verdicts]
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in used)
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _in_order(verdicts))
+
+
+def _in_order(verdicts: Collection[str]) -> list[str]:
+    """Different verdicts in the order of the ledger."""
+    return [verdict for verdict in claims.OVERALL if verdict in verdicts]
 
 
 def _claims_by_verdict(head: str, assessed: Iterable[Assessed]) -> list[str]:
@@ -275,11 +314,11 @@ def _claims_by_verdict(head: str, assessed: Iterable[Assessed]) -> list[str]:
         verdicts = {claim.verdict}
         if claim.verdict == claims.MIXED:
             verdicts = {evidence.verdict for evidence in claim.evidence}
-        ordered = [verdict for verdict in claims.OVERALL if verdict in verdicts]
-        says.setdefault(" and ".join(ordered), []).append(claim.claim.says)
+        group = " and ".join(_in_order(verdicts))
+        of_group = says.setdefault(group, [])
+        of_group.append(claim.claim.says)
+    says.pop(claims.INCONCLUSIVE, None)
     sentences = []
-    for verdict in sorted(says):
-        if verdict != claims.INCONCLUSIVE:
-            names = says[verdict]
-            sentences += finding(f"{head}, {verdict} ({len(names)})", names)
+    for group, texts in sorted(says.items()):
+        sentences += finding(f"{head}, {group} ({len(texts)})", texts)
     return sentences

@@ -30,11 +30,13 @@ from pkg_lib.papers.claims.claims import (
     RUNS,
     Claim,
     Evidence,
+    discordant_share,
     table,
 )
-from pkg_lib.papers.pkg.cost import build_seconds, stored
-from pkg_lib.papers.pkg.replay import agreement, verdict_frame
-from pkg_lib.papers.pkg.replay import replayed as replayed_outcomes
+from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
+from pkg_lib.papers.pkg.cost import build_seconds, stored, token_counts
+from pkg_lib.papers.pkg.replay import agreement, replayed_names
+from pkg_lib.papers.pkg.strata import copies
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.methods import METHODS
 
@@ -276,19 +278,14 @@ class StoredRuns:
     @cached_property
     def replays(self) -> dict[str, list[Measured]]:
         """Benchmark -> the models whose published completions are in the results."""
-        runs: dict[str, list[Measured]] = {benchmark: [] for benchmark in self.benchmarks}
-        folders = (self.results / "replay").glob("*")
-        names = sorted(folder.name for folder in folders if folder.is_dir())
-        for benchmark, name in product(self.benchmarks, names):
-            outcomes = replayed_outcomes(self.results, name, benchmark)
-            if outcomes:
-                measured = Measured(
-                    subject=name,
-                    where=f"{title_of(benchmark)}, published completions",
-                    verdicts=verdict_frame(outcomes, self.limit),
-                    source=REPLAYED,
-                )
-                runs[benchmark].append(measured)
+        runs: dict[str, list[Measured]] = {}
+        names = replayed_names(self.results)
+        for benchmark in self.benchmarks:
+            where = f"{title_of(benchmark)}, published completions"
+            runs[benchmark] = []
+            by_model = replayed_verdicts(self.results, names, benchmark, self.limit)
+            for name, verdicts in by_model.items():
+                runs[benchmark].append(Measured(name, where, verdicts, source=REPLAYED))
         return runs
 
 
@@ -387,7 +384,7 @@ def _difference(
         found.value,
         low=found.low,
         high=found.high,
-        discordant=(found.helped + found.hurt) / found.n,
+        discordant=discordant_share(found),
         p=found.p if claim.relation in DIRECTED else math.nan,
         pair=pair or claim.pair,
         family=family or measured.family,
@@ -504,14 +501,12 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         One measurement per run.
     """
     for measured in runs.of(claim, claim.methods):
-        lengths = {}
-        for method in claim.methods:
-            completions = measured.stored_run.completions(method)
-            lengths[method] = {task: g.prompt_tokens for task, g in completions.items()}
+        run = measured.stored_run
+        completions = {method: run.completions(method) for method in claim.methods}
+        lengths = token_counts(completions, lambda completion: completion.prompt_tokens)
         method, baseline = claim.methods
-        both = pd.DataFrame(lengths).dropna()
-        differences = both[method] - both[baseline]
-        gaps = differences.to_numpy(float)
+        differences = lengths[method] - lengths[baseline]
+        gaps = differences.dropna().to_numpy()
         if len(gaps) < 2 or not gaps.std():
             continue
         test = ttest_1samp(gaps, 0)
@@ -638,16 +633,9 @@ def context_validity(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measu
             claim,
             claimed,
             replace(measured, subject="retrieved contexts", source=BUILT),
-            [_validity(run, method) for method in claim.methods],
+            [copies(run, method) for method in claim.methods],
             pair=f"valid context, {claim.pair}",
         )
-
-
-def _validity(run: Results, method: str) -> pd.Series:
-    """Return for each task whether its context is a valid solution; <NA> if that was not checked."""
-    checked = {task: context.passes for task, context in run.leakage(method).items()}
-    tasks = [task.id for task in run.tasks]
-    return pd.Series(checked, dtype="boolean").reindex(tasks)
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
@@ -758,16 +746,26 @@ def measure(
     for claim in claims:
         claimed = claimed_by(claim)
         if claim.test in checks:
-            readings = checks[claim.test]({**claim.args, "cells": claim.cells})
-            evidence = _recomputed(claimed, readings)
+            args = claim.args | {"cells": claim.cells}
+            readings = checks[claim.test](args)
+            claimed = replace(claimed, source=PRINTED, repeats_paper=True)
+            evidence = recomputed(claimed, readings)
         else:
             evidence = TESTS[claim.test](runs, claim, claimed)
         measured.append((claim, list(evidence)))
     return measured
 
 
-def _recomputed(claimed: Evidence, readings: Mapping[str, float]) -> Measurements:
-    """Yield the numbers that were recomputed from the paper's own tables."""
+def recomputed(claimed: Evidence, readings: Mapping[str, float]) -> Measurements:
+    """Yield the numbers that were recomputed from the paper's own tables.
+
+    Args:
+        claimed: What the claim names.
+        readings: What was read -> the number.
+
+    Yields:
+        One measurement per number.
+    """
     for reading, value in readings.items():
         yield replace(
             claimed,
@@ -776,6 +774,4 @@ def _recomputed(claimed: Evidence, readings: Mapping[str, float]) -> Measurement
             subject="the paper's tables",
             n=1,
             exact=True,
-            source=PRINTED,
-            repeats_paper=True,
         )

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pkg_lib.analysis.stats import ALPHA, holm
+from pkg_lib.analysis.stats import ALPHA, Difference, holm
 from pkg_lib.analysis.tables import HERE
 from pkg_lib.papers.pkg.pass_tables import printed
 
@@ -194,15 +194,22 @@ class Assessed:
         return overall(verdicts)
 
 
-def load() -> list[Claim]:
-    """Load the claims.
+def load(
+    file: str = "claims.toml",
+    **shared: Any,
+) -> list[Claim]:
+    """Load claims.
+
+    Args:
+        file: Name of a file in reference/.
+        **shared: Fields that all claims of the file share.
 
     Returns:
-        The rows of claims.toml, in order.
+        The rows of the file, in order.
     """
-    text = (HERE / "reference" / "claims.toml").read_text("utf8")
-    rows = tomllib.loads(text)["claim"]
-    return [Claim(**row) for row in rows]
+    path = HERE / "reference" / file
+    rows = tomllib.loads(path.read_text("utf8"))["claim"]
+    return [Claim(**shared, **row) for row in rows]
 
 
 @cache
@@ -234,8 +241,8 @@ def first_version(number: str) -> list[tuple[str, str, float]]:
     """
     path = HERE / "reference" / "pkg_first_version.csv"
     cells = pd.read_csv(path, dtype={"table": str, "value": float})
-    cells = cells[cells["table"] == number]
-    rows = cells[["row", "column", "value"]]
+    of_table = cells[cells["table"] == number]
+    rows = of_table[["row", "column", "value"]]
     return list(rows.itertuples(index=False, name=None))
 
 
@@ -347,6 +354,18 @@ def weakest(verdicts: Collection[str]) -> str:
     return ranked[0] if ranked else next(iter(verdicts))
 
 
+def discordant_share(difference: Difference) -> float:
+    """Return the share of tasks in which two methods differ.
+
+    Args:
+        difference: Their paired difference.
+
+    Returns:
+        The share, of the tasks that both measured.
+    """
+    return (difference.helped + difference.hurt) / difference.n
+
+
 def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
     """Return the smallest difference that McNemar's test shows with POWER (Connor, 1987).
 
@@ -394,8 +413,10 @@ def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed
         known = [e for e in evidence if e.n]
         rows.append((claim, known))
         for e in known:
-            if not math.isnan(e.p):
-                families.setdefault(e.family, {})[e.pair] = e.p
+            if math.isnan(e.p):
+                continue
+            family = families.setdefault(e.family, {})
+            family[e.pair] = e.p
     corrected = {family: _corrected(p_values) for family, p_values in families.items()}
     assessed = []
     for claim, known in rows:

@@ -1,8 +1,11 @@
-"""The claims of the EVOR paper (reference/evor_claims.toml): on its own tables, and on the runs here."""
+"""The claims of the EVOR paper: on its own tables, and on the runs here.
 
-import tomllib
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+The claims are rows of reference/evor_claims.toml. CHECKS is the table of checks on the paper's own tables. A
+check takes the arguments of a claim and returns one number for each model or method that the claim is about.
+"""
+
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, cast
 
 import pandas as pd
@@ -10,167 +13,250 @@ import pandas as pd
 from pkg_lib.analysis import stats
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, HERE, interval, points
-from pkg_lib.papers.claims.claims import Assessed, Claim, Evidence, judge
+from pkg_lib.papers.claims import claims
+from pkg_lib.papers.claims.claim_tests import Checks, recomputed
+from pkg_lib.papers.claims.claims import Assessed, Claim, Evidence, discordant_share
 from pkg_lib.papers.evor.evor_results import EvorResults
 
 # The models of the paper by the names in its text.
-MODELS = {"ChatGPT": "ChatGPT", "CodeLlama": "CodeLlama-34B-Instruct"}
-BASELINES = ("Vanilla", "MPSC", "ExeDec", "Reflexion", "DocPrompting")
-WITHOUT_DOCUMENTS = ("MPSC", "ExeDec", "Reflexion")
+MODELS = {
+    "ChatGPT": "ChatGPT",
+    "CodeLlama": "CodeLlama-34B-Instruct",
+}
+# Number of a table -> its file, and the columns with its rows, columns and cells.
+LAYOUTS = {
+    2: ("table2_main", ["model", "method"], "dataset", "pass_at_1_percent"),
+    3: ("table3_evolution", ["model", "setting"], "dataset", "pass_at_1_percent"),
+    4: ("table4_knowledge", ["model", "evolution"], "knowledge", "avg_pass_at_1_percent"),
+    7: ("table7_tokens", ["model"], "method", "avg_tokens_per_example"),
+}
+BASELINES = (
+    "Vanilla",
+    "MPSC",
+    "ExeDec",
+    "Reflexion",
+    "DocPrompting",
+)
+WITHOUT_DOCUMENTS = (
+    "MPSC",
+    "ExeDec",
+    "Reflexion",
+)
 BOTH = "EVOR (Evolve both)"
 ROUNDING = 0.05 + 1e-9  # half of the last printed digit
 AVERAGE = "Avg."
-Numbers = dict[str, float]  # what was read -> the number
 NO_TARGET = float("nan")
+Args = dict[str, Any]
+Numbers = dict[str, float]  # what was read -> the number
 
 
 def _reference(name: str) -> pd.DataFrame:
     """A published table, one row per number."""
-    return pd.read_csv(HERE / "reference" / f"evor_{name}.csv", keep_default_na=False)
+    path = HERE / "reference" / f"evor_{name}.csv"
+    return pd.read_csv(path, keep_default_na=False)
 
 
 @cache
-def table_2() -> pd.DataFrame:
-    """Return Table 2: pass@1 in percent [model and method, dataset]."""
-    index = ["model", "method"]
-    frame = _reference("table2_main")
-    return frame.pivot_table("pass_at_1_percent", index, "dataset", sort=False)
+def evor_table(number: int) -> pd.DataFrame:
+    """Return a table of the paper.
+
+    Args:
+        number: A key of LAYOUTS.
+
+    Returns:
+        Its cells: pass@1 in percent, or in Table 7 the tokens of an example. The rows are models with
+        a method, setting or evolution.
+    """
+    name, rows, columns, cells = LAYOUTS[number]
+    frame = _reference(name)
+    return frame.pivot_table(cells, rows, columns, sort=False)
 
 
-@cache
-def table_3() -> pd.DataFrame:
-    """Return Table 3: pass@1 in percent [model and setting, dataset]."""
-    index = ["model", "setting"]
-    frame = _reference("table3_evolution")
-    return frame.pivot_table("pass_at_1_percent", index, "dataset", sort=False)
-
-
-@cache
-def table_4() -> pd.DataFrame:
-    """Return Table 4: mean pass@1 in percent [model and evolution, knowledge]."""
-    index = ["model", "evolution"]
-    frame = _reference("table4_knowledge")
-    return frame.pivot_table("avg_pass_at_1_percent", index, "knowledge", sort=False)
-
-
-@cache
-def table_7() -> pd.DataFrame:
-    """Return Table 7: tokens of an example [model, method]."""
-    frame = _reference("table7_tokens")
-    return frame.pivot_table("avg_tokens_per_example", "model", "method", sort=False)
-
-
-# Readings of Table 2
-
-
-def average(model: str, method: str) -> float:
-    """Return the mean pass@1 of a method over the datasets, in percent.
+def averages(model: str) -> pd.Series:
+    """Return the printed mean pass@1 of each method over the datasets (Table 2), in percent.
 
     Args:
         model: A key of MODELS.
-        method: A method of Table 2.
+
+    Returns:
+        Mean by method.
     """
-    return float(table_2()[AVERAGE][MODELS[model], method])
+    column: Any = evor_table(2)[AVERAGE]
+    means: pd.Series = column[MODELS[model]]
+    return means
 
 
-def gain(model: str, method: str, baseline: str) -> Numbers:
+# Checks on Table 2
+
+
+def gain(args: Args) -> Numbers:
     """Return the gain of a method over another in percentage points.
 
     Args:
-        model: A key of MODELS.
-        method: A method of Table 2.
-        baseline: The other method.
+        args: `model`, `method`, and the other method as `against`.
+
+    Returns:
+        The gain of the model.
     """
-    return {model: round(average(model, method) - average(model, baseline), 1)}
+    model = args["model"]
+    means = averages(model)
+    difference = means[args["method"]] - means[args["against"]]
+    return {model: round(difference, 1)}
 
 
-def ratio_to_best() -> Numbers:
-    """Return the ratio of EVOR's accuracy to that of the best other method, by model."""
+def ratio_to_best(args: Args) -> Numbers:
+    """Return the ratio of EVOR's accuracy to that of the best other method.
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The ratio by model.
+    """
     ratios = {}
     for model in MODELS:
-        best = max(average(model, method) for method in BASELINES)
-        ratios[model] = average(model, "EVOR") / best
+        means = averages(model)
+        best = means[list(BASELINES)].max()
+        ratios[model] = means["EVOR"] / best
     return ratios
 
 
-def gains_without_documents() -> Numbers:
-    """Return the gains over Vanilla of the methods without documentation, with CodeLlama."""
-    averages = table_2()[AVERAGE][MODELS["CodeLlama"]]
-    vanilla = averages["Vanilla"]
-    return {method: round(averages[method] - vanilla, 1) for method in WITHOUT_DOCUMENTS}
+def gains_without_documents(args: Args) -> Numbers:
+    """Return the gains over Vanilla of the methods without documentation, with CodeLlama.
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The gain by method.
+    """
+    means = averages("CodeLlama")
+    vanilla = means["Vanilla"]
+    return {method: round(means[method] - vanilla, 1) for method in WITHOUT_DOCUMENTS}
 
 
-def ring_without_documents() -> Numbers:
-    """Return pass@1 on Ring of the methods without documentation, with CodeLlama."""
-    ring = table_2()["Ring"][MODELS["CodeLlama"]]
+def ring_without_documents(args: Args) -> Numbers:
+    """Return pass@1 on Ring of the methods without documentation, with CodeLlama.
+
+    Args:
+        args: Not used.
+
+    Returns:
+        pass@1 in percent by method.
+    """
+    model = MODELS["CodeLlama"]
+    ring = evor_table(2)["Ring"][model]
     return {method: ring[method] for method in WITHOUT_DOCUMENTS}
 
 
-def wrong_averages() -> Numbers:
-    """Return the number of printed averages of Table 2 that are not the mean of their row."""
-    means = table_2().drop(columns=AVERAGE).mean(axis=1)
-    is_wrong = (means - table_2()[AVERAGE]).abs() > ROUNDING
+def wrong_averages(args: Args) -> Numbers:
+    """Count the printed averages that are not the mean of their row.
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The number of averages.
+    """
+    cells = evor_table(2)
+    means = cells.drop(columns=AVERAGE).mean(axis=1)
+    distance = (means - cells[AVERAGE]).abs()
+    is_wrong = distance > ROUNDING
     return {"Table 2": int(is_wrong.sum())}
 
 
-def no_whole_tasks() -> Numbers:
-    """Return the number of cells of Table 2 that are the share of no whole number of tasks."""
-    cells = table_2().drop(columns=AVERAGE)
-    problems = _reference("table1_datasets").set_index("dataset")["problems"]
+def no_whole_tasks(args: Args) -> Numbers:
+    """Count the cells that are the share of no whole number of tasks.
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The number of cells.
+    """
+    cells = evor_table(2).drop(columns=AVERAGE)
+    datasets = _reference("table1_datasets")
+    problems = datasets.set_index("dataset")["problems"]
     count = 0
     for dataset, number in problems.items():
-        nearest = (cells[dataset] * number / 100).round() * 100 / number
-        count += int(((cells[dataset] - nearest).abs() > ROUNDING).sum())
+        printed = cells[dataset]
+        tasks = (printed * number / 100).round()
+        nearest = tasks * 100 / number
+        is_wrong = (printed - nearest).abs() > ROUNDING
+        count += int(is_wrong.sum())
     return {f"Table 2, of {cells.size} cells": count}
 
 
-# Readings of Tables 3, 4 and 7
+# Checks on Tables 3, 4 and 7
 
 
-def gain_of_both() -> Numbers:
-    """Return the smallest gain of evolving both over evolving one, by model (Table 3)."""
+def gain_of_both(args: Args) -> Numbers:
+    """Return the smallest gain of evolving both over evolving one (Table 3).
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The gain by model.
+    """
     gains: Numbers = {}
-    for model, rows in table_3().groupby(level=0):
+    by_model = evor_table(3).groupby(level=0)
+    for model, rows in by_model:
         by_setting = rows.droplevel(0).T
-        best_other = by_setting.drop(columns=BOTH).max(axis=1)
-        gains[str(model)] = (by_setting[BOTH] - best_other).min()
+        others = by_setting.drop(columns=BOTH)
+        best_other = others.max(axis=1)
+        differences = by_setting[BOTH] - best_other
+        gains[str(model)] = differences.min()
     return gains
 
 
-def gain_of_query_over_none() -> Numbers:
-    """Return the gain of EVOR over no evolution with ChatGPT (Table 3)."""
-    averages = table_3()[AVERAGE]["ChatGPT"]
-    return {"ChatGPT": round(averages.diff(3).iloc[-1], 1)}
+def gain_of_evolution(args: Args) -> Numbers:
+    """Return the gain of EVOR over no evolution with ChatGPT (Table 3).
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The gain of the model.
+    """
+    means = evor_table(3)[AVERAGE]["ChatGPT"]
+    differences = means.diff(3)
+    return {"ChatGPT": round(differences.iloc[-1], 1)}
 
 
-def knowledge_gain(model: str, evolution: str, kind: str, less: str = "NoRAG") -> Numbers:
+def knowledge_gain(args: Args) -> Numbers:
     """Return the gain of one kind of knowledge over another (Table 4).
 
     Args:
-        model: A key of MODELS.
-        evolution: "with" or "without" evolution.
-        kind: The knowledge, such as "Code + Doc".
-        less: The knowledge that it is compared with.
+        args: `models`, `evolution` ("with" or "without"), the `knowledge`, and the knowledge that it
+            is compared with as `against`; by default none.
+
+    Returns:
+        The gain by model.
     """
-    row = table_4().T[MODELS[model], evolution]
-    before = row.dropna().get(less)
-    if before is None:
-        before = table_4()[less][MODELS[model], "without"]
-    return {f"{model}, {evolution}": round(row[kind] - before, 1)}
-
-
-def web_gain() -> Numbers:
-    """Return the gain of web pages alone, by model (Table 4)."""
-    by_model: Numbers = {}
-    for model in MODELS:
-        by_model |= knowledge_gain(model, "without", "Web")
-    return by_model
-
-
-def gain_of_several_kinds() -> Numbers:
-    """Return the smallest gain of several kinds of knowledge over one of them (Table 4)."""
+    cells = evor_table(4)
+    evolution = args["evolution"]
+    against = args.get("against", "NoRAG")
     gains = {}
-    for key, row in table_4().iterrows():
+    for model in args["models"]:
+        name = MODELS[model]
+        row = cells.T[name, evolution].dropna()
+        before = row.get(against, cells[against][name, "without"])
+        gains[f"{model}, {evolution}"] = round(row[args["knowledge"]] - before, 1)
+    return gains
+
+
+def gain_of_several_kinds(args: Args) -> Numbers:
+    """Return the smallest gain of several kinds of knowledge over one of them (Table 4).
+
+    Args:
+        args: Not used.
+
+    Returns:
+        The gain by model and evolution.
+    """
+    gains = {}
+    for key, row in evor_table(4).iterrows():
         model, evolution = cast("tuple[str, str]", key)
         differences = []
         for kinds in row.dropna().index:
@@ -181,76 +267,66 @@ def gain_of_several_kinds() -> Numbers:
     return gains
 
 
-def token_ratio(method: str, baseline: str, less: float = 0) -> Numbers:
-    """Return the ratio of the tokens of two methods, by model (Table 7).
+def token_ratio(args: Args) -> Numbers:
+    """Return the ratio of the tokens of two methods (Table 7).
 
     Args:
-        method: A method of Table 7.
-        baseline: The other method.
-        less: What is subtracted; 1 for the additional share.
+        args: `method`, the other method as `against`, and what is subtracted as `less`: 1 for the
+            additional share.
+
+    Returns:
+        The ratio by model.
     """
+    cells = evor_table(7)
+    less = args.get("less", 0)
     ratios: Numbers = {}
-    for model, full_name in MODELS.items():
-        tokens = table_7().T[full_name]
-        ratios[model] = tokens[method] / tokens[baseline] - less
+    for model, name in MODELS.items():
+        tokens = cells.loc[name]
+        ratios[model] = tokens[args["method"]] / tokens[args["against"]] - less
     return ratios
 
 
-ALL_KINDS, NO_DOCUMENTS = "Exec + Code + Doc", "Exec + Code"
-# Id of a claim -> the numbers of the paper's tables that it is about.
-READINGS: dict[str, Callable[[], Numbers]] = {
-    "gain-intro": partial(gain, "CodeLlama", "EVOR", "DocPrompting"),
-    "gain-chatgpt": partial(gain, "ChatGPT", "EVOR", "DocPrompting"),
-    "gain-codellama": partial(gain, "CodeLlama", "EVOR", "DocPrompting"),
-    "times": ratio_to_best,
-    "baselines-small": gains_without_documents,
-    "ring-zero": ring_without_documents,
-    "combined": partial(gain, "ChatGPT", "EVOR + Reflexion", "EVOR"),
-    "both-best": gain_of_both,
-    "web-small": web_gain,
-    "code-doc": partial(knowledge_gain, "ChatGPT", "without", "Code + Doc", "Code"),
-    "doc-static": partial(knowledge_gain, "CodeLlama", "without", ALL_KINDS, NO_DOCUMENTS),
-    "doc-evolving": partial(knowledge_gain, "CodeLlama", "with", ALL_KINDS, NO_DOCUMENTS),
-    "more-kinds": gain_of_several_kinds,
-    "single-time": partial(knowledge_gain, "ChatGPT", "without", ALL_KINDS, "Doc"),
-    "single-time-codellama": partial(knowledge_gain, "CodeLlama", "without", ALL_KINDS, "Doc"),
-    "active": gain_of_query_over_none,
-    "tokens-soup": partial(token_ratio, "RK", "DocPrompting", 1),
-    "tokens-evolution": partial(token_ratio, "EVOR", "RK"),
-    "averages": wrong_averages,
-    "whole-tasks": no_whole_tasks,
+CHECKS: Checks = {
+    check.__name__: check
+    for check in (
+        gain,
+        ratio_to_best,
+        gains_without_documents,
+        ring_without_documents,
+        wrong_averages,
+        no_whole_tasks,
+        gain_of_both,
+        gain_of_evolution,
+        knowledge_gain,
+        gain_of_several_kinds,
+        token_ratio,
+    )
 }
 
 
 # Claims and their evidence
 
 
-def printed_evidence(row: dict[str, Any]) -> Iterator[Evidence]:
-    """Yield the evidence of the paper's own tables, which is exact.
+def load_evor_claims() -> list[Claim]:
+    """Load the claims.
 
-    Args:
-        row: A claim of evor_claims.toml.
+    Returns:
+        The rows of evor_claims.toml, in order.
     """
-    for where, effect in READINGS[row["id"]]().items():
-        yield Evidence(
-            subject="the paper's tables",
-            where=where,
-            n=1,
-            effect=float(effect),
-            unit="",
-            exact=True,
-            target=row["target"],
-        )
+    return claims.load("evor_claims.toml", topic="EVOR", version="both", needs="")
 
 
-def measured_evidence(row: dict[str, Any], evor: EvorResults) -> Iterator[Evidence]:
+def measured_evidence(claim: Claim, evor: EvorResults) -> Iterator[Evidence]:
     """Yield a paired difference on each benchmark on which both methods of a claim are measured.
 
     Args:
-        row: A claim of evor_claims.toml with the methods ``better``.
+        claim: A claim with two methods.
         evor: The results.
+
+    Yields:
+        One measurement per benchmark.
     """
-    method, baseline = row["better"]
+    method, baseline = claim.methods
     for benchmark in evor.benchmarks:
         verdicts = benchmark.last_verdicts(method)
         difference = stats.paired_score(verdicts, benchmark.last_verdicts(baseline))
@@ -266,8 +342,8 @@ def measured_evidence(row: dict[str, Any], evor: EvorResults) -> Iterator[Eviden
             p=difference.p,
             family=benchmark.name,
             pair=f"{method} and {baseline}",
-            discordant=(difference.helped + difference.hurt) / difference.n,
-            target=row.get("target", NO_TARGET),
+            discordant=discordant_share(difference),
+            target=claim.args.get("target", NO_TARGET),
         )
 
 
@@ -280,23 +356,16 @@ def assessed_claims(evor: EvorResults) -> list[Assessed]:
     Returns:
         The claims in the order of their file, with their evidence and verdicts.
     """
-    text = (HERE / "reference" / "evor_claims.toml").read_text("utf8")
     measured = []
-    for row in tomllib.loads(text)["claim"]:
-        is_paired = "better" in row
-        claim = Claim(
-            id=row["id"],
-            topic="EVOR",
-            version="both",
-            place=row["place"],
-            says=row["says"],
-            test="paired" if is_paired else "printed",
-            needs="",
-            args={"relation": row["relation"], "all": True},
-        )
-        evidence = measured_evidence(row, evor) if is_paired else printed_evidence(row)
+    for claim in load_evor_claims():
+        if claim.test in CHECKS:
+            claimed = Evidence(unit="", target=claim.args["target"])
+            readings = CHECKS[claim.test](claim.args)
+            evidence = recomputed(claimed, readings)
+        else:
+            evidence = measured_evidence(claim, evor)
         measured.append((claim, list(evidence)))
-    return judge(measured)
+    return claims.judge(measured)
 
 
 def evor_claims_table(evor: EvorResults) -> ResultTable:
@@ -311,7 +380,8 @@ def evor_claims_table(evor: EvorResults) -> ResultTable:
     rows = {}
     for assessed in assessed_claims(evor):
         claim = assessed.claim
-        evidence = "; ".join(_evidence_text(e) for e in assessed.evidence)
+        texts = map(_evidence_text, assessed.evidence)
+        evidence = "; ".join(texts)
         rows[claim.id] = [claim.says, claim.place, assessed.verdict, evidence or DASH]
     names = ["the paper says", "where", "verdict", "measured"]
     return ResultTable.of("Claims of the paper", rows, names, "claim")
@@ -321,4 +391,5 @@ def _evidence_text(evidence: Evidence) -> str:
     if evidence.exact:
         return f"{evidence.where} {evidence.effect:.4g}"
     bounds = interval(evidence.low, evidence.high)
-    return f"{evidence.where} {points(evidence.effect)} {bounds}, {evidence.verdict}"
+    change = points(evidence.effect)
+    return f"{evidence.where} {change} {bounds}, {evidence.verdict}"

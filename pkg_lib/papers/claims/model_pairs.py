@@ -16,6 +16,18 @@ from pkg_lib.papers.claims.claim_tests import Measured
 
 # How two changes of one task can differ, each of which is -1, 0 or +1.
 STEPS = np.arange(-2, 3)
+COLUMNS = [
+    "models",
+    "where",
+    "column",
+    "n",
+    "none",
+    "gains",
+    "difference",
+    "low",
+    "high",
+    "p",
+]
 
 
 def sign_test(counts: np.ndarray) -> float:
@@ -31,12 +43,14 @@ def sign_test(counts: np.ndarray) -> float:
     once = int(counts[1] + counts[3])
     positive_once = np.arange(once + 1)
     positive_twice = np.arange(twice + 1)
-    sums = np.add.outer(2 * positive_once - once, 2 * (2 * positive_twice - twice))
-    chances = np.outer(
-        binom.pmf(positive_once, once, 0.5),
-        binom.pmf(positive_twice, twice, 0.5),
-    )
-    as_far = np.abs(sums) >= abs(counts @ STEPS)
+    sums_once = 2 * positive_once - once
+    sums_twice = 2 * (2 * positive_twice - twice)
+    sums = np.add.outer(sums_once, sums_twice)
+    chances_once = binom.pmf(positive_once, once, 0.5)
+    chances_twice = binom.pmf(positive_twice, twice, 0.5)
+    chances = np.outer(chances_once, chances_twice)
+    observed = counts @ STEPS
+    as_far = np.abs(sums) >= abs(observed)
     return min(1.0, float(chances[as_far].sum()))
 
 
@@ -52,13 +66,14 @@ def model_pairs(runs: Sequence[Measured]) -> pd.DataFrame:
         method, of the first model and of the second. ``difference`` is the second's gain minus the
         first's; ``low``, ``high``, ``p`` and ``p_corrected`` belong to it.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for first, second in combinations(runs, 2):
-        if first.where == second.where and first.subject != second.subject:
-            rows += list(_compared_methods(first, second))
-    names = ["models", "where", "column", "n", "none", "gains", "difference", "low", "high", "p"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(p_corrected=holm(table["p"].tolist()))
+        same_place = first.where == second.where
+        if same_place and first.subject != second.subject:
+            rows += _compared_methods(first, second)
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    p_corrected = holm(table["p"].tolist())
+    return table.assign(p_corrected=p_corrected)
 
 
 def _compared_methods(first: Measured, second: Measured) -> Iterator[dict[str, Any]]:
@@ -73,15 +88,17 @@ def _compared_methods(first: Measured, second: Measured) -> Iterator[dict[str, A
 
 def _compared(first: Measured, second: Measured, method: str) -> Iterator[dict[str, Any]]:
     """Compare two models by a method, on the tasks that both were measured on with and without it."""
-    verdicts = [run.verdicts[[BASELINE, method]] for run in (first, second)]
+    pair = [BASELINE, method]
+    verdicts = [first.verdicts[pair], second.verdicts[pair]]
     tasks = pd.concat(verdicts, axis=1).dropna()
-    if not len(tasks):
+    if tasks.empty:
         return
-    none_first, with_first, none_second, with_second = tasks.to_numpy(int).T
+    verdicts_by_column = tasks.to_numpy(int).T
+    none_first, with_first, none_second, with_second = verdicts_by_column
     change_first = with_first - none_first
     change_second = with_second - none_second
     steps = change_second - change_first
-    counts = np.array([(steps == step).sum() for step in STEPS])
+    counts = np.bincount(steps - STEPS[0], minlength=len(STEPS))
     low, high = bootstrap_of_steps(STEPS, counts)
     yield {
         "models": (first.subject, second.subject),
@@ -136,9 +153,9 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
     if len(models) == 1:
         first, second = models[0]
         notes.append(f"First: {first}; second: {second}.")
-    rows = rows or {"no two models are measured on the same": [DASH] * len(names)}
-    frame = pd.DataFrame.from_dict(rows, "index", columns=names).rename_axis("column")
-    return ResultTable("Two models, the same contexts", frame, tuple(notes))
+    if not rows:
+        rows["no two models are measured on the same"] = [DASH] * len(names)
+    return ResultTable.of("Two models, the same contexts", rows, names, "column", *notes)
 
 
 def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:
@@ -146,24 +163,27 @@ def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:
 
     Args:
         pairs: What `model_pairs` returns.
+
+    Returns:
+        One sentence per comparison beyond chance, and one that names the others.
     """
     sentences = []
     unclear = []
     pair: Any
     for pair in pairs.itertuples():
+        change = points(pair.difference)
         if pair.p_corrected < ALPHA:
             sentences.append(_gains(pair))
         elif pair.p_corrected >= ALPHA:
-            unclear.append(f"{pair.where}, {pair.column} ({points(pair.difference)})")
+            unclear.append(f"{pair.where}, {pair.column} ({change})")
     head = "Not shown is whether one model gains or loses more than the other for"
     return sentences + finding(head, unclear)
 
 
 def _gains(pair: Any) -> str:
     """Say what two models gain by a method, and the difference between them."""
-    gains = []
-    for gain, model in zip(pair.gains, pair.models, strict=True):
-        gains.append(f"{points(gain)} points with {model}")
+    first, second = map(points, pair.gains)
+    first_model, second_model = pair.models
+    gains = f"{first} points with {first_model} and {second} points with {second_model}"
     apart = difference(pair.difference, pair.low, pair.high)
-    both = " and ".join(gains)
-    return f"{pair.where}, {pair.column}: to NoRAG {both}, {apart} between them, beyond chance."
+    return f"{pair.where}, {pair.column}: to NoRAG {gains}, {apart} between them, beyond chance."

@@ -6,7 +6,6 @@ It returns one number for each way to read the sentence.
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pkg_lib.papers.claims.claim_tests import Checks
@@ -79,7 +78,8 @@ def joint_gap(args: Args) -> Readings:
     means = {}
     for version in args["versions"]:
         gaps = gap(args | {"versions": [version]})
-        means[f"{version} version, mean of the tables"] = float(np.mean([*gaps.values()]))
+        mean = sum(gaps.values()) / len(gaps)
+        means[f"{version} version, mean of the tables"] = float(mean)
     return means
 
 
@@ -95,7 +95,8 @@ def best_gap(args: Args) -> Readings:
     column: str = args["column"]
     gaps: Readings = {}
     for label, cells in _tables_of(args).items():
-        means = cells.drop(columns=CHOOSING, errors="ignore").mean()
+        candidates = cells.drop(columns=CHOOSING, errors="ignore")
+        means = candidates.mean()
         others = means.drop(column)
         gaps[label] = means[column] - others.max()
     return gaps
@@ -114,10 +115,12 @@ def largest_gap(args: Args) -> Readings:
     gaps = {}
     shares = []
     for label, cells in _tables_of(args).items():
+        column = cells[args["column"]]
         for other in args["against"]:
-            difference = cells[args["column"]] - cells[other]
+            difference = column - cells[other]
+            share = 100 * difference / cells[other]
             gaps[f"{label}, against {other}"] = difference
-            shares.append(100 * difference / cells[other])
+            shares.append(share)
     if not args.get("relative"):
         return {f"{label}, points": difference.max() for label, difference in gaps.items()}
     return {
@@ -139,8 +142,10 @@ def rerank_gap(args: Args) -> Readings:
     for label, cells in _tables_of(args).items():
         reranked = cells["Reranked"]
         others = cells.drop(columns=CHOOSING)
-        readings[f"{label}, between averages"] = reranked.mean() - others.mean().max()
-        readings[f"{label}, model by model"] = (reranked - others.max(axis=1)).mean()
+        best_average = others.mean().max()
+        best_of_model = others.max(axis=1)
+        readings[f"{label}, between averages"] = reranked.mean() - best_average
+        readings[f"{label}, model by model"] = (reranked - best_of_model).mean()
     return readings
 
 
@@ -155,7 +160,11 @@ def code_or_text(args: Args) -> Readings:
     """
     general = args["general"]
     readings = {}
-    for name, code, text in (("HumanEval", "1", "3"), ("MBPP", "2", "4")):
+    numbers = {
+        "HumanEval": ("1", "3"),
+        "MBPP": ("2", "4"),
+    }
+    for name, (code, text) in numbers.items():
         more = table(code)["Block-PKG"] - table(text)["JSON-PKG"]
         readings[f"{name}, {general}: text over code"] = -more[general]
         readings[f"{name}, Code-LLMs: code over text"] = more.drop(general).mean()
@@ -290,7 +299,8 @@ def failures_left(args: Args) -> Readings:
     readings = {}
     for setting, errors in table("7").sum(axis=1).items():
         model, _, method = str(setting).partition(" + ")
-        passed = float(table("2")[method or "NoRAG"][ERROR_MODELS[model]])
+        rates = table("2")[method or "NoRAG"]
+        passed = float(rates[ERROR_MODELS[model]])
         failed = args["tasks"] * (100 - passed + 0.5) / 100
         readings[f"Tables 2 and 7, {setting}"] = failed - errors
     return readings
@@ -308,7 +318,8 @@ def sums_off(args: Args) -> Readings:
     readings = {}
     for version in args["versions"]:
         cells = table("8", version)
-        off = cells[BUILD_STEPS].sum(axis=1) - cells["Overall Time"]
+        computed = cells[BUILD_STEPS].sum(axis=1)
+        off = computed - cells["Overall Time"]
         for method in args["methods"]:
             readings[f"{method}, {version} version"] = off[method]
     return readings

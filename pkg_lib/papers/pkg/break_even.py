@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE, MINUS
+from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.papers.pkg.cost import duration
 from pkg_lib.papers.pkg.cost_tables import (
     NOT_MEASURED,
@@ -24,6 +24,7 @@ from pkg_lib.papers.pkg.cost_tables import (
     signed,
     table9,
 )
+from pkg_lib.papers.pkg.pass_tables import printed
 
 GRAPH_SIDE = ("Block-PKG", "Func-PKG")
 DENSE = "VoyageEmb"
@@ -166,13 +167,13 @@ def published_savings() -> list[Saving]:
     Returns:
         One saving per pair of methods. The paper has no number of new tokens.
     """
-    table8 = pd.read_csv(HERE / "reference" / "pkg_table8_cost.csv")
-    minutes = table8.set_index(["step", "method"])["value"]
+    minutes = printed(8).astype(float)
+    overall = minutes["Overall Time"]
     tokens = table9().mean(axis=1)
     savings = []
     for method in GRAPH_SIDE:
         for row_method, name in ROW_SIDE.items():
-            extra = minutes["Overall Time", "PKG"] - minutes["Overall Time", name]
+            extra = overall["PKG"] - overall[name]
             saving = Saving(
                 name=f"published: {method} against {name}",
                 methods=(method, row_method),
@@ -180,7 +181,7 @@ def published_savings() -> list[Saving]:
                 build_s=60.0 * extra,
                 prompt_tokens=tokens[row_method] - tokens[method],
                 new_tokens=math.nan,
-                search_s=minutes["Query", "PKG"] if row_method == "BM25" else 0.0,
+                search_s=minutes["Query"]["PKG"] if row_method == "BM25" else 0.0,
             )
             savings.append(saving)
     return savings
@@ -303,7 +304,7 @@ def break_even_figure(
         left=1.15,
         title=title,
     )
-    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    figures.write_title(figure, title)
     if bounds.empty:
         axes.text(
             0.5,

@@ -16,8 +16,10 @@ from pkg_lib.analysis.selection import (
 )
 from pkg_lib.analysis.stats import BASELINE, ORACLE, mean_pass_at_k, paired_score
 from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.core.types import Generation
 from pkg_lib.evaluation.results import LEAST, Results
 from pkg_lib.evaluation.signals import held_out_verdicts, stored_signals
+from pkg_lib.papers.pkg.cost import token_counts
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 FAMILY_SIZE = 5  # candidates of a family, with the greedy answer without retrieval
@@ -249,12 +251,15 @@ def token_curve(
     tokens = 0.0
     for size, method in enumerate(methods, start=1):
         completions = candidates.results.completions(method)
-        for task in verdicts.index:
-            completion = completions[task]
-            tokens += completion.prompt_tokens + len(completion.tokens)
+        tokens += sum(_read_and_written(completions[task]) for task in verdicts.index)
         rates = candidates.select(methods[:size], verdicts).mean()
         rows.append((tokens / len(verdicts), 100 * rates[VISIBLE], 100 * rates[ORACLE]))
     return pd.DataFrame(rows, columns=["tokens", VISIBLE, ORACLE], dtype=float)
+
+
+def _read_and_written(completion: Generation) -> int:
+    """The tokens of a prompt and of its answer."""
+    return completion.prompt_tokens + len(completion.tokens)
 
 
 @figures.styled
@@ -426,16 +431,13 @@ def gate_table(
     for label, of_experiment in candidates.items():
         for method in of_experiment.families.get(RETRIEVAL, [])[1:]:
             pair = [BASELINE, method]
-            tokens = {}
-            for name in pair:
-                completions = of_experiment.results.completions(name)
-                tokens[name] = {i: c.prompt_tokens + len(c.tokens) for i, c in completions.items()}
-            frame = pd.DataFrame(tokens)
+            completions = {name: of_experiment.results.completions(name) for name in pair}
+            tokens = token_counts(completions, _read_and_written)
             signals = {name: of_experiment.signals[name] for name in pair}
             verdicts = of_experiment.verdicts[pair]
-            gated = cross_validated_gate(signals, verdicts, frame)
+            gated = cross_validated_gate(signals, verdicts, tokens)
             without = verdicts[BASELINE].reindex(gated.index)
-            tokens_of_both = frame.reindex(gated.index).sum(axis=1).sum()
+            tokens_of_both = tokens.reindex(gated.index).sum(axis=1).sum()
             rows[f"{label}, {method}"] = [
                 len(gated),
                 percent(float(without.mean())),

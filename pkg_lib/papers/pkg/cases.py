@@ -32,7 +32,11 @@ SUGGESTED_TASKS = 3  # how many task ids an error suggests
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """The reason why something is not shown."""
+    """The reason why something is not shown.
+
+    Attributes:
+        why: The reason.
+    """
 
     why: str
 
@@ -131,7 +135,7 @@ class MethodCases:
     @cached_property
     def contexts(self) -> dict[str, Context]:
         """The method's stored contexts by task id."""
-        return {context.task_id: context for context in self.results.contexts(self.method)}
+        return self.results.contexts_by_task(self.method)
 
     @cached_property
     def outcomes(self) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
@@ -188,7 +192,7 @@ class MethodCases:
         if len(methods) == 1:
             return
         for method in methods:
-            contexts = {context.task_id: context for context in self.results.contexts(method)}
+            contexts = self.results.contexts_by_task(method)
             if task_id not in contexts:
                 continue
             solution = self.results.solutions(method).get(task_id)
@@ -300,6 +304,9 @@ def measure(method: str) -> str:
 
     Args:
         method: A method with contexts.
+
+    Returns:
+        "BM25 score" or "cosine".
     """
     return "BM25 score" if method.endswith("BM25") else "cosine"
 
@@ -366,6 +373,9 @@ def fragment(case: Case, level: int) -> str:
     Args:
         case: The case.
         level: Level of the headings.
+
+    Returns:
+        The fragment.
     """
     drawing = ""
     if isinstance(case.traced, Traced) and case.traced.graph is not None:
@@ -387,6 +397,9 @@ def page(case: Case) -> str:
 
     Args:
         case: The case.
+
+    Returns:
+        The page.
     """
     body = fragment(case, 2)
     return render("case_page.html.j2", case=case, sentence=sentence(case), body=body)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from pkg_lib.analysis import tables
+from pkg_lib.analysis.cells import difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_score
-from pkg_lib.analysis.tables import DASH, percent, points
+from pkg_lib.analysis.tables import percent
 from pkg_lib.core.store import read_rows, slug
 from pkg_lib.core.types import Outcome, Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -34,6 +34,9 @@ def has_raw_answers(model: str) -> bool:
 
     Args:
         model: Name of a folder of samples, such as "gpt-4o".
+
+    Returns:
+        Whether `judge_extractions` can be used for the model.
     """
     return model in RAW_ANSWERS
 
@@ -58,14 +61,16 @@ def judge_extractions(
     """
     answers = raw_answers(samples.name)
     tasks = load_benchmark(RAW_BENCHMARK)
-    published, _ = read_samples(samples / RAW_BENCHMARK / f"{RAW_METHOD}.jsonl", tasks)
-    published = published[published["sample"] == 0].set_index("task_id")
+    path = samples / RAW_BENCHMARK / f"{RAW_METHOD}.jsonl"
+    published, _ = read_samples(path, tasks)
+    first = published[published["sample"] == 0]
+    published = first.set_index("task_id")
     answered = [task for task in tasks if task.id in answers]
     for rule in EXTRACTIONS:
         rows = []
         for task in answered:
             solution = _extract(rule, task, answers[task.id])
-            as_published = str(published.at[task.id, "completion"] or "")
+            as_published = str(published.at[task.id, "completion"] or "").strip()
             row = {
                 "task_id": task.id,
                 "sample": 0,
@@ -73,12 +78,13 @@ def judge_extractions(
                 "published": published.at[task.id, "published"],
                 "empty": not solution.strip(),
                 # White space around a solution changes nothing, and the rules differ in it.
-                "as_published": solution.strip() == as_published.strip(),
+                "as_published": solution.strip() == as_published,
             }
             rows.append(row)
         target = results / FOLDER / RAW_BENCHMARK / f"{slug(rule)}.jsonl"
         report: Callable[[int], None] = partial(progress, rule)
-        judge_samples(target, pd.DataFrame(rows, dtype=object), tasks, protocol, report)
+        solutions = pd.DataFrame(rows, dtype=object)
+        judge_samples(target, solutions, tasks, protocol, report)
 
 
 def _extract(rule: str, task: Task, answer: str) -> str:
@@ -147,8 +153,9 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
     rows = []
     for (model, rule), group in extractions.groupby(["model", "extraction"], sort=False):
         passed = group.set_index("task")["passed"]
-        is_as_used = (extractions["model"] == model) & (extractions["extraction"] == FIRST_BLOCK)
-        as_used = extractions[is_as_used].set_index("task")["passed"]
+        of_model = extractions[extractions["model"] == model]
+        of_rule = of_model[of_model["extraction"] == FIRST_BLOCK]
+        as_used = of_rule.set_index("task")["passed"]
         cells = [
             str(model),
             str(rule),
@@ -158,10 +165,24 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
             str((group["passed"] != group["published"]).sum()),
             percent(passed.mean()),
         ]
-        rows.append(cells + _difference_cells(passed, as_used.reindex(passed.index), rule))
-    columns = ["model", "extraction", "tasks", "empty answers", "solutions that differ"]
-    columns += ["verdicts that differ", "pass@1", "difference", "95 % interval"]
-    columns += ["helped", "hurt", "McNemar p"]
+        difference = None
+        if rule != FIRST_BLOCK:
+            difference = paired_score(passed, as_used.reindex(passed.index))
+        rows.append(cells + difference_cells(difference))
+    columns = [
+        "model",
+        "extraction",
+        "tasks",
+        "empty answers",
+        "solutions that differ",
+        "verdicts that differ",
+        "pass@1",
+        "difference",
+        "95 % interval",
+        "helped",
+        "hurt",
+        "McNemar p",
+    ]
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("model")
     note = (
         "Published raw answers to VoyageEmb's prompts of MBPP; the authors published no others. "
@@ -172,17 +193,3 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         "row, not corrected."
     )
     return ResultTable("Extraction in the closed models' published answers", frame, (note,))
-
-
-def _difference_cells(passed: pd.Series, as_used: pd.Series, rule: object) -> list[str]:
-    """The paired difference from the rule that made the published results, as text."""
-    difference = None if rule == FIRST_BLOCK else paired_score(passed, as_used)
-    if difference is None:
-        return [DASH] * 5
-    return [
-        points(difference.value),
-        tables.interval(difference.low, difference.high),
-        str(difference.helped),
-        str(difference.hurt),
-        tables.probability(difference.p),
-    ]

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis.cells import paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import SignalsByMethod, selected_verdicts
 from pkg_lib.analysis.sentences import finding
@@ -41,7 +42,7 @@ from pkg_lib.papers.pkg.pass_tables import (
     PassTable,
     measured_cells,
     published,
-    published_cells,
+    published_rows,
 )
 from pkg_lib.papers.pkg.replay import (
     CANDIDATES,
@@ -138,9 +139,7 @@ def closed_pass_table(
         rows[REPLAYED_GROUP, model] = measured_cells(frame)
     texts = published(benchmark, CLOSED, "closed")
     source = f"Published (Table {PUBLISHED[benchmark, 'closed']} of the PKG paper)"
-    for name, printed in texts.iterrows():
-        rates = printed.astype(float).tolist()
-        rows[source, str(name)] = published_cells(printed, rates)
+    rows |= published_rows(source, texts)
     tasks = max(map(len, verdicts.values()), default=0)
     title = f"pass@1 in percent on {replayed_title(benchmark)} ({tasks} tasks), closed models"
     return PassTable.of(title, rows, CLOSED, ["Source", "Model"], f"{DASH} not measured.")
@@ -194,14 +193,8 @@ def closed_differences_table(
     rows = {}
     for model, frame in verdicts.items():
         for method, row in paired_differences(frame).query("n > 0").iterrows():
-            rows[f"{model}, {method}"] = [
-                tables.points(row["difference"]),
-                tables.interval(row["low"], row["high"]),
-                f"{row['helped']:.0f}",
-                f"{row['hurt']:.0f}",
-                tables.probability(row["p"]),
-                tables.probability(row["p_corrected"]),
-            ]
+            _, *cells = paired_cells(row)
+            rows[f"{model}, {method}"] = cells
     title = f"Each method against {BASELINE} on {replayed_title(benchmark)}"
     return ResultTable.of(title, rows, DIFFERENCE_COLUMNS, "model, method", DIFFERENCE_NOTE)
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
-from pkg_lib.analysis.tables import DASH, HERE, MINUS, kind, percent
+from pkg_lib.analysis.tables import DASH, MINUS, kind, percent
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.cost import (
     ENHANCER,
@@ -31,6 +31,7 @@ from pkg_lib.papers.pkg.cost import (
     table8_rows,
     token_counts,
 )
+from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.retrieval.methods import RERANKED
 
 NOT_MEASURED = f"{DASH} not measured."
@@ -41,7 +42,6 @@ TABLE8_STEPS = {
     "in all": "Overall Time",
     "storage": "Storage Usage",
 }
-TABLE9_NAMES = {"VoyageEmb": "VoyageEmb"}
 STATISTICS = (
     "mean",
     "95 % interval",
@@ -196,10 +196,12 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         One row per step; columns for the published figures and for those measured here.
     """
     graph = measured.graph
-    printed = published()
+    figures_of_paper = published()
     rows = {}
     for step, paper, here in table8_rows(graph, measured.enhancement):
-        others = [printed.get((TABLE8_STEPS.get(step), m), DASH) for m in TABLE8_METHODS[1:]]
+        others = [
+            figures_of_paper.get((TABLE8_STEPS.get(step), m), DASH) for m in TABLE8_METHODS[1:]
+        ]
         rows[step] = [paper or DASH, *others, here, DASH, DASH]
     built = measured.built
     texts_per_second = rows["encoding"][3] if built else ""
@@ -208,12 +210,12 @@ def building_table(measured: CostMeasurements) -> ResultTable:
     function_index = None
     if graph and measured.bm25:
         function_index = measured.bm25["build_s"] / measured.bm25["functions"] * graph["functions"]
-    rows["in all"] = [printed["Overall Time", method] for method in TABLE8_METHODS]
+    rows["in all"] = [figures_of_paper["Overall Time", method] for method in TABLE8_METHODS]
     for seconds in (built.get("PKG"), built.get("VoyageEmb"), function_index):
         rows["in all"].append(estimated(seconds))
     enhanced = enhancement_seconds(measured.enhancement, graph.get("functions", 0))
     enhanced += built.get("PKG", math.nan)
-    first_version = printed[f"Overall Time ({ENHANCER}, first version)", ENHANCER]
+    first_version = figures_of_paper[f"Overall Time ({ENHANCER}, first version)", ENHANCER]
     rows["in all, with enhancement"] = [
         first_version,
         DASH,
@@ -250,9 +252,7 @@ def table9() -> pd.DataFrame:
     Returns:
         Mean tokens that a context adds, [method, tokenizer].
     """
-    rows = pd.read_csv(HERE / "reference" / "pkg_table9_context_tokens.csv")
-    wide = rows.pivot(index="method", columns="tokenizer", values="avg_tokens")
-    return wide.rename(TABLE9_NAMES)
+    return printed(9).astype(float).T
 
 
 def comparable_table9(results: Results) -> pd.DataFrame:
@@ -376,7 +376,7 @@ def context_tokens_figure(
     _draw_published_means(axes, list(use.added.columns), reference)
     axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.grid(axis="x")
-    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    figures.write_title(figure, title)
     figures.legend_below(axes)
     return figure
 

@@ -37,7 +37,11 @@ def count_cut(texts: Iterable[str]) -> dict[str, int]:
     distinct = Counter(texts)
     times = np.fromiter(distinct.values(), int)
     tokens = Embedder(DEFAULT).token_counts(list(distinct))
-    return {name: int(times[tokens > Embedder(name).max_tokens].sum()) for name in ENCODERS}
+    cut = {}
+    for name in ENCODERS:
+        limit = Embedder(name).max_tokens
+        cut[name] = int(times[tokens > limit].sum())
+    return cut
 
 
 def stored_counts(results: Path) -> list[dict[str, Any]]:
@@ -74,12 +78,26 @@ def count_rows(results: Path) -> dict[str, list[str]]:
     """
     rows = {}
     for entry in stored_counts(results):
-        cells = [f"{entry['texts']:,}"]
-        for name in ENCODERS:
-            cut = entry["cut"][name]
-            cells.append(f"{cut:,} ({cut / entry['texts']:.1%})")
-        rows[f"{entry['where']}, {entry['unit']}"] = cells
+        cut = [entry["cut"][name] for name in ENCODERS]
+        rows[f"{entry['where']}, {entry['unit']}"] = cut_cells(entry["texts"], cut)
     return rows
+
+
+def cut_cells(texts: int, cut: Iterable[int]) -> list[str]:
+    """Print how many of some texts are cut.
+
+    Args:
+        texts: The number of texts.
+        cut: The number of those that are cut, by setting of the encoder.
+
+    Returns:
+        The number of texts, then for each setting the number and share of those that are cut.
+    """
+    cells = [f"{texts:,}"]
+    for count in cut:
+        share = count / texts
+        cells.append(f"{count:,} ({share:.1%})")
+    return cells
 
 
 def reranking_note(run: str, results: Path) -> str:

@@ -30,10 +30,20 @@ from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
 
-PARAMETERS = {"max_new_tokens": 96, "do_sample": False, "dtype": "bfloat16", "stop": "closed"}
+PARAMETERS = {
+    "max_new_tokens": 96,
+    "do_sample": False,
+    "dtype": "bfloat16",
+    "stop": "closed",
+}
 FIELDS: Kinds = {
-    **dict.fromkeys(("key", "payload_sha256", "form", "raw", "finish"), str),
-    **dict.fromkeys(("tokens", "prompt_tokens"), int),
+    "key": str,
+    "payload_sha256": str,
+    "form": str,
+    "raw": str,
+    "finish": str,
+    "tokens": int,
+    "prompt_tokens": int,
     "seconds": NUMBER,
 }
 SUMS = ("tokens", "prompt_tokens", "seconds")
@@ -69,8 +79,9 @@ class DocstringFile(GenerationCache):
         if not is_there(self.path):
             return
         for line in read_answers(self.path, FIELDS):
-            if line.value is not None:
-                self.rows[line.value["key"]] = line.value
+            row = line.value
+            if row is not None:
+                self.rows[row["key"]] = row
             elif line.line.ended:
                 self._damaged.append(line)
 
@@ -156,28 +167,35 @@ def enhance(
     for form in docstrings.FORMS:
         prompts = []
         for sha256 in chosen:
-            if sha256 in rows and not rows[sha256]["reason"]:
+            earlier = rows.get(sha256)
+            if earlier and not earlier["reason"]:
                 continue
             node, hole = holes[sha256]
-            name = graph.payload(int(graph.parent[node]))
-            about = {"form": form, "where": graph.where(node), "name": name}
-            request = Request(sha256, hole.prompt(fim, form), "")
-            prompts.append(StoredRequest(request, "", about))
+            function = int(graph.parent[node])
+            about = {
+                "form": form,
+                "where": graph.where(node),
+                "name": graph.payload(function),
+            }
+            text = hole.prompt(fim, form)
+            request = Request(sha256, text, "")
+            prompt = StoredRequest(request, "", about)
+            prompts.append(prompt)
         generator.complete(prompts, f"docstrings ({form})")
         judged = {}
         for prompt in prompts:
-            sha256 = prompt.request.task_id
-            _, hole = holes[sha256]
-            row = file.rows[generator.key(prompt.request.text)]
-            judged[sha256] = row | verdict(hole, row, fim)
-        file.update({row["key"]: row for row in judged.values()})
+            request = prompt.request
+            key = generator.key(request.text)
+            row = file.rows[key]
+            _, hole = holes[request.task_id]
+            judged[request.task_id] = row | verdict(hole, row, fim)
+        by_key = {row["key"]: row for row in judged.values()}
+        file.update(by_key)
         by_form[form] = _counts(judged.values())
         rows |= judged
     log = _counts(rows.values())
     log["by_form"] = by_form
-    for name in SUMS:
-        total = sum(counts[name] for counts in by_form.values())
-        log[name] = round(total, 1)
+    log |= _sums(by_form.values())
     log |= {
         "model": model,
         "revision": generator.revision,
@@ -219,9 +237,11 @@ def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> 
     """
     try:
         text = docstrings.extract_docstring(hole, row["raw"], fim, row["finish"])
+        reason = ""
     except docstrings.Unfit as error:
-        return {"docstring": "", "reason": str(error)}
-    return {"docstring": text, "reason": ""}
+        text = ""
+        reason = str(error)
+    return {"docstring": text, "reason": reason}
 
 
 def _counts(rows: Collection[Row]) -> Row:
@@ -232,14 +252,23 @@ def _counts(rows: Collection[Row]) -> Row:
         "accepted": len(rows) - rejected.total(),
         "rejected": dict(rejected),
     }
+    return counts | _sums(rows)
+
+
+def _sums(rows: Collection[Row]) -> Row:
+    """Sum what some answers cost."""
+    sums: Row = {}
     for name in SUMS:
         total = sum(row[name] for row in rows)
-        counts[name] = round(total, 1)
-    return counts
+        sums[name] = round(total, 1)
+    return sums
 
 
 def retrieval_change(
-    graph: Graph, rows: Collection[Row], tasks: list[Task], embedder: Any
+    graph: Graph,
+    rows: Collection[Row],
+    tasks: list[Task],
+    embedder: Any,
 ) -> pd.DataFrame:
     """Measure what the docstrings change in Func-PKG's retrieval (Equation 5).
 
@@ -258,13 +287,20 @@ def retrieval_change(
     nodes = graph.of_type(IMPL)
     enhanced = docstrings.enhanced_payloads(graph, rows)
     old_texts = graph.payloads(nodes)
-    new_texts = []
-    for node, text in zip(nodes.tolist(), old_texts, strict=True):
-        new_texts.append(enhanced.get(node, text))
-    queries = embedder.encode([task.prompt for task in tasks])
+    new_texts = list(old_texts)
+    for place, node in enumerate(nodes.tolist()):
+        if node in enhanced:
+            new_texts[place] = enhanced[node]
+    prompts = [task.prompt for task in tasks]
+    queries = embedder.encode(prompts)
     frame = pd.DataFrame({"task_id": [task.id for task in tasks]})
-    for when, texts in (("before", old_texts), ("after", new_texts)):
-        index = FlatIndex(embedder.encode(texts))
+    texts_of = {
+        "before": old_texts,
+        "after": new_texts,
+    }
+    for when, texts in texts_of.items():
+        vectors = embedder.encode(texts)
+        index = FlatIndex(vectors)
         positions, scores = index.search(queries)
         found = nodes[positions[:, 0]]
         frame[when] = found
@@ -273,14 +309,19 @@ def retrieval_change(
         for task, query, node in zip(tasks, queries, found, strict=True):
             pruned = prune(graph, int(node), query, embedder)
             context, _ = cut_at_line_end(pruned.text)
-            defining.append(defines(context, task.entry_point))
+            is_defined = defines(context, task.entry_point)
+            defining.append(is_defined)
         frame[f"defines_{when}"] = defining
     frame["enhanced"] = frame["after"].isin(enhanced)
     return frame
 
 
 def measure_change(
-    corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None
+    corpus: str,
+    model: str,
+    benchmark: str,
+    results: Path,
+    embedder: Any = None,
 ) -> dict[str, Any]:
     """Measure and store what the docstrings change in retrieval over a benchmark.
 
@@ -305,11 +346,13 @@ def measure_change(
     documents = load_corpus(corpus).documents
     embedder = embedder or Embedder()
     rows = file.rows.values()
-    frame = retrieval_change(build_code_graph(documents), rows, tasks, embedder)
+    graph = build_code_graph(documents)
+    frame = retrieval_change(graph, rows, tasks, embedder)
+    has_changed = frame["before"] != frame["after"]
     rise = frame["score_after"] - frame["score_before"]
     accepted = {row["payload_sha256"] for row in rows if row.get("docstring")}
     log = {
-        "top1_changed": int((frame["before"] != frame["after"]).sum()),
+        "top1_changed": int(has_changed.sum()),
         "top1_enhanced": int(frame["enhanced"].sum()),
         "defines_before": int(frame["defines_before"].sum()),
         "defines_after": int(frame["defines_after"].sum()),
@@ -323,5 +366,6 @@ def measure_change(
         "embedder": embedder.name,
         "versions": versions(),
     }
-    write_json(file.path.with_name(f"{file.path.stem}.{slug(benchmark)}.change.json"), log)
+    name = f"{file.path.stem}.{slug(benchmark)}.change.json"
+    write_json(file.path.with_name(name), log)
     return log

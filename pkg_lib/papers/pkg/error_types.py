@@ -16,6 +16,7 @@ import pandas as pd
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     chance,
+    counted_values,
     finding,
 )
 from pkg_lib.analysis.stats import (
@@ -25,9 +26,9 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import (
     DASH,
-    HERE,
     MINUS,
     probability,
+    signed_count,
 )
 from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
@@ -40,6 +41,7 @@ from pkg_lib.execution.errors import (
     TABLE7,
     split_detail,
 )
+from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.papers.pkg.replay import replayed
 
 Outcomes = Mapping[str, Outcome]  # task id -> outcome
@@ -230,13 +232,7 @@ def published_error_counts() -> pd.DataFrame:
     Returns:
         Counts [error, setting], in printed order.
     """
-    printed = pd.read_csv(HERE / "reference" / "pkg_table7_errors_mbpp.csv")
-    wide = printed.pivot(
-        index="error_type",
-        columns="setting",
-        values="count",
-    )
-    return wide.loc[list(TABLE7), printed["setting"].drop_duplicates()]
+    return printed(7).astype(int).T.loc[list(TABLE7)]
 
 
 def settings_counts(comparison: ErrorComparison) -> pd.DataFrame:
@@ -337,14 +333,9 @@ def changes_table(comparison: ErrorComparison) -> ResultTable:
     """
     changes = error_changes(comparison)
     shown = changes.map(_text)
-    signed = changes["change"].map(_signed, na_action="ignore")
-    shown["change"] = signed.astype(object).fillna(DASH)
+    shown["change"] = changes["change"].astype(float).map(signed_count)
     title = f"Failed solutions: {comparison.method} against {BASELINE}"
     return ResultTable(title, shown.rename_axis("error"))
-
-
-def _signed(count: int) -> str:
-    return f"{count:+d}".replace("-", MINUS) if count else "0"
 
 
 def endings_table(comparison: ErrorComparison) -> ResultTable:
@@ -562,19 +553,16 @@ def _p_of_error(
     method: str,
 ) -> float:
     """McNemar's p: does the method change how many solutions end with an error?"""
-    gained = has_error[method] & ~has_error[BASELINE]
-    lost = has_error[BASELINE] & ~has_error[method]
-    return mcnemar(int(gained.sum()), int(lost.sum()))
+    gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
+    return mcnemar(len(gained), len(lost))
 
 
 def _errors_of_lost_tasks(comparison: ErrorComparison) -> list[str]:
     endings = comparison.endings
     before, after = endings[BASELINE], endings[comparison.method]
     lost = after[(before == PASSED) & (after != PASSED)]
-    # The most common error comes first; equally common ones follow by name.
-    counts = lost.value_counts().sort_index().sort_values(ascending=False, kind="stable")
-    parts = [f"{error} {count}" for error, count in counts.items()]
-    return finding(f"Errors of the {len(lost)} tasks that only {BASELINE} solves", parts)
+    head = f"Errors of the {len(lost)} tasks that only {BASELINE} solves"
+    return finding(head, counted_values(lost))
 
 
 def _own_assertions(comparison: ErrorComparison) -> list[str]:

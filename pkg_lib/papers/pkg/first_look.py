@@ -5,8 +5,7 @@ The first look preceded the study. Its numbers are constants here; the others ar
 
 from collections.abc import Sequence
 
-from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import rate_cell
+from pkg_lib.analysis.cells import bracketed_difference, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, Difference, paired_score
 from pkg_lib.analysis.tables import DASH, percent
@@ -72,8 +71,7 @@ def _difference(difference: Difference | None) -> str:
     """A difference in percentage points with its interval in parentheses."""
     if difference is None:
         return DASH
-    bounds = tables.interval(difference.low, difference.high)
-    return f"{tables.points(difference.value)} ({bounds})"
+    return bracketed_difference(difference.value, difference.low, difference.high)
 
 
 def change_from_baseline(

@@ -9,7 +9,7 @@ from pkg_lib.data.structuring import json_of
 from pkg_lib.graph.graph_ledger import Ledger, ledger
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, Graph, build_code_graph
 from pkg_lib.graph.text.documents import build_text_graph, reasons
-from pkg_lib.papers.pkg.encoder_limit import ENCODERS, count_cut
+from pkg_lib.papers.pkg.encoder_limit import ENCODERS, count_cut, cut_cells
 
 # What is searched by its vector.
 SEARCHED = {IMPL: "functions", BLOCK: "blocks", PATHVALUE: "path-values"}
@@ -69,7 +69,10 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     if processes < 1 or (text and processes > 1):
         raise UserError(f"processes = {processes}: give 1 or more for a corpus of code, 1 for text")
     documents = corpora.load_corpus(corpus).documents
-    meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
+    meta = {
+        "corpus": corpus,
+        "corpus_digest": corpora.corpus_digest(documents),
+    }
     start = time.perf_counter()
     if text:
         graph = build_text_graph(documents, json_of(corpus, documents), meta)
@@ -97,11 +100,7 @@ class Unread:
     @property
     def row(self) -> list[str]:
         """The number of texts, then for each setting the number and share of those that are cut."""
-        cells = [f"{self.texts:,}"]
-        for count in self.cut.values():
-            share = count / self.texts
-            cells.append(f"{count:,} ({share:.1%})")
-        return cells
+        return cut_cells(self.texts, self.cut.values())
 
 
 def unread(graph: Graph) -> list[Unread]:
@@ -120,7 +119,9 @@ def unread(graph: Graph) -> list[Unread]:
     for kind, unit in SEARCHED.items():
         nodes = graph.of_type(kind)
         if len(nodes):
-            found.append(Unread(unit, len(nodes), count_cut(graph.payloads(nodes))))
+            texts = graph.payloads(nodes)
+            cut = count_cut(texts)
+            found.append(Unread(unit, len(texts), cut))
     return found
 
 
@@ -152,7 +153,11 @@ def lines(built: CorpusGraph) -> list[str]:
         The lines. The graph of a corpus of code also has a line for what became of every source.
     """
     text = [f"{built.corpus}: {len(built.documents):,} documents"]
-    for word, counts in (("nodes", built.nodes), ("edges", built.edges)):
+    counted = {
+        "nodes": built.nodes,
+        "edges": built.edges,
+    }
+    for word, counts in counted.items():
         total = sum(counts.values())
         text.append(f"{total:,} {word}: {_listed(counts)}")
     text.append(f"{len(built.graph.texts):,} distinct payloads")

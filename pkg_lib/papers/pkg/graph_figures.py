@@ -61,16 +61,19 @@ def label(graph: Graph, node: int) -> str:
     text = graph.payload(node)
     if kind == NAME:
         return text
-    path, value = text, None
+    path = text
+    value = None
     if kind == PATHVALUE:
         path, value = deserialize(text)
     way = steps(path) or ["(document)"]
     last = way[-1]
-    step = f"[{last}]" if isinstance(last, int) else str(last)
+    step = str(last)
+    if isinstance(last, int):
+        step = f"[{last}]"
     if value is None:
         return step
-    words = " ".join(str(value).split())
-    return f"{step} = {words}"
+    words = str(value).split()
+    return f"{step} = {' '.join(words)}"
 
 
 @styled
@@ -98,50 +101,55 @@ def tree(graph: Graph, view: nx.DiGraph, title: str, pruned: Collection[int] = (
         rows[node] = row
     height = ROW * len(view) + MARGIN
     figure = Figure(figsize=(3.35, height))
-    axes = figure.add_axes((0.02, 0.4 / height, 0.96, 1 - MARGIN / height))
+    box = (0.02, 0.4 / height, 0.96, 1 - MARGIN / height)
+    axes = figure.add_axes(box)
     axes.set(xlim=(-5, WIDTH - 5), ylim=(len(view) - 0.5, -0.5))
     axes.set_axis_off()
-    for node, kind in nx.get_node_attributes(view, "type").items():
+    node_types = nx.get_node_attributes(view, "type")
+    for node, kind in node_types.items():
         x = STEP * levels[node]
         is_pruned = node in pruned
-        look = "pruned" if is_pruned else kind
+        look = kind
+        if is_pruned:
+            look = "pruned"
         marker, colour = NODES[look]
         axes.plot(x, rows[node], marker, color=colour, markersize=4.5, zorder=3, label=look)
-        letters = int((WIDTH - 12 - x) / LETTER)
-        text = _short(_printable(label(graph, node)), letters)
+        room = WIDTH - 12 - x
+        text = _fitted(label(graph, node), int(room / LETTER))
         text_colour = QUIET if is_pruned else "black"
         axes.text(x + 6, rows[node], text, color=text_colour, **MONO)
-    for (above, below), kind in nx.get_edge_attributes(view, "type").items():
+    edge_types = nx.get_edge_attributes(view, "type")
+    for (above, below), kind in edge_types.items():
         # An edge from further up runs beside the edge of the nearest parent.
         aside = above != nearest[below]
-        x, y = STEP * levels[above], rows[below] - 0.2 * aside
+        x = STEP * levels[above]
+        y = rows[below] - 0.2 * aside
         end = STEP * levels[below] - 3 * aside
         style, colour = EDGES[kind]
+        start = rows[above]
         axes.plot(
             [x, x, end],
-            [rows[above], y, y],
+            [start, y, y],
             style,
             color=colour,
             lw=0.8,
             zorder=1,
             label=kind,
         )
-    shown_title = _short(_printable(title), 52)
+    shown_title = _fitted(title, 52)
     figure.text(0.02, 1 - 0.14 / height, shown_title, va="center", fontsize=8)
     legend_below(axes, ncols=3, handlelength=1.8)
     return figure
 
 
-def _short(text: str, room: int) -> str:
-    """Cut a text to a number of letters."""
-    if len(text) <= room:
-        return text
-    return text[: room - 1].rstrip() + "…"
-
-
-def _printable(text: str) -> str:
-    """Replace control characters, which an SVG may not contain."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+def _fitted(text: str, room: int) -> str:
+    """Cut a text to a number of letters, and replace control characters, which SVG does not allow."""
+    printable = [c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text]
+    shown = "".join(printable)
+    if len(shown) <= room:
+        return shown
+    beginning = shown[: room - 1].rstrip()
+    return beginning + "…"
 
 
 @styled
@@ -168,14 +176,16 @@ def subgraph(traced: Traced) -> Figure:
         while parent >= 0:
             nodes.insert(0, parent)
             parent = int(graph.parent[parent])
-    title = graph.documents[graph.document[node]]
+    document = graph.document[node]
+    title = graph.documents[document]
     if graph.last[node]:
         title = graph.where(node)
     if len(nodes) > MOST:
         title += f" ({MOST} of {len(nodes)} nodes)"
     drawn = nodes[:MOST]
-    pruned = traced.gone & set(drawn)
-    return tree(graph, graph.view(drawn), title, pruned)
+    pruned = traced.gone.intersection(drawn)
+    view = graph.view(drawn)
+    return tree(graph, view, title, pruned)
 
 
 def inline(figure: Figure) -> str:
@@ -190,7 +200,8 @@ def inline(figure: Figure) -> str:
         A data address.
     """
     data = io.BytesIO()
+    nothing = {"Date": None, "Creator": None}
     with matplotlib.style.context(STYLE, after_reset=True):
-        figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(data, format="svg", metadata=nothing)
     encoded = base64.b64encode(data.getvalue()).decode()
     return f"data:image/svg+xml;base64,{encoded}"

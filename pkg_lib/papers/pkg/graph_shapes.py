@@ -10,14 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from pkg_lib.analysis.figures import COLOURS, styled, ticks_inside
+from pkg_lib.analysis.figures import COLOURS, WIDTH, styled, ticks_inside
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import schema
 from pkg_lib.graph.schema import Graph
 from pkg_lib.papers.pkg.graph_building import CorpusGraph
 
+LINES = ("-", "--", ":")
 DEEP = 4  # levels of an example
-SIZES = {schema.NAME: (6, 9), schema.PATH: (9, 16)}  # nodes of an example
+# Fewest and most nodes of an example.
+SIZES = {
+    schema.NAME: (6, 9),
+    schema.PATH: (9, 16),
+}
 # Edges that leave a node -> type of the edge, type of the node.
 OUTGOING = {
     "blocks of a function": (schema.HAS_BLOCK, schema.IMPL),
@@ -25,7 +30,10 @@ OUTGOING = {
     "children of a path": (schema.JSON_CHILD, schema.PATH),
 }
 # Type of a node -> levels of the nodes above all of that type.
-ABOVE = {schema.BLOCK: 1, schema.PATHVALUE: 0}
+ABOVE = {
+    schema.BLOCK: 1,
+    schema.PATHVALUE: 0,
+}
 
 
 def out_degrees(graph: Graph) -> dict[str, np.ndarray]:
@@ -42,9 +50,11 @@ def out_degrees(graph: Graph) -> dict[str, np.ndarray]:
     degrees = {}
     for meaning, (edge_type, node_type) in OUTGOING.items():
         nodes = graph.of_type(node_type)
-        if len(nodes):
-            counts = np.bincount(source[kind == edge_type], minlength=len(graph))
-            degrees[meaning] = counts[nodes]
+        if not len(nodes):
+            continue
+        sources = source[kind == edge_type]
+        counts = np.bincount(sources, minlength=len(graph))
+        degrees[meaning] = counts[nodes]
     return degrees
 
 
@@ -65,7 +75,8 @@ def depths(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     while inner.any():
         depth += inner
         root = np.where(inner, above, root)
-        above = np.where(inner, graph.parent[above], -1)
+        next_above = graph.parent[above]
+        above = np.where(inner, next_above, -1)
         inner = above >= 0
     return depth, root
 
@@ -87,14 +98,25 @@ def example_root(graph: Graph) -> int:
             "a graph without nodes cannot be drawn; choose one with functions or documents"
         )
     depth, root = depths(graph)
-    roots = np.flatnonzero(graph.parent < 0)
-    low, high = SIZES[int(graph.type[roots[0]])]
-    size = np.bincount(root, minlength=len(graph))[roots]
-    deepest = pd.Series(depth).groupby(root).max().reindex(roots).to_numpy()
-    outside = np.maximum(low - size, 0) + np.maximum(size - high, 0)
-    lines = (graph.last - graph.first)[roots]
-    order = np.lexsort((roots, lines, -size, -np.minimum(deepest, DEEP), outside))
-    return int(roots[order[0]])
+    by_root = pd.Series(depth).groupby(root)
+    columns = {
+        "size": by_root.size(),
+        "deepest": by_root.max(),
+    }
+    trees = pd.DataFrame(columns)
+    roots = trees.index
+    kind = int(graph.type[roots[0]])
+    low, high = SIZES[kind]
+    fair_size = trees["size"].clip(low, high)
+    lines = graph.last - graph.first
+    distance = trees["size"] - fair_size
+    trees["outside"] = distance.abs()
+    trees["shallow"] = -trees["deepest"].clip(upper=DEEP)
+    trees["small"] = -trees["size"]
+    trees["lines"] = lines[roots]
+    trees["root"] = roots
+    ordered = trees.sort_values(["outside", "shallow", "small", "lines", "root"])
+    return int(ordered["root"].iloc[0])
 
 
 @styled
@@ -103,16 +125,23 @@ def shapes_figure(built: Sequence[CorpusGraph]) -> Figure:
 
     Args:
         built: The graphs.
+
+    Returns:
+        A figure of one text column.
     """
-    figure = Figure(figsize=(3.35, 4.2))
-    upper = figure.add_axes((0.15, 0.62, 0.81, 0.28))
-    lower = figure.add_axes((0.15, 0.21, 0.81, 0.28))
+    figure = Figure(figsize=(WIDTH, 4.2))
+    upper_box = (0.15, 0.62, 0.81, 0.28)
+    lower_box = (0.15, 0.21, 0.81, 0.28)
+    upper = figure.add_axes(upper_box)
+    lower = figure.add_axes(lower_box)
     _draw_degrees(upper, built)
     _draw_levels(lower, built)
-    upper.grid(axis="y")
-    lower.grid(axis="y")
-    upper.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handlelength=1.8)
-    sns.move_legend(lower, "upper left", bbox_to_anchor=(0, -0.3), title=None)
+    for axes in (upper, lower):
+        axes.grid(axis="y")
+    above = (0, 1)
+    below = (0, -0.3)
+    upper.legend(loc="lower left", bbox_to_anchor=above, ncols=2, handlelength=1.8)
+    sns.move_legend(lower, "upper left", bbox_to_anchor=below, title=None)
     return figure
 
 
@@ -120,14 +149,20 @@ def _draw_degrees(axes: Axes, built: Sequence[CorpusGraph]) -> None:
     """Draw the share of nodes with at least so many outgoing edges."""
     degrees: list[tuple[str, np.ndarray]] = []
     for corpus_graph in built:
-        degrees += out_degrees(corpus_graph.graph).items()
-    looks = zip(COLOURS, ("-", "--", ":"), strict=False)
-    for (meaning, degree), (colour, line) in zip(degrees, looks, strict=False):
-        values = np.unique(degree[degree > 0])
+        of_graph = out_degrees(corpus_graph.graph)
+        degrees += of_graph.items()
+    looks = zip(degrees, COLOURS, LINES, strict=False)
+    for (meaning, degree), colour, line in looks:
+        has_edges = degree > 0
+        values = np.unique(degree[has_edges])
         shares = [100 * (degree >= value).mean() for value in values]
         axes.plot(values, shares, line, color=colour, label=meaning, linewidth=1.2)
-    axes.set(xscale="log", yscale="log")
-    axes.set(xlabel="outgoing edges, at least", ylabel="nodes (%)")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="outgoing edges, at least",
+        ylabel="nodes (%)",
+    )
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     for axis in (axes.xaxis, axes.yaxis):
         # 0.01 and not a power: its exponent would be too small to read.
@@ -143,10 +178,13 @@ def _draw_levels(axes: Axes, built: Sequence[CorpusGraph]) -> None:
         graph = corpus_graph.graph
         depth, _ = depths(graph)
         for kind, above in ABOVE.items():
-            name = f"{schema.NODE_TYPES[kind]}, {graph.meta['corpus']}"
-            levels = depth[graph.of_type(kind)] - above
+            node_type = schema.NODE_TYPES[kind]
+            name = f"{node_type}, {graph.meta['corpus']}"
+            nodes = graph.of_type(kind)
+            levels = depth[nodes] - above
             rows += [(level, name) for level in levels]
     shares = pd.DataFrame(rows, columns=["level", "kind"])
+    kinds = shares["kind"].nunique()
     style: dict[str, Any] = {
         "discrete": True,
         "multiple": "dodge",
@@ -156,7 +194,7 @@ def _draw_levels(axes: Axes, built: Sequence[CorpusGraph]) -> None:
         "linewidth": 0.3,
         "stat": "percent",
         "common_norm": False,
-        "palette": COLOURS[: shares["kind"].nunique()],
+        "palette": COLOURS[:kinds],
     }
     sns.histplot(shares, x="level", hue="kind", ax=axes, **style)
     axes.set(xlabel="level below the function or the document", ylabel="nodes (%)")

@@ -452,6 +452,9 @@ def graph_findings(built: Sequence[CorpusGraph], measured: Log, code_search: Log
         built: The graphs.
         measured: What `tests/benchmarks/bench_graph.py` measured; {} without it.
         code_search: What `tests/benchmarks/bench_code_search.py` measured; {} without it.
+
+    Returns:
+        One sentence per graph, and one each on what was measured.
     """
     sentences = []
     for graph in built:

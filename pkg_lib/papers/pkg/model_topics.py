@@ -53,7 +53,9 @@ MAX_SHOWN = 150  # categories that are shown to be grouped, the most frequent fi
 MAX_NEW_TOKENS = {"line": 24, "list": 160}
 MAX_ANSWER = 400  # characters of an answer of one line
 MAX_LIST = 4000  # characters of an answer with one topic per line
-MAX_CATEGORY, MAX_WORDS = 60, 8  # characters and words of a category or topic
+MAX_CATEGORY = 60  # characters of a category or topic
+MAX_WORDS = 8  # words of a category or topic
+MARKS = re.compile(r"[*_`\"'#<>|]")  # quotation marks and Markdown
 UNLABELLED = "no topic"
 LOG: Kinds = {"model": str, "tasks": int, "categories": int, "tasks_without_category": int}
 # No examples, and the question last: a small model repeats examples, and answers by number with 1.
@@ -123,8 +125,8 @@ def label_tasks(
 
     prompts = {}
     for task in tasks:
-        shown = statement(task)[:MAX_STATEMENT].strip()
-        prompts[task.id] = CATEGORY_PROMPT.format(statement=shown)
+        text = statement(task)[:MAX_STATEMENT]
+        prompts[task.id] = CATEGORY_PROMPT.format(statement=text.strip())
     asked = _complete(lines, prompts, file, "categories")
     categories = {i: read_category(_answer(lines, text)) for i, text in prompts.items()}
     counts = Counter(category for category in categories.values() if category)
@@ -133,7 +135,8 @@ def label_tasks(
     if grouping == OWN:
         lines.release()
         lists = Generator(model, _decoding(model, "list", slots), cache, results, backend)
-        text = GROUPING_PROMPT.format(categories=_bullets(_most_frequent(counts)))
+        frequent = _most_frequent(counts)
+        text = GROUPING_PROMPT.format(categories=_bullets(frequent))
         asked += _complete(lists, {"all categories": text}, file, "names of topics")
         names = read_topics(_answer(lists, text))
         lists.release()
@@ -143,13 +146,16 @@ def label_tasks(
 
     prompts = {}
     if names:
+        offered = _bullets(names)
         for category in sorted(counts):
-            prompts[category] = TOPIC_PROMPT.format(topics=_bullets(names), category=category)
+            prompts[category] = TOPIC_PROMPT.format(topics=offered, category=category)
     asked += _complete(lines, prompts, file, "topics")
     topic_of = {c: read_topic(_answer(lines, text), names) for c, text in prompts.items()}
 
     frame = pd.DataFrame({"category": pd.Series(categories, dtype=object)})
     frame["topic"] = [topic_of.get(category, "") for category in frame["category"]]
+    has_no_category = frame["category"] == ""
+    has_no_topic = frame["topic"] == ""
     log: dict[str, Any] = {
         "model": model,
         "benchmark": benchmark,
@@ -159,22 +165,24 @@ def label_tasks(
         "categories": len(counts),
         "answers": answers,
         "asked_in_this_run": asked,
-        "tasks_without_category": int((frame["category"] == "").sum()),
-        "tasks_without_topic": int((frame["topic"] == "").sum()),
+        "tasks_without_category": int(has_no_category.sum()),
+        "tasks_without_topic": int(has_no_topic.sum()),
         "tasks_digest": tasks_digest(tasks),
         "revision": lines.revision,
         "decoding": lines.decoding.parameters,
         "versions": versions(),
     }
     stem = _stem(benchmark, grouping)
-    write_text(folder / f"{stem}.csv", csv_text(frame.rename_axis("task_id")))
+    table = csv_text(frame.rename_axis("task_id"))
+    write_text(folder / f"{stem}.csv", table)
     write_json(folder / f"{stem}.log.json", log)
     return log
 
 
 def _stem(benchmark: str, grouping: str) -> str:
     """The name of the files of a labelling, without suffix."""
-    return slug(benchmark) + (".own" if grouping == OWN else "")
+    suffix = ".own" if grouping == OWN else ""
+    return slug(benchmark) + suffix
 
 
 def _decoding(model: str, answer: str, slots: int | None) -> Decoding:
@@ -229,14 +237,19 @@ def _has_list(text: str) -> bool:
 
 def _first_line(raw: str) -> str:
     """The first line of an answer that holds anything, in printable characters."""
-    lines = (line.strip() for line in raw[:MAX_ANSWER].splitlines())
+    lines = map(str.strip, raw[:MAX_ANSWER].splitlines())
     line = next(filter(None, lines), "")
-    return "".join(c for c in line if c.isprintable())
+    return _printable(line)
+
+
+def _printable(text: str) -> str:
+    return "".join(filter(str.isprintable, text))
 
 
 def _name(line: str) -> str:
     """A name without quotation marks, Markdown and final punctuation; "" for a line without one."""
-    words = re.sub(r"[*_`\"'#<>|]", " ", line).strip(" .,:;-").split()
+    plain = MARKS.sub(" ", line)
+    words = plain.strip(" .,:;-").split()
     name = " ".join(words)
     has_letter = re.search(r"[^\W\d_]", name)
     if not has_letter or len(words) > MAX_WORDS or len(name) > MAX_CATEGORY:
@@ -254,8 +267,9 @@ def read_category(raw: str) -> str:
         The category in lower case without quotation marks and Markdown, at most MAX_CATEGORY
         characters; "" for an answer that names none, such as a whole sentence.
     """
-    line = re.sub(r"[*_`\"'#<>|]", " ", _first_line(raw)).lower()
-    return _name(re.sub(r"^\W*((main )?(topic|category)\s*:)?\W*", "", line))
+    line = MARKS.sub(" ", _first_line(raw))
+    name = re.sub(r"^\W*((main )?(topic|category)\s*:)?\W*", "", line.lower())
+    return _name(name)
 
 
 def read_topics(raw: str) -> list[str]:
@@ -275,7 +289,7 @@ def _names(text: str) -> list[str]:
     """All different names of topics in a text, in order."""
     names: dict[str, str] = {}
     for line in text.splitlines():
-        printable = "".join(c for c in line.strip() if c.isprintable())
+        printable = _printable(line.strip())
         without_mark = re.sub(r"^\W*(\d+\W+)?", "", printable)
         head, colon, explanation = without_mark.partition(":")
         introduces = colon and not explanation.strip(" *_")
@@ -325,7 +339,8 @@ def stored_labels(results: Path, benchmark: str, grouping: str = FIXED) -> dict[
     labels = {}
     stem = _stem(benchmark, grouping)
     fields: Kinds = LOG | {"topics": list} if grouping == OWN else LOG
-    for path in sorted((results / "tasks" / "topics").glob(f"*/{stem}.log.json")):
+    folder = results / "tasks" / "topics"
+    for path in sorted(folder.glob(f"*/{stem}.log.json")):
         log = read_json(path, fields)
         names = log["topics"] if grouping == OWN else list(topics().index)
         frame = read_task_file(path.with_name(f"{stem}.csv"), ("category", "topic"))
@@ -352,11 +367,15 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Resul
         UserError: A file of labels is damaged.
     """
     rows = []
+    by_rules = ruled[["topic", "category"]]
     for grouping in GROUPINGS:
-        for model, frame in stored_labels(results, benchmark, grouping).items():
-            both = frame.join(ruled[["topic", "category"]], how="inner", rsuffix="_ruled")
-            if not both.empty:
-                rows.append({"model": model} | _agreement(both, grouping))
+        labels = stored_labels(results, benchmark, grouping)
+        for model, frame in labels.items():
+            both = frame.join(by_rules, how="inner", rsuffix="_ruled")
+            if both.empty:
+                continue
+            cells = _agreement(both, grouping)
+            rows.append({"model": model} | cells)
     if not rows:
         return None
     notes = (
@@ -377,8 +396,10 @@ def agreement_table(results: Path, benchmark: str, ruled: pd.DataFrame) -> Resul
 def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
     """Compare one model's labels with those of the rules, as cells of the table."""
     unlabelled = both["topic"] == ""
-    ruled, given = both["topic_ruled"], both["topic"].mask(unlabelled, UNLABELLED)
-    same = kappa = None
+    ruled = both["topic_ruled"]
+    given = both["topic"].mask(unlabelled, UNLABELLED)
+    same = None
+    kappa = None
     if grouping == FIXED:
         same = float((ruled == given).mean())
         if len({*ruled, *given}) > 1:  # one label alone is always agreed on by chance
@@ -393,11 +414,9 @@ def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
     has_both_categories = (both["category"] != "") & (both["category_ruled"] != NEAREST)
     fine = both[has_both_categories]
     if len(fine) > 1:
-        by_rule, by_model = fine["category_ruled"], fine["category"]
-        rand_index = adjusted_rand_score(by_rule, by_model)
-        information = adjusted_mutual_info_score(by_rule, by_model)
-        scores["adjusted Rand index, fine categories"] = rand_index
-        scores["adjusted mutual information, fine categories"] = information
+        pair = (fine["category_ruled"], fine["category"])
+        scores["adjusted Rand index, fine categories"] = adjusted_rand_score(*pair)
+        scores["adjusted mutual information, fine categories"] = adjusted_mutual_info_score(*pair)
     categories = both.loc[both["category"] != "", "category"]
     topics_used = both.loc[~unlabelled, "topic"]
     cells = {

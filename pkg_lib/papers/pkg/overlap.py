@@ -10,8 +10,8 @@ from itertools import product
 
 import pandas as pd
 
+from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import wilson
 from pkg_lib.analysis.tables import (
     DASH,
     kind,
@@ -248,14 +248,12 @@ def regions_table(
 
 
 def _region_cells(solved: pd.DataFrame, region: Region, tasks: list[str]) -> list[str]:
-    bounds = wilson(len(tasks), len(solved))
-    if bounds is None:
+    if solved.empty:
         return [DASH] * 4
-    low, high = bounds
     return [
         str(len(tasks)),
         percent(len(tasks) / len(solved)),
-        f"{percent(low)} to {percent(high)}",
+        wilson_range(len(tasks), len(solved)),
         f"{expected_by_chance(solved, region):.1f}",
     ]
 

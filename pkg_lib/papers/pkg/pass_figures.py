@@ -17,9 +17,9 @@ from pkg_lib.analysis.tables import (
     DASH,
     HIGHER,
     LOWER,
-    MINUS,
     complete,
     percent,
+    signed_count,
 )
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
@@ -117,7 +117,7 @@ def helped_and_hurt_bars(
             strict=True,
         )
     ):
-        figures.beside(axes, place, _signed(net))
+        figures.beside(axes, place, signed_count(net))
         if math.isnan(net):
             text = f"{n} of {len(verdicts)} tasks" if n else "not measured"
             axes.text(
@@ -167,12 +167,6 @@ def _draw_side(
         text = f"{count:.0f}" if count >= 0 else ""
         end = sign * (count + 0.02 * widest)
         axes.text(end, place, text, va="center_baseline", ha=alignment)
-
-
-def _signed(net: float) -> str:
-    if math.isnan(net):
-        return DASH
-    return f"{net:+.0f}".replace("-", MINUS) if net else "0"
 
 
 def rates_caption(

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.comparison import compare
+from pkg_lib.analysis.cells import paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     decided,
@@ -46,6 +46,7 @@ from pkg_lib.analysis.tables import (
     single,
 )
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.methods import (
     RERANKED,
 )
@@ -353,7 +354,7 @@ def _measured_cell(
     bounds = wilson(rate.passed, rate.measured)
     if rate.value is None or bounds is None:
         return PassCell(DASH, passed=0, measured=0, total=rate.total)
-    gap = (verdicts[method].astype(float) - verdicts[BASELINE].astype(float)).mean()
+    gap = _mean_gap(verdicts, method, BASELINE)
     text = percent(rate.value)
     if rate.measured < rate.total:
         text += f" (n={rate.measured})"
@@ -368,6 +369,18 @@ def _measured_cell(
         rate.measured,
         rate.total,
     )
+
+
+def _mean_gap(
+    verdicts: pd.DataFrame,
+    method: str,
+    other: str,
+) -> float:
+    """The mean difference on the tasks that both methods measured; NaN without one."""
+    passed = verdicts[method].astype(float)
+    passed_by_other = verdicts[other].astype(float)
+    difference = passed - passed_by_other
+    return float(difference.mean())
 
 
 def published_cells(
@@ -404,16 +417,32 @@ def _published_rows(
     methods: Sequence[str],
 ) -> dict[tuple[str, str], tuple[PassCell, ...]]:
     """The paper's models and their average."""
-    texts = published(benchmark, methods)
-    rates = published_rates(benchmark, methods)
-    average = rates.mean()
+    average = published_rates(benchmark, methods).mean()
     setting = kind(methods)
     table = f"Table {PUBLISHED[benchmark, setting]} of the PKG paper"
     source = f"Published, corpus {PUBLISHED_CORPUS[setting]} ({table})"
-    rows = {}
-    for model in texts.index:
-        rows[source, model] = published_cells(texts.loc[model], rates.loc[model].tolist())
+    rows = published_rows(source, published(benchmark, methods))
     rows[source, "Avg."] = published_cells(map(percent, average / 100), average.tolist())
+    return rows
+
+
+def published_rows(
+    source: str,
+    texts: pd.DataFrame,
+) -> dict[tuple[str, str], tuple[PassCell, ...]]:
+    """Compute the cells of published models.
+
+    Args:
+        source: The source that the rows are grouped by.
+        texts: What `published` returns.
+
+    Returns:
+        (Source, model) -> its cells.
+    """
+    rows = {}
+    for model, printed_cells in texts.iterrows():
+        rates = pd.to_numeric(printed_cells).tolist()
+        rows[source, str(model)] = published_cells(printed_cells, rates)
     return rows
 
 
@@ -427,21 +456,8 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
         One row per method with its interval, counts and p-values.
     """
     rows = {}
-    for method, row in compare(complete(verdicts)).iterrows():
-        tasks = helped = hurt = bounds = DASH
-        if row["n"]:
-            tasks, helped, hurt = (f"{row[name]:.0f}" for name in ("n", "helped", "hurt"))
-            low = tables.percentage_points(row["low"])
-            bounds = f"{low} to {tables.percentage_points(row['high'])}"
-        rows[str(method)] = [
-            tasks,
-            tables.percentage_points(row["difference"]),
-            bounds,
-            helped,
-            hurt,
-            tables.probability(row["p"]),
-            tables.probability(row["p_corrected"]),
-        ]
+    for method, row in paired_differences(complete(verdicts)).iterrows():
+        rows[str(method)] = paired_cells(row)
     index = f"against {BASELINE}"
     return ResultTable.of(f"Differences to {BASELINE}", rows, COMPARED, index, PAIRED)
 
@@ -505,16 +521,16 @@ def findings(
 
 def _baseline_sentence(verdicts: pd.Series) -> str:
     rate = pass_at_1(verdicts)
-    low, high = wilson(rate.passed, rate.measured) or (0.0, 1.0)
+    bounds = wilson_range(rate.passed, rate.measured)
     return (
         f"Without retrieval ({BASELINE}) {rate.passed} of {rate.measured} tasks are solved: "
-        f"{percent(rate.value)} % (95 % interval {percent(low)} to {percent(high)})."
+        f"{percent(rate.value)} % (95 % interval {bounds})."
     )
 
 
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
     """Name the best and the worst retrieval method on the tasks that all of them measured."""
-    methods = [m for m in single(frame.columns) if m != BASELINE and frame[m].notna().any()]
+    methods = [method for method in measured_methods(frame) if method != BASELINE]
     common = frame[methods].dropna()
     if len(methods) < 2 or common.empty:
         return []
@@ -560,7 +576,7 @@ def _gap(
     method: str,
     other: str,
 ) -> str:
-    gap = (frame[method].astype(float) - frame[other].astype(float)).mean()
+    gap = _mean_gap(frame, method, other)
     return f"{points(gap)} percentage points against {other}"
 
 

@@ -1,15 +1,17 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis import figures
+from pkg_lib.analysis.cells import paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import ALPHA, wilson
-from pkg_lib.analysis.tables import DASH, MINUS, percent, points
+from pkg_lib.analysis.stats import ALPHA
+from pkg_lib.analysis.tables import DASH, MINUS, interval, percent, points
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.generation.authors_extraction import ALL_BLOCKS
 from pkg_lib.papers.pkg.pass_tables import printed, published_rates
@@ -64,12 +66,12 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for row in conditions.to_dict("records"):
-        n, passed = int(row["n"]), int(row["passed"])
-        low, high = wilson(passed, n) or (math.nan, math.nan)
+        n = int(row["n"])
+        passed = int(row["passed"])
         cells = [str(row[name]) for name in CONDITION]
         cells.append(str(n))
         cells.append(percent(passed / n))
-        cells.append(f"{percent(low)} to {percent(high)}")
+        cells.append(wilson_range(passed, n))
         cells.append(str(row["name_errors"]))
         cells.append(DASH if pd.isna(row["empty"]) else str(row["empty"]))
         rows.append(cells)
@@ -95,16 +97,20 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     rows = []
     for style in dict.fromkeys(conditions["style"]):
         model, counts = _published_name_errors(style)
-        row = [f"{model}, published", TABLE7_BENCHMARK, style, SENT_AS[False], ALL_BLOCKS]
-        row += [_share(counts.get(content), TABLE7_TASKS) for content in contents]
-        rows.append(row)
+        cells = [f"{model}, published", TABLE7_BENCHMARK, style, SENT_AS[False], ALL_BLOCKS]
+        for content in contents:
+            count = counts.get(content)
+            cells.append(_share(count, TABLE7_TASKS))
+        rows.append(cells)
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
         cells = [str(part) for part in key]
-        counts_of = {row["content"]: row for row in group.to_dict("records")}
+        by_content = group.set_index("content")
         for content in contents:
-            counted = counts_of.get(content)
-            cell = _share(counted["name_errors"], counted["n"]) if counted else DASH
+            cell = DASH
+            if content in by_content.index:
+                counted: Any = by_content.loc[content]
+                cell = _share(counted["name_errors"], counted["n"])
             cells.append(cell)
         rows.append(cells)
     note = (
@@ -120,8 +126,11 @@ def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
     """The paper's model of a style, and its NameErrors on MBPP by content (Table 7)."""
     model = TABLE7_MODELS[style]
     errors = printed(7)["NameError"].astype(int)
-    with_block = f"{model} + {BLOCK}"
-    return model, {NO_CONTEXT: errors[model], RETRIEVED: errors[with_block]}
+    by_content = {
+        NO_CONTEXT: errors[model],
+        RETRIEVED: errors[f"{model} + {BLOCK}"],
+    }
+    return model, by_content
 
 
 def _share(count: int | None, n: int) -> str:
@@ -142,14 +151,9 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         counts behind it and p.
     """
     rows = []
-    for row in effects.to_dict("records"):
-        cells = [str(row[name]) for name in (*PROMPT, "effect", "at", "n")]
-        cells.append(points(row["difference"]))
-        cells.append(tables.interval(row["low"], row["high"]))
-        cells.append(str(row["helped"]))
-        cells.append(str(row["hurt"]))
-        cells.append(tables.probability(row["p"]))
-        cells.append(tables.probability(row["p_corrected"]))
+    for _, row in effects.iterrows():
+        cells = [str(row[name]) for name in (*PROMPT, "effect", "at")]
+        cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
     columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
@@ -182,17 +186,26 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
     for row in sources.to_dict("records"):
         rates = published_rates(row["benchmark"], [NONE, BLOCK])
         gains = (rates[BLOCK] - rates[NONE]) / 100
-        for model in PUBLISHED_MODELS[row["style"]]:
+        models = PUBLISHED_MODELS[row["style"]]
+        for model in models:
             if model not in gains.index:
                 continue
             gain = float(gains[model])
-            share = upper_share = math.nan
+            share = math.nan
+            upper_share = math.nan
             if gain and not row["failed"]:
                 share = row["difference"] / gain
-                upper_share = max(row["low"] / gain, row["high"] / gain, 0.0)
-            added = {"published": model, "gain": gain, "share": share, "upper_share": upper_share}
+                ends = [row["low"] / gain, row["high"] / gain]
+                upper_share = max(*ends, 0.0)
+            added = {
+                "published": model,
+                "gain": gain,
+                "share": share,
+                "upper_share": upper_share,
+            }
             rows.append(row | added)
-    return pd.DataFrame(rows, columns=[*sources, "published", "gain", "share", "upper_share"])
+    columns = [*sources, "published", "gain", "share", "upper_share"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def shares_table(shared: pd.DataFrame) -> ResultTable:
@@ -206,12 +219,19 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for row in shared.to_dict("records"):
-        cells = [row["published"], row["benchmark"], points(row["gain"])]
-        cells += [row["model"], row["sent as"], row["source"], str(row["n"])]
-        cells.append(points(row["difference"]))
-        cells.append(tables.interval(row["low"], row["high"]))
-        cells.append(_percent_sign(row["share"]))
-        cells.append(_percent_sign(row["upper_share"]))
+        cells = [
+            row["published"],
+            row["benchmark"],
+            points(row["gain"]),
+            row["model"],
+            row["sent as"],
+            row["source"],
+            str(row["n"]),
+            points(row["difference"]),
+            interval(row["low"], row["high"]),
+            _percent_sign(row["share"]),
+            _percent_sign(row["upper_share"]),
+        ]
         rows.append(cells)
     columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
     columns += ["source", "tasks", "effect", "95 % interval", "share", UPPER_SHARE]
@@ -256,15 +276,19 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
     sentences = []
     by_authors = conditions[conditions["extraction"] == ALL_BLOCKS]
     for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
-        where = f"{model}, {title_of(str(benchmark))}"
+        title = title_of(str(benchmark))
+        where = f"{model}, {title}"
         failed = _failed(group)
         sentences += _failed_prompts(where, group, failed)
         if benchmark == TABLE7_BENCHMARK:
-            sentences += _name_errors(where, _without(group, failed))
+            measured = _without(group, failed)
+            sentences += _name_errors(where, measured)
         of_run = effects[_is(effects, model, benchmark)]
-        sentences += _effects_shown(where, _without(of_run, failed))
+        of_run = _without(of_run, failed)
+        sentences += _effects_shown(where, of_run)
         shared_of_run = shared[_is(shared, model, benchmark)]
-        sentences += _shares_shown(where, _without(shared_of_run, failed))
+        shared_of_run = _without(shared_of_run, failed)
+        sentences += _shares_shown(where, shared_of_run)
     return sentences
 
 
@@ -276,7 +300,13 @@ def _failed(conditions: pd.DataFrame) -> list[tuple[str, str]]:
     """(style, way of sending) of the prompts that failed with some content."""
     known = conditions.dropna(subset="empty")
     failed = known[known["empty"] >= FAILED_SHARE * known["n"]]
-    return list(dict.fromkeys(zip(failed["style"], failed["sent as"], strict=True)))
+    return _prompts(failed)
+
+
+def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """(style, way of sending) of the rows, each once and in order."""
+    distinct = frame[["style", "sent as"]].drop_duplicates()
+    return list(distinct.itertuples(index=False, name=None))
 
 
 def _without(frame: pd.DataFrame, failed: list[tuple[str, str]]) -> pd.DataFrame:
@@ -286,17 +316,20 @@ def _without(frame: pd.DataFrame, failed: list[tuple[str, str]]) -> pd.DataFrame
 
 
 def _failed_prompts(
-    where: str, conditions: pd.DataFrame, failed: list[tuple[str, str]]
+    where: str,
+    conditions: pd.DataFrame,
+    failed: list[tuple[str, str]],
 ) -> list[str]:
     sentences = []
     for style, sent_as in failed:
-        of_prompt = (conditions["style"] == style) & (conditions["sent as"] == sent_as)
-        known = conditions[of_prompt].dropna(subset="empty")
+        of_style = conditions[conditions["style"] == style]
+        of_prompt = of_style[of_style["sent as"] == sent_as]
+        known = of_prompt.dropna(subset="empty")
         rows = known.to_dict("records")
-        counts = [f"{row['empty']} of {row['n']} ({row['content']})" for row in rows]
+        counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
             f"{where}, {style} prompts ({sent_as}): with some contents, at least half of the "
-            f"answers are empty. Empty answers: {', '.join(counts)}. These prompts failed, so their "
+            f"answers are empty. Empty answers: {counts}. These prompts failed, so their "
             "effects are not tested."
         )
     return sentences
@@ -305,7 +338,8 @@ def _failed_prompts(
 def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
     """Say in how many prompts the share of NameErrors falls or rises, beside the published ones."""
     shares = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
-    by_content = conditions.assign(share=shares).pivot(
+    with_shares = conditions.assign(share=shares)
+    by_content = with_shares.pivot(
         index=["style", "sent as"],
         columns="content",
         values="share",
@@ -313,8 +347,10 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
     parts = []
     for content in (CONTEXT_WORDING, RETRIEVED):
         if content in by_content and NO_CONTEXT in by_content:
-            change = (by_content[content] - by_content[NO_CONTEXT]).dropna()
-            lower, higher = (change < 0).sum(), (change > 0).sum()
+            change = by_content[content] - by_content[NO_CONTEXT]
+            change = change.dropna()
+            lower = (change < 0).sum()
+            higher = (change > 0).sum()
             counts = f"lower in {lower} and higher in {higher} of {len(change)} prompts"
             parts.append(f"{content}: {counts}")
     published = []
@@ -333,14 +369,17 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
 
 def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
     """Say in how many prompts an effect is significant after correction, by effect."""
-    kept = effects[(effects["at"] == ALL_BLOCKS) | effects["effect"].isin(EXTRACTION_EFFECTS)]
+    is_by_authors = effects["at"] == ALL_BLOCKS
+    is_of_extraction = effects["effect"].isin(EXTRACTION_EFFECTS)
+    kept = effects[is_by_authors | is_of_extraction]
     if kept.empty:
         return []
     parts = []
     for effect, rows in kept.groupby("effect", sort=False):
         significant = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
         if len(significant):
-            lower, higher = (significant < 0).sum(), (significant > 0).sum()
+            lower = (significant < 0).sum()
+            higher = (significant > 0).sum()
             parts.append(f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})")
     listed = "; ".join(parts) or "none"
     return [
@@ -354,9 +393,13 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
     """Compare the size of the effects with each published difference."""
     sentences = []
     known = shared.dropna(subset="share")
+    names = {
+        BOTH_SOURCE: "wording",
+        EXTRACTION_SOURCE: "extraction",
+    }
     for model, of_model in known.groupby("published", sort=False):
         parts = []
-        for source, name in ((BOTH_SOURCE, "wording"), (EXTRACTION_SOURCE, "extraction")):
+        for source, name in names.items():
             rows = of_model[of_model["source"] == source]
             if len(rows):
                 share = _percent_range(rows["share"])
@@ -373,7 +416,8 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
 
 def _percent_range(fractions: pd.Series) -> str:
     """The smallest and the largest share, e.g. "12 % to 16 %"."""
-    low, high = _percent_sign(fractions.min()), _percent_sign(fractions.max())
+    low = _percent_sign(fractions.min())
+    high = _percent_sign(fractions.max())
     return low if low == high else f"{low} to {high}"
 
 
@@ -397,8 +441,9 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
     is_extraction = table["effect"].isin(EXTRACTION_EFFECTS)
     shown_at = is_extraction.map({True: RETRIEVED, False: ALL_BLOCKS})
     table = table[table["at"] == shown_at]
-    order = [e for e in (*EFFECTS, *EXTRACTION_EFFECTS) if e in set(table["effect"])]
-    prompts = list(dict.fromkeys(zip(table["style"], table["sent as"], strict=True)))
+    measured = set(table["effect"])
+    order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
+    prompts = _prompts(table)
     styles = list(dict.fromkeys(style for style, _ in prompts))
     legend_rows = math.ceil(len(prompts) / 2)
     figure, axes = figures.row_axes(
@@ -410,18 +455,21 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
     )
     step = 0.8 / max(len(prompts), 1)
     for row in table.to_dict("records"):
-        style, sent_as = row["style"], row["sent as"]
+        style = row["style"]
+        sent_as = row["sent as"]
         prompt_number = prompts.index((style, sent_as))
-        place = order.index(row["effect"]) - 0.4 + step * (prompt_number + 0.5)
+        first_place = order.index(row["effect"]) - 0.4
+        place = first_place + step * (prompt_number + 0.5)
         style_number = styles.index(style)
         colour = figures.COLOURS[style_number]
-        interval = [100 * row["low"], 100 * row["high"]]
-        axes.plot(interval, [place, place], color=colour, linewidth=0.9)
+        face = "white" if sent_as == SENT_AS[False] else colour
+        ends = [100 * row["low"], 100 * row["high"]]
+        axes.plot(ends, [place, place], color=colour, linewidth=0.9)
         axes.plot(
             100 * row["difference"],
             place,
             figures.MARKERS[style_number],
-            mfc="white" if sent_as == SENT_AS[False] else colour,
+            mfc=face,
             mec=colour,
             label=f"{style}, {sent_as}",
         )

@@ -21,7 +21,8 @@ Everything is computed from the methods that are stored. A method with verdicts 
 `LEAST` of the tasks counts as not measured.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import product
 from typing import NamedTuple
 
@@ -100,25 +101,31 @@ def answers(runs: Iterable[Results]) -> pd.DataFrame:
         if the tasks are unavailable). Contents that were measured on too few tasks are left out.
     """
     rows: list[Row] = []
+    prompts = list(product(PAPER_STYLES, IN_CHAT, CONTENTS.items()))
     for run in runs:
-        for style, in_chat, content in product(PAPER_STYLES, IN_CHAT, CONTENTS):
+        for style, in_chat, (content, method_of) in prompts:
             label = style_label(style, in_chat)
-            method = CONTENTS[content].format(label)
-            if method in METHODS and run.completions(method):
-                about = {
-                    "model": run.model,
-                    "benchmark": run.benchmark,
-                    "style": style,
-                    "sent as": SENT_AS[in_chat],
-                    "content": content,
-                }
-                rows += _answers_of(run, method, about)
+            method = method_of.format(label)
+            if method not in METHODS or not run.completions(method):
+                continue
+            about = {
+                "model": run.model,
+                "benchmark": run.benchmark,
+                "style": style,
+                "sent as": SENT_AS[in_chat],
+                "content": content,
+            }
+            rows += _answers_of(run, method, about)
     columns = [*CONDITION, "task", "passed", "error", "empty"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"passed": "boolean", "empty": "boolean"})
 
 
-def _answers_of(run: Results, method: str, about: Mapping[str, str]) -> list[Row]:
+def _answers_of(
+    run: Results,
+    method: str,
+    about: Mapping[str, str],
+) -> list[Row]:
     """List the measured answers of one method by every extraction."""
     rows: list[Row] = []
     for extraction in EXTRACTIONS:
@@ -129,18 +136,23 @@ def _answers_of(run: Results, method: str, about: Mapping[str, str]) -> list[Row
             solutions = run.solutions(method)
             outcomes = run.outcomes(method)
         measured = {i: o for i, o in outcomes.items() if o.status != "not_measured"}
-        if len(measured) < LEAST * len(run.tasks):
+        least = LEAST * len(run.tasks)
+        if len(measured) < least:
             continue
         for task, outcome in measured.items():
-            solution = solutions.get(task)
+            empty: object = pd.NA
+            if task in solutions:
+                solution = solutions[task]
+                empty = not solution.strip()
             answer: Row = {
+                **about,
                 "extraction": extraction,
                 "task": task,
                 "passed": passes(outcome),
                 "error": outcome.error,
-                "empty": pd.NA if solution is None else not solution.strip(),
+                "empty": empty,
             }
-            rows.append({**about, **answer})
+            rows.append(answer)
     return rows
 
 
@@ -158,7 +170,8 @@ def conditions(answered: pd.DataFrame) -> pd.DataFrame:
     groups = marked.groupby(CONDITION, sort=False)
     table = groups[["passed", "name_errors"]].sum().astype("Int64")
     known = groups["empty"].count() == groups.size()
-    table["empty"] = groups["empty"].sum().astype("Int64").where(known)
+    empty = groups["empty"].sum().astype("Int64")
+    table["empty"] = empty.where(known)
     table.insert(0, "n", groups.size())
     return table.reset_index()
 
@@ -201,13 +214,20 @@ def effects(answered: pd.DataFrame) -> pd.DataFrame:
         "" if it is) and ``p_corrected`` (NaN if it is not tested).
     """
     rows: list[Row] = []
-    for key, group in answered.groupby(PROMPT, sort=False):
-        prompt = dict(zip(PROMPT, key, strict=True))
-        rows += [{**prompt, **row} for row in _effects_of_prompt(group)]
+    for prompt, group in _by_prompt(answered):
+        effects_of_prompt = _effects_of_prompt(group)
+        rows += [prompt | row for row in effects_of_prompt]
     columns = [*PROMPT, "effect", "at", *FIELDS, "untested", "test"]
     table = pd.DataFrame(rows, columns=columns)
     table = table.rename(columns={"value": "difference"})
     return _corrected(table).drop(columns="test")
+
+
+def _by_prompt(answered: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
+    """Yield the columns of PROMPT with the answers to it."""
+    for key, group in answered.groupby(PROMPT, sort=False):
+        prompt: Row = dict(zip(PROMPT, key, strict=True))
+        yield prompt, group
 
 
 def _effects_of_prompt(group: pd.DataFrame) -> list[Row]:
@@ -216,7 +236,7 @@ def _effects_of_prompt(group: pd.DataFrame) -> list[Row]:
     on_common_tasks = verdicts.dropna()
     empty = _empty_shares(group)
     rows: list[Row] = []
-    for comparison in _comparisons(set(verdicts)):
+    for comparison in _comparisons(verdicts.columns):
         is_extraction = comparison.effect in EXTRACTION_EFFECTS
         compared = verdicts if is_extraction else on_common_tasks
         changed = compared[comparison.changed]
@@ -224,18 +244,21 @@ def _effects_of_prompt(group: pd.DataFrame) -> list[Row]:
         difference = paired_score(changed, baseline)
         if difference is None:
             continue
-        row: Row = {"effect": comparison.effect, "at": comparison.at}
-        for name in FIELDS:
-            row[name] = getattr(difference, name)
-        row["untested"] = _untested(comparison, difference, empty)
-        row["test"] = _test(comparison, changed, baseline)
+        row: Row = {
+            "effect": comparison.effect,
+            "at": comparison.at,
+            "untested": _untested(comparison, difference, empty),
+            "test": _test(comparison, changed, baseline),
+        }
+        row |= asdict(difference)
         rows.append(row)
     return rows
 
 
 def _verdicts(group: pd.DataFrame) -> pd.DataFrame:
     """The verdicts [task, (content, extraction)] of one prompt."""
-    verdicts = group.pivot(index="task", columns=["content", "extraction"], values="passed")
+    condition = ["content", "extraction"]
+    verdicts = group.pivot(index="task", columns=condition, values="passed")
     return verdicts.astype("boolean")
 
 
@@ -246,18 +269,23 @@ def _empty_shares(group: pd.DataFrame) -> pd.Series:
     return shares.where(groups.count() == groups.size())
 
 
-def _comparisons(measured: Collection[Hashable]) -> list[Comparison]:
+def _comparisons(measured: Iterable[Hashable]) -> list[Comparison]:
     """List the comparisons between the conditions that were measured."""
+    known = set(measured)
     comparisons = []
     for effect, (content, without) in EFFECTS.items():
         for rule in EXTRACTIONS:
-            changed, baseline = (content, rule), (without, rule)
-            comparisons.append(Comparison(effect, rule, changed, baseline))
+            changed = (content, rule)
+            baseline = (without, rule)
+            comparison = Comparison(effect, rule, changed, baseline)
+            comparisons.append(comparison)
     for effect, rule in EXTRACTION_EFFECTS.items():
         for content in CONTENTS:
-            changed, baseline = (content, rule), (content, OURS)
-            comparisons.append(Comparison(effect, content, changed, baseline))
-    return [c for c in comparisons if c.changed in measured and c.baseline in measured]
+            changed = (content, rule)
+            baseline = (content, OURS)
+            comparison = Comparison(effect, content, changed, baseline)
+            comparisons.append(comparison)
+    return [c for c in comparisons if {c.changed, c.baseline} <= known]
 
 
 def _untested(comparison: Comparison, difference: Difference, empty: pd.Series) -> str:
@@ -285,11 +313,9 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
     test = [*PROMPT, "test"]
     tested = table[table["untested"] == ""]
     tests = tested.drop_duplicates(test)
-    p_corrected: dict[Hashable, float] = {}
-    for _, family in tests.groupby(["model", "benchmark"], sort=False):
-        corrected_p = holm(family["p"].tolist())
-        p_corrected |= dict(zip(family.index, corrected_p, strict=True))
-    corrected = tests[test].assign(p_corrected=pd.Series(p_corrected, dtype=float))
+    families = tests.groupby(["model", "benchmark"], sort=False)["p"]
+    p_corrected = families.transform(lambda family: holm(family.tolist()))
+    corrected = tests[test].assign(p_corrected=p_corrected.astype(float))
     merged = table.merge(corrected, on=test, how="left")
     # A row with the verdicts of a tested row may itself be outside the family.
     is_tested = merged["untested"] == ""
@@ -318,18 +344,19 @@ def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
         ``failed`` (whether at least half of the answers to a prompt behind it are empty).
     """
     rows: list[Row] = []
-    for key, group in answered.groupby(PROMPT, sort=False):
-        prompt = dict(zip(PROMPT, key, strict=True))
+    for prompt, group in _by_prompt(answered):
         verdicts = _verdicts(group).dropna()
         empty = _empty_shares(group)
+        measured = set(verdicts.columns)
         for source, behind in SOURCES.items():
-            if not set(behind) <= set(verdicts.columns):
+            if not measured.issuperset(behind):
                 continue
             difference = _source(source, verdicts)
             if difference is None:
                 continue
             has_failed = empty[list(behind)] >= FAILED_SHARE
             row: Row = {
+                **prompt,
                 "source": source,
                 "n": difference.n,
                 "difference": difference.value,
@@ -337,7 +364,7 @@ def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
                 "high": difference.high,
                 "failed": bool(has_failed.any()),
             }
-            rows.append({**prompt, **row})
+            rows.append(row)
     columns = [*PROMPT, "source", "n", "difference", "low", "high", "failed"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -361,8 +388,10 @@ def _mean_step(steps: pd.Series) -> Difference | None:
     n = len(steps)
     if not n:
         return None
-    up = int(steps.clip(lower=0).sum())
-    down = int(-steps.clip(upper=0).sum())
+    rises = steps.clip(lower=0)
+    falls = steps.clip(upper=0)
+    up = int(rises.sum())
+    down = -int(falls.sum())
     low, high = score_interval(up, down, n)
     return Difference(
         n=n,

@@ -6,7 +6,7 @@ lines of one task are its samples for pass@k.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -31,21 +31,34 @@ from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.papers.pkg.pass_tables import published
 
-SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
+SAMPLE: Kinds = {
+    "task_id": (str, int),
+    "completion": str,
+}
 READ_FIELDS = ("task_id", "completion", "published", "sample")  # columns of `read_samples`
 DONE: Kinds = {"key": str, "protocol": str}
-STORED = OUTCOME | {"benchmark": str, "method": str}
-STORED_TOO = OPTIONAL | {"sample": int, "published": (bool, type(None))}
+STORED = OUTCOME | {
+    "benchmark": str,
+    "method": str,
+}
+STORED_TOO = OPTIONAL | {
+    "sample": int,
+    "published": (bool, type(None)),
+}
 # These methods choose among the completions of the others, so they are no candidates themselves.
 SELECTING = ("reranked", "ideal")
 ABSENT = Outcome("not_measured", detail="no completion for this task")
 CANDIDATES = tuple(method for method in SAMPLES.values() if method != "Reranked")
 CLOSED = (*SAMPLES.values(), ORACLE)
-VERDICTS = {"passed": True, "failed": False}
+VERDICTS = {
+    "passed": True,
+    "failed": False,
+}
 NAMED_TASKS = 5  # tasks without a completion that a problem names
 # The paper rounds a half sometimes up and sometimes down, so both are the same number.
 ROUNDING = 0.05 + 1e-9  # percentage points
 Progress = Callable[[str, int], None]
+SampleRow = tuple[str, str | None, bool | None]  # task id, completion, published verdict
 
 
 class Replay(NamedTuple):
@@ -81,51 +94,73 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         Damaged: The file cannot be read.
     """
     places = {task.id: place for place, task in enumerate(tasks)}
-    rows: list[tuple[str, str | None, bool | None]] = []
+    benchmark = path.parent.name
+    rows: list[SampleRow] = []
     problems = []
     # Constants are allowed because Python's json module writes NaN by default.
-    for line in reading.scan(path, SAMPLE, blank=True, constants=True):
+    lines = reading.scan(path, SAMPLE, blank=True, constants=True)
+    for line in lines:
         try:
             if line.value is None:
                 raise ValueError(line.why)
-            rows.append(_sample(line.value, path.parent.name, places))
+            row = _sample(line.value, benchmark, places)
+            rows.append(row)
         except ValueError as error:
-            damage = Damaged.of(path, str(error), line.number, "")
+            why = str(error)
+            damage = Damaged.of(path, why, line.number, "")
             problems.append(str(damage))
-    sampled = {row[0] for row in rows}
+    sampled = {task_id for task_id, _, _ in rows}
     without = [task.id for task in tasks if task.id not in sampled]
     if without:
-        problems.append(_missing_completions(path, without, len(tasks), len(problems)))
+        damaged_lines = len(problems)
+        problem = _missing_completions(path, without, len(tasks), damaged_lines)
+        problems.append(problem)
         rows += [(task_id, None, None) for task_id in without]
-    frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
-    frame["sample"] = frame.groupby("task_id").cumcount()
+    columns = ["task_id", "completion", "published"]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)
+    by_task = frame.groupby("task_id")
+    frame["sample"] = by_task.cumcount()
     frame["place"] = frame["task_id"].map(places)
     frame = frame.sort_values(["sample", "place"], ignore_index=True)
     return frame.drop(columns="place"), problems
 
 
 def _sample(
-    row: dict[str, Any], benchmark: str, known: dict[str, int]
-) -> tuple[str, str, bool | None]:
-    """Return (task id, completion, verdict or None) of a line; ValueError for an unknown task."""
-    task_id = str(row["task_id"])
+    row: dict[str, Any],
+    benchmark: str,
+    known: Collection[str],
+) -> SampleRow:
+    """Return the sample of a line; ValueError for an unknown task."""
+    given_id = row["task_id"]
+    task_id = str(given_id)
     if benchmark.startswith("mbpp") and task_id.isdigit():  # often the bare number is given
         task_id = f"MBPP/{task_id}"
     passed = row.get("passed")
     if isinstance(passed, float) and not math.isfinite(passed):
-        raise ValueError(f"field passed is {reading.brief(passed)}, not true or false")
+        value = reading.brief(passed)
+        raise ValueError(f"field passed is {value}, not true or false")
     if task_id not in known:
-        raise ValueError(f"unknown task_id {reading.brief(row['task_id'])}")
-    verdict = passed if isinstance(passed, bool) else None
+        name = reading.brief(given_id)
+        raise ValueError(f"unknown task_id {name}")
+    verdict = None
+    if isinstance(passed, bool):
+        verdict = passed
     return task_id, row["completion"], verdict
 
 
-def _missing_completions(path: Path, without: list[str], tasks: int, damaged_lines: int) -> str:
+def _missing_completions(
+    path: Path,
+    without: list[str],
+    tasks: int,
+    damaged_lines: int,
+) -> str:
     """Report the tasks of a file that have no completion."""
-    named = ", ".join(without[:NAMED_TASKS])
-    if len(without) > NAMED_TASKS:
+    count = len(without)
+    first_tasks = without[:NAMED_TASKS]
+    named = ", ".join(first_tasks)
+    if count > NAMED_TASKS:
         named += ", ..."
-    problem = f"{shown(str(path))}: {len(without)} of {tasks} tasks have no completion"
+    problem = f"{shown(str(path))}: {count} of {tasks} tasks have no completion"
     if damaged_lines:
         problem += f" (damaged lines that are left out: {damaged_lines})"
     return f"{problem}: {named}"
@@ -153,9 +188,11 @@ def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
         raise UserError(f"{name} holds no <benchmark>/<method>.jsonl; {advice}")
     problems = []
     for path in paths:
-        if path not in known:
-            benchmark = shown(path.parent.name)
-            problems.append(f"{shown(str(path))}: unknown benchmark {benchmark}")
+        if path in known:
+            continue
+        file = shown(str(path))
+        benchmark = shown(path.parent.name)
+        problems.append(f"{file}: unknown benchmark {benchmark}")
     return known, problems
 
 
@@ -191,7 +228,8 @@ def replay(
     frames: list[pd.DataFrame] = []
     damaged: list[str] = []
     for path in paths:
-        benchmark, method = path.parent.name, path.stem
+        benchmark = path.parent.name
+        method = path.stem
         tasks = tasks_of[benchmark]
         try:
             _check_name(path)
@@ -204,21 +242,35 @@ def replay(
         judged = judge_samples(target, samples, tasks, protocol, report)
         frames.append(judged)
         problems += problems_of_file
-        if method not in SELECTING:
-            try:
-                _write_signals(target, samples, judged, tasks)
-            except Damaged as error:  # The verdicts are valid without the signals.
-                damaged.append(str(error))
+        if method in SELECTING:
+            continue
+        try:
+            _write_signals(target, samples, judged, tasks)
+        except Damaged as error:  # The verdicts are valid without the signals.
+            damaged.append(str(error))
     if not frames:
         raise Damaged(*damaged)
     outcomes = pd.concat(frames, ignore_index=True)
-    known = outcomes[outcomes["published"].notna() & (outcomes["status"] != "not_measured")]
-    differs = (known["status"] == "passed") != known["published"].astype(bool)
-    disagreements = known[differs]
+    disagreements = _disagreements(outcomes)
     table = tabulate(outcomes)
-    write_text(results / "table.csv", csv_text(table, index=False))
-    write_text(results / "disagreements.csv", csv_text(disagreements, index=False))
+    tables = {
+        "table.csv": table,
+        "disagreements.csv": disagreements,
+    }
+    for name, frame in tables.items():
+        text = csv_text(frame, index=False)
+        write_text(results / name, text)
     return Replay(table, outcomes, disagreements, problems, damaged)
+
+
+def _disagreements(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """The samples whose verdict differs from the published one."""
+    has_published = outcomes["published"].notna()
+    is_measured = outcomes["status"] != "not_measured"
+    known = outcomes[has_published & is_measured]
+    here = known["status"] == "passed"
+    there = known["published"].astype(bool)
+    return known[here != there]
 
 
 def _check_name(path: Path) -> None:
@@ -256,23 +308,44 @@ def judge_samples(
     stored = _stored(target, key)
     if stored is None:
         outcomes = _execute(completed, tasks, protocol, limits, report)
-        fields = ["sample", "task_id", "published", *further]
         rows = []
         for index, sample in samples.iterrows():
-            row: dict[str, Any] = {"benchmark": target.parent.name, "method": target.stem}
-            for name in fields:
+            row: dict[str, Any] = {
+                "benchmark": target.parent.name,
+                "method": target.stem,
+                "sample": sample["sample"],
+                "task_id": sample["task_id"],
+                "published": sample["published"],
+            }
+            for name in further:
                 row[name] = sample[name]
             outcome = outcomes.get(index, ABSENT)
-            rows.append(row | asdict(outcome))
+            row |= asdict(outcome)
+            rows.append(row)
         # The marker is written last, so an interrupted run is seen as incomplete.
-        marker = target.with_suffix(".done.json")
+        marker = _marker(target)
         marker.unlink(missing_ok=True)
         write_jsonl(target, rows)
-        about = {"key": key, "rows": len(rows), "protocol": protocol}
-        write_json(marker, about | asdict(limits))
-        stored = read_rows(target, STORED, STORED_TOO)
+        about = {
+            "key": key,
+            "rows": len(rows),
+            "protocol": protocol,
+        }
+        about |= asdict(limits)
+        write_json(marker, about)
+        stored = _read_stored(target)
     frame = pd.DataFrame([{"sample": 0} | row for row in stored])
     return frame.astype({"published": object})
+
+
+def _marker(target: Path) -> Path:
+    """The file that says what the verdicts in another file were made from."""
+    return target.with_suffix(".done.json")
+
+
+def _read_stored(target: Path) -> list[dict[str, Any]]:
+    """Read the rows of a file of verdicts."""
+    return read_rows(target, STORED, STORED_TOO)
 
 
 def _execute(
@@ -285,9 +358,10 @@ def _execute(
     """Run the tests on every completion; return the outcomes by the index of the frame."""
     by_id = {task.id: task for task in tasks}
     jobs = []
-    for task_id, text in zip(completed["task_id"], completed["completion"], strict=True):
-        task = by_id[task_id]
-        job = BENCHMARKS[task.benchmark].job(task, text, protocol)
+    for _, sample in completed.iterrows():
+        task = by_id[sample["task_id"]]
+        benchmark = BENCHMARKS[task.benchmark]
+        job = benchmark.job(task, sample["completion"], protocol)
         jobs.append(cast("Job", job))  # these benchmarks execute every solution
     outcomes = run_jobs(jobs, limits, progress=report)
     return dict(zip(completed.index, outcomes, strict=True))
@@ -296,31 +370,47 @@ def _execute(
 def _stored(target: Path, key: str) -> list[dict[str, Any]] | None:
     """Read the rows that were stored for these very samples; None if there are none or they are damaged."""
     try:
-        if read_json(target.with_suffix(".done.json"), DONE)["key"] == key:
-            return read_rows(target, STORED, STORED_TOO)
+        done = read_json(_marker(target), DONE)
+        if done["key"] == key:
+            return _read_stored(target)
     except Damaged:
         pass  # The samples are evaluated again.
     return None
 
 
 def _write_signals(
-    target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]
+    target: Path,
+    samples: pd.DataFrame,
+    judged: pd.DataFrame,
+    tasks: list[Task],
 ) -> None:
     """Write the test-free signals of the first samples, without the similarities of an embedder."""
-    first = samples[samples["sample"] == 0].dropna(subset="completion")
-    completions = dict(zip(first["task_id"], first["completion"], strict=True))
-    first_judged = judged[judged["sample"] == 0]
-    statuses = first_judged.set_index("task_id")["status"]
-    verdicts = statuses.map(VERDICTS).astype("boolean")
-    beside = target.parent / "shown" / target.name
+    texts = _of_first_samples(samples, "completion").dropna()
+    completions = {str(task_id): text for task_id, text in texts.items()}
+    statuses = _of_first_samples(judged, "status")
+    verdicts = _verdicts(statuses)
+    folder = target.parent
+    beside = folder / "shown" / target.name
+    # These dictionaries are by method; a file has one.
     prepare_signals(
-        BENCHMARKS[target.parent.name],
+        BENCHMARKS[folder.name],
         tasks,
         {"": completions},
         {"": verdicts},
         {"": beside.with_suffix(SIGNALS)},
         {"": beside.with_suffix(HELD_OUT)},
     )
+
+
+def _of_first_samples(samples: pd.DataFrame, column: str) -> pd.Series:
+    """A column of the first sample of each task, by task id."""
+    first = samples[samples["sample"] == 0]
+    return first.set_index("task_id")[column]
+
+
+def _verdicts(statuses: pd.Series) -> pd.Series:
+    """Verdicts, <NA> where something was not measured."""
+    return statuses.map(VERDICTS).astype("boolean")
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
@@ -333,23 +423,31 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
         One row per benchmark and method: tasks, samples by verdict, and pass@k in percent. The oracle is the
         last row of a benchmark whose methods have one sample per task.
     """
-    here = outcomes["status"].map(VERDICTS).astype("boolean")
-    frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
+    here = _verdicts(outcomes["status"])
+    there = outcomes["published"].astype("boolean")
+    frame = outcomes.assign(here=here, published=there)
     rows = []
-    for (benchmark, method), group in frame.groupby(["benchmark", "method"]):
-        rows.append(_counts(str(benchmark), str(method), group))
-    candidates = frame[~frame["method"].isin(SELECTING)]
+    by_method = frame.groupby(["benchmark", "method"])
+    for (benchmark, method), group in by_method:
+        row = _counts(str(benchmark), str(method), group)
+        rows.append(row)
+    is_candidate = ~frame["method"].isin(SELECTING)
+    candidates = frame[is_candidate]
     for benchmark, group in candidates.groupby("benchmark"):
-        has_one_sample = not group.duplicated(["method", "task_id"]).any()
-        if group["method"].nunique() > 1 and has_one_sample:
-            rows.append(_counts(str(benchmark), "ideal", _oracle(group)))
-    table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
+        has_several_methods = group["method"].nunique() > 1
+        has_several_samples = group.duplicated(["method", "task_id"]).any()
+        if has_several_methods and not has_several_samples:
+            oracle = _oracle(group)
+            row = _counts(str(benchmark), "ideal", oracle)
+            rows.append(row)
+    table = pd.DataFrame(rows)
+    table = table.sort_values("benchmark", kind="stable", ignore_index=True)
     counts = ["published", "disagree"]
     rates = [f"pass@{k}" for k in KS]
     optional = [*counts, *rates[1:]]
-    table = table.drop(columns=[name for name in optional if table[name].isna().all()])
+    empty = [name for name in optional if table[name].isna().all()]
     kinds = dict.fromkeys(counts, "Int64") | dict.fromkeys(rates, "float")
-    return table.astype({name: kind for name, kind in kinds.items() if name in table})
+    return table.astype(kinds).drop(columns=empty)
 
 
 def _oracle(group: pd.DataFrame) -> pd.DataFrame:
@@ -357,13 +455,19 @@ def _oracle(group: pd.DataFrame) -> pd.DataFrame:
     verdicts = {}
     for name in ("here", "published"):
         by_method = group.pivot(index="task_id", columns="method", values=name)
-        verdicts[name] = ideal(by_method.astype("boolean"))
+        by_method = by_method.astype("boolean")
+        verdicts[name] = ideal(by_method)
     return pd.DataFrame(verdicts).reset_index()
 
 
-def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
+def _counts(
+    benchmark: str,
+    method: str,
+    group: pd.DataFrame,
+) -> dict[str, Any]:
     """The row of `tabulate` for one method on one benchmark."""
-    here, published_verdicts = group["here"], group["published"]
+    here = group["here"]
+    there = group["published"]
     row: dict[str, Any] = {
         "benchmark": benchmark,
         "method": method,
@@ -374,20 +478,24 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
     }
     for k in KS:
         row[f"pass@{k}"] = _rate(group, k)
-    row["published"] = row["disagree"] = None
-    if published_verdicts.notna().any():
-        row["published"] = int(published_verdicts.sum())
-        row["disagree"] = int((here != published_verdicts).sum())
+    row["published"] = None
+    row["disagree"] = None
+    if there.notna().any():
+        differs = here != there
+        row["published"] = int(there.sum())
+        row["disagree"] = int(differs.sum())
     return row
 
 
 def _rate(group: pd.DataFrame, k: int) -> float | None:
     """pass@k in percent over the measured tasks; None if a task has fewer than k samples."""
-    measured = group.dropna(subset="here").groupby("task_id")["here"]
-    samples, correct = measured.size(), measured.sum()
-    if samples.empty or samples.min() < k:
+    measured = group.dropna(subset="here")
+    by_task = measured.groupby("task_id")["here"]
+    samples = by_task.size().to_numpy()
+    correct = by_task.sum().to_numpy()
+    if not len(samples) or samples.min() < k:
         return None
-    rates = estimate_pass_at_k(samples.to_numpy(), correct.to_numpy(), k).tolist()
+    rates = estimate_pass_at_k(samples, correct, k).tolist()
     mean = float(sum(rates) / len(rates))
     return round(100 * mean, 1)
 
@@ -408,22 +516,41 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     """
     folder = results / "replay" / name
     if not folder.is_dir():
-        available = sorted(path.name for path in (results / "replay").glob("*") if path.is_dir())
-        known = f"replayed are: {', '.join(available)}" if available else "nothing is replayed yet"
+        known = "nothing is replayed yet"
+        available = ", ".join(replayed_names(results))
+        if available:
+            known = f"replayed are: {available}"
         command = "run python -m pkg_lib replay DIR first"
         raise Unavailable(f"no replayed samples '{name}': {command} ({known})")
     outcomes: dict[str, dict[str, Outcome]] = {}
-    for path in sorted((folder / benchmark).glob("*.jsonl")):
-        for row in read_rows(path, STORED, STORED_TOO):
-            is_first = not row.get("sample")
-            if is_first:
-                method = SAMPLES.get(row["method"], row["method"])
-                outcomes.setdefault(method, {})[row["task_id"]] = Outcome.of(row)
+    files = (folder / benchmark).glob("*.jsonl")
+    for path in sorted(files):
+        for row in _read_stored(path):
+            if row.get("sample"):
+                continue  # Only the first sample of a task counts.
+            name_in_file = row["method"]
+            method = SAMPLES.get(name_in_file, name_in_file)
+            of_method = outcomes.setdefault(method, {})
+            of_method[row["task_id"]] = Outcome.of(row)
     return outcomes
 
 
+def replayed_names(results: Path) -> list[str]:
+    """List the directories that were replayed.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        Their names in alphabetical order.
+    """
+    folders = (results / "replay").glob("*")
+    return sorted(folder.name for folder in folders if folder.is_dir())
+
+
 def verdict_frame(
-    outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+    limit: int | None = None,
 ) -> pd.DataFrame:
     """Arrange outcomes by task and method.
 
@@ -435,11 +562,16 @@ def verdict_frame(
         Verdicts [task, method of CLOSED]: boolean, <NA> if not measured.
     """
     tasks: dict[str, None] = {}
-    for by_task in outcomes.values():
+    columns = {}
+    for method, by_task in outcomes.items():
         tasks |= dict.fromkeys(by_task)
-    frame = pd.DataFrame({method: verdict_series(rows) for method, rows in outcomes.items()})
-    frame = frame.reindex(index=list(tasks)[:limit], columns=CLOSED).astype("boolean")
-    frame[ORACLE] = ideal(frame[list(CANDIDATES)])
+        columns[method] = verdict_series(by_task)
+    shown_tasks = list(tasks)[:limit]
+    frame = pd.DataFrame(columns)
+    frame = frame.reindex(index=shown_tasks, columns=CLOSED)
+    frame = frame.astype("boolean")
+    candidates = frame[list(CANDIDATES)]
+    frame[ORACLE] = ideal(candidates)
     return frame
 
 
@@ -454,17 +586,21 @@ def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFram
         One row per published cell whose tasks were all measured: model, method, here and published (percent
         as text), equal (boolean).
     """
-    texts = published(benchmark, CLOSED, "closed").rename(index=str.lower)
+    texts = published(benchmark, CLOSED, "closed")
+    texts = texts.rename(index=str.lower)
     rows = []
     for model, frame in frames.items():
-        if model.lower() not in texts.index:
+        name = model.lower()
+        if name not in texts.index:
             continue
         for method in CLOSED:
             rate = pass_at_1(frame[method])
             if rate.value is None or rate.measured < rate.total:
                 continue
             percentage = 100 * rate.value
-            printed = str(texts.at[model.lower(), method])
-            equal = abs(percentage - float(printed)) <= ROUNDING
-            rows.append((model, method, f"{percentage:.1f}", printed, equal))
-    return pd.DataFrame(rows, columns=["model", "method", "here", "published", "equal"])
+            printed = str(texts.at[name, method])
+            distance = abs(percentage - float(printed))
+            here = f"{percentage:.1f}"
+            rows.append((model, method, here, printed, distance <= ROUNDING))
+    columns = ["model", "method", "here", "published", "equal"]
+    return pd.DataFrame(rows, columns=columns)

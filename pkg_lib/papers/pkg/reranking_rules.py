@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
+from pkg_lib.analysis.cells import difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
@@ -116,14 +117,4 @@ def _row(
     measured = verdicts.index[verdicts.notna()]
     others = sum(choices.get(i) != chosen[i] for i in measured if i in chosen)
     difference = paired_bootstrap(verdicts, reranked)
-    if difference is None:
-        return [*cells, str(others), *[DASH] * 5]
-    return [
-        *cells,
-        str(others),
-        tables.points(difference.value),
-        tables.interval(difference.low, difference.high),
-        str(difference.helped),
-        str(difference.hurt),
-        tables.probability(difference.p),
-    ]
+    return [*cells, str(others), *difference_cells(difference)]

@@ -26,7 +26,12 @@ VALID = "correct"
 INVALID = "wrong"
 UNRELATED = "unrelated"
 NO_CONTEXT = "none"
-STRATA = (VALID, INVALID, UNRELATED, NO_CONTEXT)
+STRATA = (
+    VALID,
+    INVALID,
+    UNRELATED,
+    NO_CONTEXT,
+)
 ALL = "all"
 
 
@@ -44,15 +49,21 @@ def strata(run: Results, method: str) -> pd.Series:
     for context in run.contexts(method):
         if context.sha256 == NOTHING:
             kinds[context.task_id] = NO_CONTEXT
-    for task_id, leak in run.leakage(method).items():
+    leaks = run.leakage(method)
+    for task_id, leak in leaks.items():
         if leak.passes:
             kinds[task_id] = VALID
         elif leak.callable:
             kinds[task_id] = INVALID
         else:
             kinds[task_id] = UNRELATED
+    return _of_all_tasks(run, pd.Series(kinds, dtype="string"))
+
+
+def _of_all_tasks(run: Results, values: pd.Series) -> pd.Series:
+    """Values by task id for every task of a run; <NA> where there is none."""
     tasks = [task.id for task in run.tasks]
-    return pd.Series(kinds, dtype="string").reindex(tasks)
+    return values.reindex(tasks)
 
 
 def copies(run: Results, method: str) -> pd.Series:
@@ -85,18 +96,20 @@ def copy_rates(run: Results, method: str) -> pd.Series:
     leaks = run.leakage(method)
     rates = {}
     for task_id, solution in run.solutions(method).items():
-        if task_id not in leaks:
-            continue
-        in_context = leaks[task_id].statements
+        leak = leaks.get(task_id)
         statements = statement_digests(solution)
-        if statements:
-            copied = sum(statement in in_context for statement in statements)
+        if leak and statements:
+            copied = sum(statement in leak.statements for statement in statements)
             rates[task_id] = copied / len(statements)
-    tasks = [task.id for task in run.tasks]
-    return pd.Series(rates, dtype="Float64").reindex(tasks)
+    return _of_all_tasks(run, pd.Series(rates, dtype="Float64"))
 
 
-def strata_table(run: Results, method: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
+def strata_table(
+    run: Results,
+    method: str,
+    of: str = "",
+    baseline: str = BASELINE,
+) -> pd.DataFrame:
     """Compare a method with a baseline by what the context of a task is.
 
     Args:
@@ -118,15 +131,17 @@ def strata_table(run: Results, method: str, of: str = "", baseline: str = BASELI
     kinds = strata(run, of or method).reindex(verdicts.index)
     parts = {ALL: verdicts}
     for kind in STRATA:
-        parts[kind] = verdicts[kinds.eq(kind).fillna(False)]
+        is_of_kind = kinds.eq(kind).fillna(False)
+        parts[kind] = verdicts[is_of_kind]
     rows = {}
     for kind, part in parts.items():
-        rates = {name: pass_at_1(part[name]) for name in part.columns}
-        row: dict[Hashable, object] = {name: rate.passed for name, rate in rates.items()}
-        for name, rate in rates.items():
-            row[f"{name} interval"] = wilson(rate.passed, len(part))
-        differences = paired_differences(part, baseline).loc[method]
-        rows[kind] = row | differences.to_dict()
+        passed = part.sum()
+        row: dict[Hashable, object] = passed.to_dict()
+        for name, count in passed.items():
+            row[f"{name} interval"] = wilson(int(count), len(part))
+        differences = paired_differences(part, baseline)
+        row |= differences.loc[method].to_dict()
+        rows[kind] = row
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.drop(columns="p_corrected")
 
@@ -134,10 +149,12 @@ def strata_table(run: Results, method: str, of: str = "", baseline: str = BASELI
 def _check_reference(run: Results) -> None:
     """Raise ControlError unless the renamed reference solution passes every task."""
     control = run.leakage(BASELINE)
-    failing = [t.id for t in run.tasks if t.id not in control or not control[t.id].passes]
+    passing = {task_id for task_id, leak in control.items() if leak.passes}
+    failing = [task.id for task in run.tasks if task.id not in passing]
     if failing:
+        count = len(failing)
         raise ControlError(
-            f"a copy of the canonical solution fails or was not run on {len(failing)} of "
+            f"a copy of the canonical solution fails or was not run on {count} of "
             f"{len(run.tasks)} tasks (first: {failing[0]}); prepare the run, or mend the leak test"
         )
 
@@ -161,10 +178,9 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         swapped = pd.Series(dtype="boolean")
         if swap in METHODS and run.offers(swap):
             swapped = run.verdicts([swap])[swap]
-        copy_rate = percent(pass_at_1(copies(run, method)).value)
-        swap_rate = percent(pass_at_1(swapped).value)
+        copied = copies(run, method)
         changes = [_change(row, method) for _, row in table.iterrows()]
-        rows[method] = [copy_rate, swap_rate, *changes]
+        rows[method] = [_rate(copied), _rate(swapped), *changes]
     notes = (
         "NoRAG's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
         "copy: the renamed context alone, without a model. swap: the column with another task's context.",
@@ -172,6 +188,12 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
     names = ["copy", "swap", ALL, *STRATA]
     title = "pass@1 in percent by what the context is"
     return ResultTable.of(title, rows, names, "column", *notes)
+
+
+def _rate(verdicts: pd.Series) -> str:
+    """pass@1 in percent."""
+    rate = pass_at_1(verdicts)
+    return percent(rate.value)
 
 
 def _change(row: pd.Series, method: str) -> str:

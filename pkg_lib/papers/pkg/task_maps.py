@@ -18,7 +18,6 @@ from pkg_lib.analysis.stats import (
     not_measured,
     pass_at_1,
 )
-from pkg_lib.analysis.tables import single
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import (
@@ -26,6 +25,7 @@ from pkg_lib.core.types import (
     digest,
 )
 from pkg_lib.papers.pkg import topics
+from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.embed import Embedder
 
 NEIGHBOURS = 10  # Number of nearest tasks that are stored of each task.
@@ -163,8 +163,8 @@ def map_methods(
     if not absent:
         return shown, []
     names = ", ".join(absent)
-    measured = [method for method in single(verdicts.columns) if verdicts[method].notna().any()]
-    others = [method for method in measured if method not in (BASELINE, *wanted)]
+    candidates = measured_methods(verdicts)
+    others = [method for method in candidates if method not in (BASELINE, *wanted)]
     if not others:
         return shown, [f"Not measured: {names}."]
     rates = {method: pass_at_1(verdicts[method]).value or 0.0 for method in others}

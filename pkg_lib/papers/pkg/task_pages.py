@@ -26,6 +26,7 @@ STAR = "\N{BLACK STAR}"  # the reranker's choice
 
 Row = dict[str, Any]
 RowsByTask = dict[str, Row]
+Solutions = dict[tuple[str, str], Row]  # (solution, status) -> its entry on a page
 
 
 class ExperimentRows:
@@ -46,7 +47,8 @@ class ExperimentRows:
             page: The page.
             results: The results directory.
         """
-        about = page.sections[0].provenance
+        first_section = page.sections[0]
+        about = first_section.provenance
         self.page = page
         self.model = about["model"]
         self.benchmark = about["benchmark"]
@@ -56,20 +58,24 @@ class ExperimentRows:
         self.judged: dict[str, RowsByTask] = {}
         self.contexts: dict[str, RowsByTask] = {}
         for method in single(METHODS):
-            if not METHODS[method].variant_of:
+            is_variant = METHODS[method].variant_of
+            if not is_variant:
                 self._read_method(method)
-        selections = self._read(self._files(RERANKED).selections, {"chosen": str})
+        files = self._files(RERANKED)
+        selections = self._read(files.selections, {"chosen": str})
         self.chosen = {task_id: row["chosen"] for task_id, row in selections.items()}
 
     def _read_method(self, method: str) -> None:
         """Read the verdicts and the contexts of one method, if it has any."""
         files = self._files(method)
-        judged = self._read(files.samples, OUTCOME | {"solution": str})
+        solution: Kinds = {"solution": str}
+        judged = self._read(files.samples, OUTCOME | solution)
         if judged:
             self.judged[method] = judged
         if method == NO_RAG:
             return
-        contexts = self._read(files.contexts, {"text": TEXT_OR_NONE, "source": str})
+        context: Kinds = {"text": TEXT_OR_NONE, "source": str}
+        contexts = self._read(files.contexts, context)
         if contexts:
             self.contexts[method] = contexts
 
@@ -81,7 +87,8 @@ class ExperimentRows:
         if not is_there(path):
             return {}
         self.files.append(path)
-        rows = read_rows(path, {"task_id": str} | fields, OPTIONAL)
+        needed: Kinds = {"task_id": str} | fields
+        rows = read_rows(path, needed, OPTIONAL)
         return {row["task_id"]: row for row in rows}
 
     def with_corpus(self, method: str) -> str:
@@ -89,6 +96,9 @@ class ExperimentRows:
 
         Args:
             method: A method. NoRAG uses no corpus, so its name is the same for every corpus.
+
+        Returns:
+            Text such as "BM25 (textbook)", or "NoRAG".
         """
         return method if method == NO_RAG else f"{method} ({self.corpus})"
 
@@ -98,8 +108,12 @@ def file_of(task_id: str) -> str:
 
     Args:
         task_id: The task.
+
+    Returns:
+        Text such as "humaneval-20.html".
     """
-    return f"{slug(task_id.replace('/', '-'))}.html"
+    name = slug(task_id.replace("/", "-"))
+    return f"{name}.html"
 
 
 def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Path]]:
@@ -114,10 +128,12 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
     """
     runs_of: dict[str, list[ExperimentRows]] = {}
     for page in pages:
-        if page.about:
-            run = ExperimentRows(page, results)
-            if run.judged:
-                runs_of.setdefault(run.benchmark, []).append(run)
+        if not page.about:
+            continue
+        run = ExperimentRows(page, results)
+        if run.judged:
+            runs = runs_of.setdefault(run.benchmark, [])
+            runs.append(run)
     grids: dict[str, Any] = {}
     files: set[Path] = set()
     for benchmark, runs in runs_of.items():
@@ -139,7 +155,10 @@ def _task_ids(runs: Sequence[ExperimentRows]) -> list[str]:
 
 
 def _write(
-    folder: Path, benchmark: str, task_ids: list[str], runs: list[ExperimentRows]
+    folder: Path,
+    benchmark: str,
+    task_ids: list[str],
+    runs: list[ExperimentRows],
 ) -> set[Path]:
     """Write the pages of a benchmark, unless they were made from the same sources.
 
@@ -150,7 +169,8 @@ def _write(
     index = folder / "index.html"
     paths = [folder / file_of(task_id) for task_id in task_ids]
     files = {index, *paths}
-    if fingerprint in page_text(index) and all(path.exists() for path in paths):
+    is_current = fingerprint in page_text(index)
+    if is_current and all(path.exists() for path in paths):
         return files
     shared = {
         "root": "../../../",
@@ -158,21 +178,30 @@ def _write(
         "benchmark": benchmark,
         "file_of": file_of,
     }
-    last = len(task_ids) - 1
-    for number, task_id in enumerate(task_ids):
-        around = {
-            "task": tasks.get(task_id),
-            "task_id": task_id,
-            "before": task_ids[number - 1] if number > 0 else "",
-            "after": task_ids[number + 1] if number < last else "",
-        }
-        view = _view(task_id, runs)
-        write_text(paths[number], render("task.html.j2", **shared, **around, **view))
+    befores = ["", *task_ids]
+    afters = [*task_ids[1:], ""]
+    around = zip(paths, task_ids, befores, afters, strict=False)
     shades = []
-    for task_id in task_ids:
+    for path, task_id, before, after in around:
+        view = _view(task_id, runs)
+        text = render(
+            "task.html.j2",
+            task=tasks.get(task_id),
+            task_id=task_id,
+            before=before,
+            after=after,
+            **shared,
+            **view,
+        )
+        write_text(path, text)
         passed, measured = _solved(task_id, runs)
-        shades.append((task_id, file_of(task_id), passed, measured))
-    text = render("task_index.html.j2", **shared, shades=shades, fingerprint=fingerprint)
+        shades.append((task_id, path.name, passed, measured))
+    text = render(
+        "task_index.html.j2",
+        shades=shades,
+        fingerprint=fingerprint,
+        **shared,
+    )
     write_text(index, text)
     return files
 
@@ -182,10 +211,13 @@ def _fingerprint(tasks: dict[str, Task], runs: list[ExperimentRows]) -> str:
     files: dict[Path, None] = {}
     for run in runs:
         files |= dict.fromkeys(run.files)
-    sources = [*files, *sorted(TEMPLATES.glob("*")), Path(__file__)]
+    templates = sorted(TEMPLATES.glob("*"))
+    this_program = Path(__file__)
+    sources = [*files, *templates, this_program]
+    digests = map(rows_sha256, sources)
     texts = [f"{task_id} {task.prompt}" for task_id, task in tasks.items()]
     texts += [f"{run.page.name} {run.page.title}" for run in runs]
-    return digest(*texts, *map(rows_sha256, sources))
+    return digest(*texts, *digests)
 
 
 def _tasks(benchmark: str) -> dict[str, Task]:
@@ -193,34 +225,39 @@ def _tasks(benchmark: str) -> dict[str, Task]:
     if not BENCHMARKS[benchmark].copyable:
         return {}
     try:
-        return {task.id: task for task in load_benchmark(benchmark)}
+        tasks = load_benchmark(benchmark)
     except UserError:
         return {}
+    return {task.id: task for task in tasks}
 
 
 def _view(task_id: str, runs: list[ExperimentRows]) -> dict[str, Any]:
     """What the page of a task shows: the verdicts of each run, and every distinct solution and context."""
-    solutions: dict[tuple[str, str], dict[str, Any]] = {}
-    contexts: dict[str, dict[str, Any]] = {}
+    solutions: Solutions = {}
+    contexts: dict[str, Row] = {}
     verdicts = []
     for run in runs:
         cells = []
+        chosen = run.chosen.get(task_id)
         for method, rows in run.judged.items():
             row = rows.get(task_id, {"status": "not_measured"})
             solution = None
             if row["status"] != "not_measured":
                 solution = _listed_solution(solutions, row)
                 methods = solution["by"].setdefault(run.model, {})
-                methods[run.with_corpus(method)] = None
-            is_chosen = method == run.chosen.get(task_id)
-            name = f"{method} {STAR}" if is_chosen else method
+                label = run.with_corpus(method)
+                methods[label] = None
+            name = method
+            if method == chosen:
+                name = f"{method} {STAR}"
             cells.append((name, row, solution))
         verdicts.append((run, cells))
         for method, rows in run.contexts.items():
             row = rows.get(task_id, {})
             if row.get("text"):
                 context = _listed_context(contexts, row)
-                context["by"][run.with_corpus(method)] = None
+                label = run.with_corpus(method)
+                context["by"][label] = None
     return {
         "runs": verdicts,
         "solutions": list(solutions.values()),
@@ -228,18 +265,22 @@ def _view(task_id: str, runs: list[ExperimentRows]) -> dict[str, Any]:
     }
 
 
-def _listed_context(contexts: dict[str, dict[str, Any]], row: Row) -> dict[str, Any]:
+def _listed_context(contexts: dict[str, Row], row: Row) -> Row:
     """The entry of a context on a page; it is added if the page does not have it yet."""
     text = row["text"]
     if text not in contexts:
         beginning = text
         if len(text) > SHOWN_OF_CONTEXT:
             beginning = f"{text[:SHOWN_OF_CONTEXT]} \N{HORIZONTAL ELLIPSIS}"
-        contexts[text] = {"source": row["source"], "by": {}, "text": beginning}
+        contexts[text] = {
+            "source": row["source"],
+            "by": {},
+            "text": beginning,
+        }
     return contexts[text]
 
 
-def _listed_solution(solutions: dict[tuple[str, str], dict[str, Any]], row: Row) -> dict[str, Any]:
+def _listed_solution(solutions: Solutions, row: Row) -> Row:
     """The entry of a solution on a page; it is added if the page does not have it yet.
 
     A beginning that the solution shares with the first one on the page is left out.
@@ -248,9 +289,11 @@ def _listed_solution(solutions: dict[tuple[str, str], dict[str, Any]], row: Row)
     if key in solutions:
         return solutions[key]
     first, _ = next(iter(solutions), ("", ""))
-    lines = row["solution"].rstrip("\n").split("\n")
+    text = row["solution"].rstrip("\n")
+    lines = text.split("\n")
+    lines_of_first = first.split("\n")
     shared = 0
-    for line, line_of_first in zip(lines, first.split("\n"), strict=False):
+    for line, line_of_first in zip(lines, lines_of_first, strict=False):
         if line != line_of_first:
             break
         shared += 1
@@ -277,8 +320,10 @@ def _grid(run: ExperimentRows, task_ids: list[str]) -> dict[str, Any]:
         for by_task in run.judged.values():
             row = by_task.get(task_id, {})
             statuses.append(row.get("status"))
-        rows.append((task_id, f"tasks/{run.benchmark}/{file_of(task_id)}", statuses))
-    return {"columns": list(run.judged), "rows": rows}
+        address = f"tasks/{run.benchmark}/{file_of(task_id)}"
+        rows.append((task_id, address, statuses))
+    methods = list(run.judged)
+    return {"columns": methods, "rows": rows}
 
 
 def _solved(task_id: str, runs: list[ExperimentRows]) -> tuple[int, int]:
@@ -290,6 +335,8 @@ def _solved(task_id: str, runs: list[ExperimentRows]) -> tuple[int, int]:
     for run in runs:
         for method, rows in run.judged.items():
             row = rows.get(task_id, {})
-            status_of[run.model, run.with_corpus(method)] = row.get("status")
+            label = run.with_corpus(method)
+            status_of[run.model, label] = row.get("status")
     counts = Counter(status_of.values())
-    return counts["passed"], counts["passed"] + counts["failed"]
+    passed = counts["passed"]
+    return passed, passed + counts["failed"]

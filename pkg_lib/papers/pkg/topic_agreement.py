@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
+from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import RESAMPLES, wilson
+from pkg_lib.analysis.sentences import counted_values
+from pkg_lib.analysis.stats import RESAMPLES
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.papers.pkg.topics import REFERENCE, topics
 
@@ -47,10 +49,8 @@ def categories_table(assigned: pd.DataFrame) -> ResultTable:
     rows = {}
     for topic in topics().index:
         of_topic = assigned.loc[assigned["topic"] == topic, "category"]
-        counts = of_topic.value_counts().sort_index()
-        counts = counts.sort_values(ascending=False, kind="stable")
-        names = ", ".join(f"{category} {count}" for category, count in counts.items())
-        rows[topic] = [str(counts.sum()), names]
+        categories = ", ".join(counted_values(of_topic))
+        rows[topic] = [str(len(of_topic)), categories]
     title = f"Topics of {len(assigned)} tasks"
     return ResultTable.of(title, rows, ["tasks", "fine categories"], "topic")
 
@@ -98,17 +98,15 @@ def _agreement_cells(
 ) -> list[str]:
     """The cells of AGREEMENT_COLUMNS."""
     agree = int((labels == answers).sum())
-    bounds = wilson(agree, len(labels))
-    if bounds is None:
+    if labels.empty:
         return ["0", *[DASH] * 5]
-    low, high = map(percent, bounds)
     kappas = cohens_kappa(labels, answers)
     kappa, kappa_low, kappa_high = (DASH if np.isnan(k) else f"{k:.2f}" for k in kappas)
     return [
         str(len(labels)),
         str(agree),
         percent(agree / len(labels)),
-        f"{low} to {high}",
+        wilson_range(agree, len(labels)),
         kappa,
         f"{kappa_low} to {kappa_high}",
     ]

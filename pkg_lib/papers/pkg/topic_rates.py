@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis import sentences, stats, tables
+from pkg_lib.analysis import sentences, stats
+from pkg_lib.analysis.cells import bracketed_difference
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, BASELINE, not_measured
 from pkg_lib.analysis.tables import DASH, complete, percent, points
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.results import Results
-from pkg_lib.papers.pkg.replay import replayed, verdict_frame
+from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
 from pkg_lib.papers.pkg.topics import topics
 from pkg_lib.retrieval.methods import RERANKED
 
@@ -86,29 +87,23 @@ def _rate_row(
     rate = stats.pass_at_1(verdicts[method])
     bounds = stats.wilson(rate.passed, rate.measured)
     low, high = bounds or (np.nan, np.nan)
-    row: dict[str, float] = {
+    paired = None
+    if method != BASELINE:
+        paired = stats.paired_score(verdicts[method], verdicts[BASELINE])
+    paired = paired or stats.Difference(0, np.nan, np.nan, np.nan)
+    return {
         "passed": rate.passed,
         "measured": rate.measured,
         "total": rate.total,
         "rate": np.nan if rate.value is None else rate.value,
         "low": low,
         "high": high,
-        "n": 0,
-        "difference": np.nan,
-        "d_low": np.nan,
-        "d_high": np.nan,
-        "p": np.nan,
+        "n": paired.n,
+        "difference": paired.value,
+        "d_low": paired.low,
+        "d_high": paired.high,
+        "p": paired.p,
     }
-    if method == BASELINE:
-        return row
-    paired = stats.paired_score(verdicts[method], verdicts[BASELINE])
-    if paired:
-        row["n"] = paired.n
-        row["difference"] = paired.value
-        row["d_low"] = paired.low
-        row["d_high"] = paired.high
-        row["p"] = paired.p
-    return row
 
 
 def rates_by_topic(
@@ -174,8 +169,7 @@ def difference_text(row: pd.Series) -> str:
     """
     if not row["n"]:
         return DASH
-    bounds = tables.interval(row["d_low"], row["d_high"])
-    return f"{points(row['difference'])} ({bounds})"
+    return bracketed_difference(row["difference"], row["d_low"], row["d_high"])
 
 
 def topic_rates_table(
@@ -237,9 +231,7 @@ def replayed_rates(
         Unavailable: A model was not replayed.
     """
     rates = {}
-    for model in models:
-        outcomes = replayed(results, model, benchmark)
-        verdicts = verdict_frame(outcomes, limit)
+    for model, verdicts in replayed_verdicts(results, models, benchmark, limit).items():
         if method not in verdicts or not_measured([BASELINE, method], verdicts):
             continue
         shown = shown_methods(verdicts, method)

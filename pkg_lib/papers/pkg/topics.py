@@ -69,7 +69,13 @@ def rules() -> list[TopicRule]:
     found = []
     for row in table.to_dict("records"):
         pattern = re.compile(row["pattern"], re.IGNORECASE)
-        found.append(TopicRule(row["category"], row["topic"], row["where"], pattern))
+        rule = TopicRule(
+            category=row["category"],
+            topic=row["topic"],
+            where=row["where"],
+            pattern=pattern,
+        )
+        found.append(rule)
     return found
 
 
@@ -91,7 +97,9 @@ def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
         UserError: The file is damaged.
     """
     path = _path(results, benchmark)
-    return read_task_file(path) if is_there(path) else None
+    if not is_there(path):
+        return None
+    return read_task_file(path)
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
@@ -107,15 +115,18 @@ def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
     Raises:
         BenchmarkMissing: The tasks are not available, and no topics are stored.
     """
-    return kept(_path(results, benchmark), benchmark, made_from, _assign_all)
+    path = _path(results, benchmark)
+    return kept(path, benchmark, made_from, _assign_all)
 
 
 def _assign_all(tasks: list[Task]) -> pd.DataFrame:
     """Encode tasks and descriptions, and give every task a topic."""
-    encode = Embedder().encode
-    vectors = encode([statement(task) for task in tasks])
-    descriptions = encode(list(topics()["description"]))
-    return assign(tasks, vectors, descriptions)
+    embedder = Embedder()
+    statements = [statement(task) for task in tasks]
+    descriptions = list(topics()["description"])
+    vectors = embedder.encode(statements)
+    topic_vectors = embedder.encode(descriptions)
+    return assign(tasks, vectors, topic_vectors)
 
 
 def kept(
@@ -147,13 +158,14 @@ def kept(
         if is_there(path):
             return read_task_file(path)
         raise
-    expected = f"# made from {made_from(tasks, DEFAULT)}"
-    first_line = page_text(path).partition("\n")[0]
+    source = made_from(tasks, DEFAULT)
+    expected = f"# made from {source}"
+    first_line, _, _ = page_text(path).partition("\n")
     if first_line == expected:
         with suppress(UserError):  # a damaged file is replaced below
             return read_task_file(path)
-    table = make(tasks)
-    write_text(path, f"{expected}\n{csv_text(table)}")
+    table = csv_text(make(tasks))
+    write_text(path, f"{expected}\n{table}")
     return read_task_file(path)
 
 
@@ -171,11 +183,13 @@ def read_task_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         UserError: The file is damaged.
     """
     try:
-        text = io.StringIO(read_text(path, advice_for))
-        frame = pd.read_csv(text, comment="#", index_col="task_id", keep_default_na=False)
+        text = read_text(path, advice_for)
+        lines = io.StringIO(text)
+        frame = pd.read_csv(lines, comment="#", index_col="task_id", keep_default_na=False)
         return frame[list(columns)] if columns else frame
     except (ValueError, KeyError) as error:
-        reason = " ".join(str(error)[:200].split())
+        words = str(error)[:200].split()
+        reason = " ".join(words)
         why = f"it is no table of tasks ({reason})"
         raise Damaged.of(path, why, None, advice_for) from error
 
@@ -192,7 +206,8 @@ def statement(task: Task) -> str:
     if task.benchmark.startswith("mbpp"):
         return HINT.sub("", task.prompt)
     docstring = None
-    for node in ast.walk(ast.parse(task.prompt)):
+    program = ast.parse(task.prompt)
+    for node in ast.walk(program):
         if isinstance(node, ast.FunctionDef) and node.name == task.entry_point:
             docstring = ast.get_docstring(node) or ""
     if docstring is None:
@@ -212,25 +227,30 @@ def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray)
         Index task id; category, topic, by ("rule" or "embedding"), and nearest (the topic whose description
         is nearest).
     """
-    nearest = (vectors @ descriptions.T).argmax(axis=1)
+    similarities = vectors @ descriptions.T
+    nearest = similarities.argmax(axis=1)
     names = list(topics().index)
     rows = {}
     for task, number in zip(tasks, nearest, strict=True):
         near = names[number]
+        row = (NEAREST, near, "embedding", near)
         rule = _first_fitting_rule(task)
         if rule:
-            rows[task.id] = (rule.category, rule.topic, "rule", near)
-        else:
-            rows[task.id] = (NEAREST, near, "embedding", near)
+            row = (rule.category, rule.topic, "rule", near)
+        rows[task.id] = row
     columns = ["category", "topic", "by", "nearest"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return frame.rename_axis("task_id")
 
 
 def _first_fitting_rule(task: Task) -> TopicRule | None:
-    parts = {"text": statement(task), "solution": task.solution}
+    parts = {
+        "text": statement(task),
+        "solution": task.solution,
+    }
     for rule in rules():
-        if rule.pattern.search(parts[rule.where]):
+        part = parts[rule.where]
+        if rule.pattern.search(part):
             return rule
     return None
 
@@ -245,9 +265,10 @@ def made_from(tasks: Sequence[Task], embedder: str) -> str:
     Returns:
         A digest.
     """
-    topics_text = (REFERENCE / "topics.csv").read_text("utf8")
-    rules_text = (REFERENCE / "topic_rules.tsv").read_text("utf8")
-    parts = [embedder, topics_text, rules_text]
+    parts = [embedder]
+    for name in ("topics.csv", "topic_rules.tsv"):
+        path = REFERENCE / name
+        parts.append(path.read_text("utf8"))
     for task in tasks:
         parts += [task.id, statement(task), task.solution]
     return digest(*parts)
@@ -269,7 +290,11 @@ class TopicShare(NamedTuple):
     high: float
 
 
-def share_above(verdicts: pd.Series, others: pd.DataFrame, topic: pd.Series) -> TopicShare | None:
+def share_above(
+    verdicts: pd.Series,
+    others: pd.DataFrame,
+    topic: pd.Series,
+) -> TopicShare | None:
     """Measure in which share of the topics a method solves more tasks than each of the others.
 
     Significance is by McNemar's exact test with Holm's correction over topics and other methods. A bootstrap
@@ -283,18 +308,20 @@ def share_above(verdicts: pd.Series, others: pd.DataFrame, topic: pd.Series) -> 
     Returns:
         The share with its bounds; None if no task has all verdicts and a topic.
     """
-    known = verdicts.notna() & others.notna().all(axis=1) & topic.notna()
+    measured_by_others = others.notna().all(axis=1)
+    known = verdicts.notna() & measured_by_others & topic.notna()
     if not known.any():
         return None
     passed = verdicts[known].astype(int)
-    change = others[known].astype(int).rsub(passed, axis=0)
-    topic_of = topic[known]
-    helped = (change > 0).groupby(topic_of).sum().to_numpy()
-    hurt = (change < 0).groupby(topic_of).sum().to_numpy()
-    counts = zip(helped.ravel().tolist(), hurt.ravel().tolist(), strict=True)
-    p = [mcnemar(helped_count, hurt_count) for helped_count, hurt_count in counts]
-    is_significant = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
-    more, fewer = helped > hurt, helped < hurt
+    passed_by_others = others[known].astype(int)
+    change = passed_by_others.rsub(passed, axis=0)
+    helped = _count_by_topic(change > 0, topic)
+    hurt = _count_by_topic(change < 0, topic)
+    p = list(map(mcnemar, helped.ravel().tolist(), hurt.ravel().tolist()))
+    corrected = np.reshape(holm(p), helped.shape)
+    is_significant = corrected < 1 - CONFIDENCE
+    more = helped > hurt
+    fewer = helped < hurt
     shown_more = (is_significant & more).all(axis=1)
     shown_fewer = (is_significant & fewer).any(axis=1)
     return TopicShare(
@@ -303,3 +330,10 @@ def share_above(verdicts: pd.Series, others: pd.DataFrame, topic: pd.Series) -> 
         low=float(shown_more.mean()),
         high=float(1 - shown_fewer.mean()),
     )
+
+
+def _count_by_topic(tasks: pd.DataFrame, topic: pd.Series) -> np.ndarray:
+    """How many tasks of each topic are marked, [topic, method]."""
+    topic_of_task = topic.loc[tasks.index]
+    counts = tasks.groupby(topic_of_task).sum()
+    return counts.to_numpy()

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.cells import bracketed_difference, paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     decided,
@@ -29,17 +30,14 @@ from pkg_lib.analysis.stats import (
     paired_bootstrap,
     paired_differences,
     pass_at_1,
-    wilson,
 )
 from pkg_lib.analysis.tables import (
     DASH,
     MINUS,
     complete,
-    interval,
     kind,
     percent,
     points,
-    probability,
 )
 from pkg_lib.core.types import Context
 from pkg_lib.evaluation.results import Results
@@ -248,23 +246,16 @@ def units_table(comparison: UnitComparison) -> ResultTable:
     for method, unit in UNITS.items():
         if method in comparison.verdicts:
             tokens = added[method].mean() if method in added else math.nan
-            rate = _rate_cells(comparison.verdicts[method])
+            rate = pass_at_1(comparison.verdicts[method])
+            bounds = wilson_range(rate.passed, rate.measured)
+            added_cell = DASH if pd.isna(tokens) else f"{tokens:.0f}"
             contexts = _context_cells(comparison.contexts.get(method, []))
-            rows[method] = [unit, *rate, DASH if pd.isna(tokens) else f"{tokens:.0f}", *contexts]
+            rows[method] = [unit, percent(rate.value), bounds, added_cell, *contexts]
     notes = (
         "Tokens added: tokens of the prompt with the context minus those without. Contexts cut: contexts "
         f"shortened to the limit of characters. {DASH} not measured."
     )
     return ResultTable.of("What the units bring", rows, UNIT_COLUMNS, "method", notes)
-
-
-def _rate_cells(verdicts: pd.Series) -> list[str]:
-    rate = pass_at_1(verdicts)
-    bounds = wilson(rate.passed, rate.measured)
-    if bounds is None:
-        return [DASH, DASH]
-    low, high = bounds
-    return [percent(rate.value), f"{percent(low)} to {percent(high)}"]
 
 
 def _context_cells(contexts: Sequence[Context]) -> list[str]:
@@ -288,7 +279,7 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
     rows = {}
     for contrast in comparison.contrasts.index:
         rows[contrast] = [
-            *_difference_cells(comparison.contrasts.loc[contrast]),
+            *paired_cells(comparison.contrasts.loc[contrast]),
             *_clean_cells(comparison.without_answer.loc[contrast]),
             *_published_cells(comparison.published.loc[contrast].dropna()),
         ]
@@ -296,21 +287,11 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
     return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
 
 
-def _difference_cells(row: pd.Series) -> list[str]:
-    counts = [DASH] * 3
-    if row["n"]:
-        counts = [f"{row[name]:.0f}" for name in ("n", "helped", "hurt")]
-    tasks, helped, hurt = counts
-    bounds = interval(row["low"], row["high"])
-    tests = [probability(row["p"]), probability(row["p_corrected"])]
-    return [tasks, points(row["difference"]), bounds, helped, hurt, *tests]
-
-
 def _clean_cells(row: pd.Series) -> list[str]:
     if not row["n"] or _first(str(row.name)) not in UNITS:
         return [DASH, DASH]
-    bounds = interval(row["low"], row["high"])
-    return [f"{row['n']:.0f}", f"{points(row['difference'])} ({bounds})"]
+    change = bracketed_difference(row["difference"], row["low"], row["high"])
+    return [f"{row['n']:.0f}", change]
 
 
 def _published_cells(models: pd.Series) -> list[str]:
@@ -361,7 +342,7 @@ def draw_contrasts(
     axes.set_xlabel("difference in pass@1 (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
+    figures.write_title(figure, title)
     figures.legend_below(axes, ncols=3)
     return figure
 
