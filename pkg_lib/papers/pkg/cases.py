@@ -16,7 +16,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import parse_corpus, redistributable
+from pkg_lib.data.corpora import PUBLISHED, parse_corpus, redistributable
 from pkg_lib.evaluation.conditions import Sample
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import stored_conditions
@@ -24,7 +24,7 @@ from pkg_lib.evaluation.study import STUDY
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.graph_figures import inline, subgraph
-from pkg_lib.retrieval.methods import EVERY_METHOD, METHODS
+from pkg_lib.retrieval.methods import EVERY_METHOD, METHODS, parse_method
 from pkg_lib.retrieval.trace import Traced, trace
 
 SUGGESTED_TASKS = 3  # how many task ids an error suggests
@@ -405,11 +405,29 @@ def page(case: Case) -> str:
     return render("case_page.html.j2", case=case, sentence=sentence(case), body=body)
 
 
-def prompt_lines(sample: Sample) -> Iterator[str]:
+def _rebuilding_lines(sample: Sample, style: str) -> Iterator[str]:
+    """Say why the text of a prompt is not shown, and how to rebuild it in Python."""
+    about = sample.condition
+    if about.corpus == PUBLISHED:
+        yield "Its text is not stored, because the authors' contexts may not be copied."
+        yield "It is shown once PKG_PAPER_DIR names a directory with the authors' data (docs/environment.md)."
+        return
+    yield "Its text is not stored: the corpus may not be copied, or the model's tokenizer cuts the text."
+    yield "Rebuild it in Python:"
+    yield "    from pkg_lib import build_prompt, load_benchmark, load_corpus, make_retriever"
+    yield f"    tasks = load_benchmark({about.benchmark!r})"
+    yield f"    (task,) = [task for task in tasks if task.id == {sample.task_id!r}]"
+    yield f"    corpus = load_corpus({about.corpus!r})"
+    yield f"    (context,) = make_retriever({str(about.method)!r}, corpus).retrieve([task])"
+    yield f"    print(build_prompt(task, context, {style!r}))"
+
+
+def prompt_lines(sample: Sample, style: str) -> Iterator[str]:
     """Return the prompt of a sample as it was sent, for a terminal.
 
     Args:
         sample: A task under one method.
+        style: The prompt style of its model.
 
     Yields:
         A heading, then the messages with their roles. Where the text is not stored, how to rebuild it.
@@ -422,13 +440,7 @@ def prompt_lines(sample: Sample) -> Iterator[str]:
         digest += f", {sample.prompt_tokens} tokens"
     yield f"prompt of {sample.task_id} under {about.method} ({digest}):"
     if sample.prompt is None:
-        yield "Its text is not stored: the corpus may not be copied, or a tokenizer cuts the prompt."
-        yield "Rebuild it in Python with pkg_lib:"
-        tasks = f"load_benchmark({about.benchmark!r})"
-        yield f"    tasks = [t for t in {tasks} if t.id == {sample.task_id!r}]"
-        corpus = f"load_corpus({about.corpus!r})"
-        yield f"    retriever = make_retriever({str(about.method)!r}, {corpus})"
-        yield "    build_prompt(tasks[0], retriever.retrieve(tasks)[0], STYLE)"
+        yield from _rebuilding_lines(sample, style)
         return
     for message in sample.prompt:
         yield f"[{message['role']}]"
@@ -464,15 +476,16 @@ def show(
     if method != BASELINE:
         method = compared_method(results, method)
     _check_task(results, task_id)
+    style = results.prompt_style(parse_method(method))
     if method == BASELINE:
-        yield from prompt_lines(results.sample(method, task_id))
+        yield from prompt_lines(results.sample(method, task_id), style)
         return
     case = MethodCases(results, method, public=False).case(task_id)
     if all(side.solution is None for side in case.sides):
         raise _nothing_stored(results, method, task_id)
     path = output or _page_path(results, method, task_id)
     write_text(path, page(case))
-    yield from prompt_lines(results.sample(method, task_id))
+    yield from prompt_lines(results.sample(method, task_id), style)
     yield str(path)
 
 

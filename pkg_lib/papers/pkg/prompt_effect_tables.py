@@ -262,8 +262,9 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
     """Say what the tables of prompt effects show, and no more.
 
     All numbers are by the authors' extraction of all blocks, except in effects of extraction.
-    Prompts to which at least half of the answers are empty are named, and left out of the other
-    sentences. NameErrors are compared with the published ones only on the same benchmark.
+    Prompts to which at least half of the answers are empty are named. Their effects are counted
+    where they were tested, and they are left out of the sentences on NameErrors and shares.
+    NameErrors are compared with the published ones only on the same benchmark.
 
     Args:
         conditions: The frame of `prompt_effects.conditions`.
@@ -284,8 +285,8 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
             measured = _without(group, failed)
             sentences += _name_errors(where, measured)
         of_run = effects[_is(effects, model, benchmark)]
-        of_run = _without(of_run, failed)
-        sentences += _effects_shown(where, of_run)
+        tested = of_run[of_run["untested"] == ""]
+        sentences += _effects_shown(where, tested)
         shared_of_run = shared[_is(shared, model, benchmark)]
         shared_of_run = _without(shared_of_run, failed)
         sentences += _shares_shown(where, shared_of_run)
@@ -329,8 +330,8 @@ def _failed_prompts(
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
             f"{where}, {style} prompts ({sent_as}): with some contents, at least half of the "
-            f"answers are empty. Empty answers: {counts}. These prompts failed, so their "
-            "effects are not tested."
+            f"answers are empty. Empty answers: {counts}. These prompts failed: no "
+            "effect is tested that compares such answers."
         )
     return sentences
 
@@ -384,8 +385,7 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
     listed = "; ".join(parts) or "none"
     return [
         f"{where}: effects on pass@1 that are significant after Holm's correction, by number of "
-        f"comparisons: {listed}. For the other effects, the data show neither an effect nor its "
-        "absence."
+        f"comparisons: {listed}. The other effects are inconclusive."
     ]
 
 

@@ -161,8 +161,15 @@ def test_findings_count_the_effects_that_are_shown_after_correction():
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
     conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
-    (text,) = findings(conditions, effect(0.2, p=0.001), shares(source(0.2)))
+    (text,) = findings(conditions, failed_effect(0.2), shares(source(0.2)))
     assert f"10 of 10 ({RETRIEVED})" in text and "+20.0" not in text
+
+
+def test_a_tested_effect_is_counted_although_the_prompt_failed_with_another_content():
+    conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
+    effects = pd.concat([effect(-0.2, p=0.001), failed_effect(0.2, "chat template")])
+    _, shown = findings(conditions, effects, shares(source(0.2)))
+    assert f"{WORDING_EFFECT} (lower in 1, higher in 0 of 1)" in shown
 
 
 def test_without_answers_there_is_no_finding():
