@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +22,7 @@ from benchmarks import (
     bench_graph,
     bench_typegraph,
     live_endpoint,
+    mutations,
 )
 from pkg_lib.core.types import Generation, Outcome, Request, Task
 from pkg_lib.generation import backends
@@ -232,3 +234,22 @@ def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
         1,
         3,
     ]  # either twin answers the second
+
+
+def test_mutations_change_one_line_of_every_folder():
+    selected = mutations.chosen(20, seed=1)
+    folders = {Path(mutation.module).parent for mutation in selected}
+    assert len(selected) == 20 and len(folders) > 15
+    for mutation in selected:
+        source = (mutations.ROOT / mutation.module).read_text("utf8").split("\n")
+        assert source[mutation.line - 1].strip() == mutation.before != mutation.after
+        source[mutation.line - 1] = source[mutation.line - 1].replace(
+            mutation.before, mutation.after
+        )
+        ast.parse("\n".join(source))
+
+
+def test_the_tests_of_a_module_are_those_that_import_it():
+    assert "tests/core/test_speeds.py" in mutations.tests_of(
+        "pkg_lib/core/speeds.py", mutations.ROOT
+    )
