@@ -30,7 +30,8 @@ from pkg_lib.generation.batch_size import (
 )
 from pkg_lib.generation.cache import read_generations, stored_files
 from pkg_lib.generation.prompts import TEMPLATES
-from pkg_lib.retrieval.methods import parse_method
+from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
+from pkg_lib.retrieval.methods import context_method, parse_method
 
 CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
 TYPICAL_NOTEBOOK_SECONDS = 6  # measured with two at once on two cores
@@ -146,10 +147,15 @@ def forecast(
 
     Returns:
         A forecast for each method, in order.
+
+    Raises:
+        Unavailable: A method needs docstrings that are not generated yet.
     """
     forecasts = []
     planned: set[str] = set()  # texts that an earlier method encodes
     for method in methods:
+        if context_method(method) == ENHANCED:
+            stored_docstrings(parse_corpus(evaluator.run.corpus).documents)
         texts: list[str] = []
         # Other corpora may be large, or on the hub; a dry run loads none of them.
         if corpora.own(evaluator.run.corpus):

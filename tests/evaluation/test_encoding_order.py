@@ -7,6 +7,7 @@ from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib.core.embedders import DEFAULT, INT8
 from pkg_lib.core.speeds import NOTEBOOKS, record_speed
+from pkg_lib.core.types import Unavailable
 from pkg_lib.evaluation import forecast, pipeline, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -85,3 +86,8 @@ def test_the_time_of_notebooks_comes_from_this_machine_once_some_ran(own_cache):
     record_speed(NOTEBOOKS, 4, 40.0)
     assert "30 s at the last speed" in forecast.notebook_line(3, 0)
     assert forecast.notebook_line(0, 3) == "notebooks: 0 to execute, 3 unchanged"
+
+
+def test_a_dry_run_asks_for_missing_docstrings_like_the_run(evaluator):
+    with pytest.raises(Unavailable):
+        forecast.forecast(evaluator, ["Func-PKG, enhanced"], set())
