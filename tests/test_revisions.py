@@ -202,7 +202,9 @@ def test_a_pinned_commit_is_the_one_that_is_loaded(results, hub, monkeypatch):
     assert revisions(complete(results)) == {NEW}
     assert not any(OLD in path for path in hub.sent)
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision="c" * 40))
-    with pytest.raises(UserError, match=r"commit cccccccccccc of someone/tiny cannot be had"):
+    with pytest.raises(
+        UserError, match=r"commit cccccccccccc of someone/tiny cannot be downloaded"
+    ):
         complete(results)
 
 

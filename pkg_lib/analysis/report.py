@@ -1,6 +1,6 @@
 """The report: results/index.html, and results/site/ with a page per experiment, study and task.
 
-It is built from stored sections and rows alone, and opens from disk without a network. The same
+It is built only from stored sections and rows, and opens from disk without a network. The same
 results give the same bytes.
 """
 
@@ -279,7 +279,7 @@ def render_notebook(
 ) -> Path:
     """Write an executed notebook as a page beside it, without network or scripts.
 
-    The page is left alone while the digest of what it shows stays the same.
+    The page is not changed while the digest of what it shows stays the same.
 
     Args:
         ipynb: The notebook.

@@ -273,11 +273,11 @@ def fetch(name: str, revision: str = "") -> Path:
     spec = model_spec(name)
     check_hardware(spec)
     if spec.endpoint:
-        other = "what counts its tokens here takes hf:ORG/NAME or path:DIR"
-        raise UserError(f"model {name}: the weights and the tokenizer are its server's; {other}")
+        other = "name hf:ORG/NAME or path:DIR to count tokens on this machine"
+        raise UserError(f"model {name}: its weights and its tokenizer are on the server; {other}")
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
-            why = "is no directory with a model (config.json) as transformers saves it"
+            why = "is not a directory with a model as transformers saves it (config.json)"
             raise UserError(f"model {name}: {spec.directory} {why}")
         return spec.directory
     if not spec.gguf:

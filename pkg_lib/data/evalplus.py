@@ -28,7 +28,7 @@ CHANGED = frozenset(
     ).split()
 )
 # The published tests differ from the official evaluator. The test of HumanEval/32 unpacks a float,
-# so that nothing passes. Floats are compared by `np.allclose` alone, so that `return []` passes 17
+# so that nothing passes. Floats are compared only by `np.allclose`, so that `return []` passes 17
 # tasks; the evaluator compares type and length first. The whole shape is compared here, since an
 # empty array is close to every array.
 CORRECTIONS = {

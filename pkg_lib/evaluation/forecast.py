@@ -140,9 +140,9 @@ def forecast(
     """Forecast what methods have and lack.
 
     Args:
-        evaluator: Knows what is stored.
+        evaluator: An evaluator of the experiment, which knows what is stored.
         methods: Names of methods.
-        counted: Keys of prompts that are counted already; it grows.
+        counted: Keys of prompts that are counted already. New ones are added to it.
 
     Returns:
         A forecast for each method, in order.
@@ -333,7 +333,7 @@ def lines(
     try:
         embedder_spec(parse_corpus(results.corpus).embedder).require_key()
     except UserError as e:
-        table.append(f"  the embedder cannot be asked: {e}")
+        table.append(f"  the embedder is unavailable: {e}")
     if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
         table.append("  price: unknown; give it by usd_per_million of the endpoint, or by --prices")
     return table
@@ -392,7 +392,7 @@ def _batch_lines(results: Results, methods: Sequence[str], new_tokens: float) ->
     spec = model_spec(results.model)
     chosen = ""
     if results.slots:
-        chosen = f"  batch size: {results.slots:,} prompts, as --slots says"
+        chosen = f"  batch size: {results.slots:,} prompts, given by --slots"
     if not spec.cache:
         if chosen:
             return [chosen]

@@ -74,7 +74,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
         line of `results` itself is kept in FILE.damaged.
 
     Raises:
-        UserError: A folder is no results directory, or two rows with one key differ. Nothing is
+        UserError: A folder is not a results directory, or two rows with one key differ. Nothing is
             written.
         PartlyMerged: Some files cannot be read or written. They stay, and the others are merged.
     """

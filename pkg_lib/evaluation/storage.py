@@ -211,7 +211,7 @@ class StoredCondition:
         benchmark: A benchmark by name.
         corpus: A corpus by name; "" for prompts without context.
         method: A method by name.
-        sample_of: The method that is sampled; "" for a method that is no sample of another one.
+        sample_of: The method that is sampled; "" for a method that is not a sample of another.
         sampling: How the model was sampled.
     """
 

@@ -41,7 +41,7 @@ LARGER = "qwen2.5-coder-1.5b-instruct"
 SHARED_PARAMETERS = ("model", "benchmark", "corpus", "limit")
 # Parameters that name methods; those of the last one are joined by "+".
 METHOD_PARAMETERS = ("method", "left", "right", "sets")
-CUSTOM = "own/"  # folder of notebooks with a user's parameters, which are no part of the report
+CUSTOM = "own/"  # folder of notebooks with a user's parameters; the report leaves them out
 LONGEST_STEM = 120  # characters of parameters in a file name; file systems allow 255 in all
 
 

@@ -3,7 +3,7 @@
 In two processes, no byte of the sample is executed where the tests are, and no byte of the tests is
 where the sample could read its answers. A sample that passed gets the tests, too, and runs them in
 its own process. It reports the verdict with a nonce, which its code can find. The verdict of tests
-that only share the sample's process rests on that nonce alone.
+that only share the sample's process relies only on that nonce.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ objects; nameless files in memory; mounts; and kernel facilities. With `read_onl
 namespace protects the files, every change of a file is refused, too.
 
 Advisory locks (flock, lockf) are pretended: the call returns success and the kernel sets no lock. A
-sample is one process, alone with its files, so a lock of its own would always be granted. A real
+sample is the only process that uses its files, so its locks would always be granted. A real
 lock could be seen by other samples, because Python's files and the devices are the same for all of
 them.
 """

@@ -310,7 +310,7 @@ def _iterator(late: list[Any] | None, *items: Any) -> Iterator[Any]:
 
 
 def _foreign(name: str, truth: bool) -> Any:
-    """Make what stands for a library's value: equal to nothing, and as true as that value."""
+    """Make a placeholder for a library's value. It equals nothing and has the same truth value."""
     return type(name, (), {"__bool__": lambda _: bool(truth)})()
 
 
@@ -441,7 +441,7 @@ def send(line: socket.socket, message: Any) -> None:
     """
     data = json.dumps(message).encode()
     if len(data) > LONGEST:
-        raise ValueError(f"{len(data)} bytes, more than the {LONGEST} that go over")
+        raise ValueError(f"a message of {len(data)} bytes; the limit is {LONGEST}")
     line.sendall(len(data).to_bytes(4) + data)
 
 
@@ -506,7 +506,7 @@ def stand_in(
                 opened.unpack(node)
             if kind == "raised":
                 result = error(*result)
-        except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
+        except Exception as e:  # noqa: BLE001  whatever the sample wrote is not an answer
             refuse(f"no answer: {type(e).__name__}: {e}")
         if kind == "no value":
             refuse(f"not comparable by value: {result}")

@@ -124,7 +124,7 @@ def _sampled_columns(
 class TransformersBackend:
     """A causal language model on the visible GPUs, else on the CPU.
 
-    At a temperature above 0, the tokens of a request depend on its text and its ``sample`` alone,
+    At a temperature above 0, the tokens of a request depend only on its text and its ``sample``,
     on one kind of device.
 
     Args:

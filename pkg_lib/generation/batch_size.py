@@ -88,7 +88,7 @@ def fits(free_bytes: int, weight_bytes: int) -> bool:
         weight_bytes: Size of the weights.
 
     Returns:
-        False if the weights alone need more than the usable memory.
+        False if already the weights need more than the usable memory.
     """
     return free_bytes * (1 - RESERVE) > weight_bytes
 

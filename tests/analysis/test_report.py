@@ -280,11 +280,11 @@ def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_amon
     columns = [c for c in CODE if c not in ("NoRAG", "Reranked", "Ideal Reranker")]
     gaps = (verdicts[columns].mean() - verdicts["NoRAG"].mean()).astype(float).sort_values()
     assert (
-        f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks"
+        f"{(gaps > 0).sum()} of {len(gaps)} retrieval methods in 1 experiments solve more tasks"
         in text
     )
     assert (
-        f"{(gaps < 0).sum()} solve fewer: from {points(gaps.iloc[0])} points of pass@1 ({gaps.index[0]}; "
+        f"{(gaps < 0).sum()} solve fewer: from {points(gaps.iloc[0])} percentage points of pass@1 ({gaps.index[0]}; "
         in text
     )
     assert text.count("<circle") == len(gaps)

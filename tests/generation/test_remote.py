@@ -319,7 +319,7 @@ def test_anthropic_through_its_own_client(describe, tmp_path):
     assert (rows["HumanEval/0"]["raw"], rows["HumanEval/0"]["meta"]["refusal"]) == ("", "refusal")
     assert (rows["HumanEval/1"]["raw"], rows["HumanEval/1"]["finish"]) == ("text", "length")
     assert rows["HumanEval/1"]["prompt_tokens"] > len(rows["HumanEval/1"]["tokens"]) == 1
-    with pytest.raises(UserError, match="takes messages alone"):
+    with pytest.raises(UserError, match="accepts only chat messages"):
         complete(opened(1, "endpoint:stub#plain"))
 
 
@@ -374,7 +374,7 @@ MISTAKES = {
     'model = "m"\nbase_url = "http://h/v1"\nkey = "UNSET_KEY"': "UNSET_KEY is not set",
     'model = "m"\nbase_url = "http://h/v1"\nextra = {since = 2020-01-01}': "date is not JSON",
     'model = "m"\nbase_url = "http://h/v1"\nextra = {x = nan}': "extra holds what JSON cannot",
-    'model = "m"\nbase_url = "http://[::1/v1"': "base_url is no address",
+    'model = "m"\nbase_url = "http://[::1/v1"': "base_url is not an address",
     'model = "m"\nbase_url = "http://h/v1"\nomit = ["temprature"]': "omit.0: Input should be 'temperature'",
     'model = ""\nbase_url = "http://h/v1"': "model: String should have at least 1 character",
     "model = ": "endpoints.toml is damaged",

@@ -157,7 +157,7 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
         (
             "",
             {"mode": "as-published", "extra": ["beans"]},
-            "mode as-published has the paper's edges alone",
+            "mode as-published has only the paper's edges",
         ),
     ],
 )
