@@ -238,7 +238,7 @@ class _Leaderboard:
 
 
 def _order(experiment: tuple[str, str, str]) -> tuple[str, str, str]:
-    """The place of an experiment in the table: that of its folder."""
+    """Return the sort key of an experiment, which follows the names of its folders."""
     model, benchmark, corpus = experiment
     return slug(model), benchmark, slug(corpus) or NO_CORPUS
 
@@ -247,7 +247,7 @@ def _mean_effort(
     run: Results,
     samples: list[str],
 ) -> dict[str, float]:
-    """Mean tokens and seconds per answer, as far as every answer has them."""
+    """Return the mean tokens and seconds per answer; a field is absent if any answer lacks it."""
     effort = []
     for sample in samples:
         for answer in run.completions(sample).values():
@@ -263,7 +263,7 @@ def _provenance(
     method: str,
     methods: list[str],
 ) -> dict[str, Any]:
-    """What the verdicts of a method were made from.
+    """Return the inputs of a method's verdicts.
 
     A selection has the contexts of its last candidate. Its digest covers the candidates' verdicts
     and the stored selection.

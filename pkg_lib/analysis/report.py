@@ -180,7 +180,7 @@ class _Report:
         write_text(self.index, render("index.html.j2", **self._overview(), **shared))
 
     def _view(self, section: Section) -> dict[str, Any]:
-        """What the template prints of a section beside its own fields."""
+        """Return what the template prints of a section in addition to its fields."""
         elsewhere = [
             (page, other)
             for page in self.pages
@@ -199,7 +199,7 @@ class _Report:
         }
 
     def _overview(self) -> dict[str, Any]:
-        """What the template of the first page prints."""
+        """Return what the template of the first page prints."""
         answers, rates, against, ranked = [], [], [], []
         for page in self.pages:
             for section in page.sections:

@@ -247,7 +247,7 @@ def too_large(limit: int) -> str:
 
 
 def _unique(name: str, names: Collection[str]) -> str:
-    """A name that is free. An escaped name may be what another file is really called."""
+    """Return an unused name. An escaped name may equal the real name of another file."""
     number, free = 1, name
     suffix = Path(name).suffix  # it shows the language
     while free in names:

@@ -37,8 +37,7 @@ CORRECTIONS = {
         "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) and np.allclose(out, exp,"
     ),
 }
-# Where the tests run the reference solution, it takes up to 14 s of processor time, elsewhere up to
-# 3 s.
+# Tests that run the reference solution take up to 14 s of processor time, others up to 3 s.
 COMPUTING_FACTOR = 4
 COMPUTING_LIMITS = Limits(memory_mb=4096)
 # It returns 128 million strings in one list, which cannot be sent to tests in another process.

@@ -375,7 +375,7 @@ class Structurer(Generator):
 
 
 def _read_answer(document: str, generation: Generation, attempt: int) -> Structured:
-    """A model's answer as JSON, or the reason why it is none."""
+    """Return a model's answer as JSON, or the reason why it cannot be read."""
     raw = generation.raw
     try:
         value = parse_json(json_part(raw))

@@ -24,7 +24,7 @@ TEST_LIMITS = Limits(seconds=10.0, packages="all")
 
 @dataclass(frozen=True, slots=True)
 class AskedAnswer:
-    """What a model answered under one method.
+    """The answer of a model under one method.
 
     Attributes:
         method: The method that retrieved the context.

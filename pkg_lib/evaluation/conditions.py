@@ -1,4 +1,4 @@
-"""What is measured, and one measurement of it: conditions and samples.
+"""Conditions (what is measured) and samples (one measurement).
 
 A condition names a model, a benchmark, a corpus and a method. Names are read by `parse_condition` and
 printed by its inverse, `str`.

@@ -52,7 +52,7 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class ContextValidity:
-    """What a context is worth as the task's solution.
+    """Whether a context solves its task, and how similar it is to the reference.
 
     Attributes:
         callable: Whether it could be called as a solution; else it is unrelated.

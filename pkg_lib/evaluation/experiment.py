@@ -158,12 +158,12 @@ class StoredExperiment:
 
     @property
     def stem(self) -> str:
-        """What the names of this experiment's tables, figures and notebooks begin with."""
+        """The prefix of the names of this experiment's tables, figures and notebooks."""
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
     def label(self) -> str:
-        """What progress lines call it."""
+        """The name of the experiment in progress lines."""
         return f"{self.model} | {self.benchmark} | {self.corpus}"
 
     @property

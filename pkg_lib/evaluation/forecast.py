@@ -39,7 +39,7 @@ SPEED = Path("benchmarks", "generation.json")  # below the results directory
 
 @dataclass(frozen=True, slots=True)
 class MethodForecast:
-    """What one method has and lacks.
+    """Stored and missing work of one method.
 
     Attributes:
         method: Its name.
@@ -81,7 +81,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What it costs to complete prompts.
+    """The cost of completing prompts.
 
     Attributes:
         todo: The number of prompts.
@@ -137,7 +137,7 @@ def forecast(
     methods: Sequence[str],
     counted: set[str],
 ) -> list[MethodForecast]:
-    """Forecast what methods have and lack.
+    """Forecast the missing work of methods.
 
     Args:
         evaluator: An evaluator of the experiment, which knows what is stored.

@@ -1,4 +1,4 @@
-"""Make what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
+"""Compute what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
 
 `evaluate` is the only writer of these. Every stage resumes from its files. A stored verdict is reused
 only for the same solution, tests and protocol.
@@ -149,7 +149,7 @@ def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome
 
 
 class Evaluator:
-    """Makes what an experiment lacks.
+    """Computes what an experiment lacks.
 
     Attributes:
         run: The experiment.

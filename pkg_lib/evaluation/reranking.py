@@ -26,7 +26,7 @@ WRONG_CODE = "Wrong code!"
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """What the rules of Equation 11 know of one solution.
+    """The properties of one solution that the rules of Equation 11 use.
 
     Attributes:
         parses: Whether the program is Python.

@@ -380,7 +380,7 @@ def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
 
 
 def _in_one(jobs: Sequence[Job]) -> Job:
-    """Join all examples, and then the generated inputs, to the test of one process."""
+    """Return one job whose test runs all examples and then the generated inputs."""
     alone, behaviour, *examples = jobs
     tests: list[str] = []
     for job in (*examples, behaviour):
@@ -514,7 +514,8 @@ def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pa
 
     Args:
         jobs: The `held_out_jobs` by task id.
-        passed: Verdict by all tests. What passed all tests passes these, too, and is not run again.
+        passed: Verdict by all tests. A solution that passed all of them also passes these, so it is not run
+            again.
         file: Where the verdicts are stored.
     """
     known = {task_id: True for task_id, passed_all in passed.items() if passed_all}

@@ -71,7 +71,7 @@ class MethodFiles:
 
     @property
     def condition(self) -> Path:
-        """What was measured, and from what; of the reranker also the candidates."""
+        """What was measured and its inputs; for the reranker also the candidates."""
         return self.run / CONDITION
 
     @property
@@ -204,7 +204,7 @@ def benchmark_folders(model: str, benchmark: str, corpus: str | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class StoredCondition:
-    """What a folder of `runs` holds.
+    """The condition that a folder of `runs` contains.
 
     Attributes:
         model: A model by name.

@@ -82,7 +82,7 @@ STUDY = list(_read_study())
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user chose to run. What is not named is as in `STUDY`.
+    """A user's choice of what to run. `STUDY` gives everything that is not named.
 
     Attributes:
         models: Names of models.
@@ -333,7 +333,7 @@ class NotebookJob:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name of the job in messages."""
         if self.results is None:
             return self.notebook
         return f"{self.notebook} | {self.results.label}"

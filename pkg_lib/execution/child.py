@@ -4,10 +4,10 @@ It is warm (packages are imported once) and holds the reading end of the verdict
 clock and the kill switch. A sample's process runs runner.py, or another language's interpreter that
 finds SOLUTION and TEST in its environment.
 
-A sample can read everything that was ever in this process's memory. So no text of a job or of a
-sample comes here: jobs are files that are read after the fork. What is reported with a verdict is a
-file, too. The tests' process has runner.REPORT, which no sample has. Each sample has a file of its
-own, since a file can keep more than its text.
+A sample can read everything that was ever in this process's memory. So this process never loads a
+job or a sample: jobs are files that are read after the fork. Reports are written to files as well.
+Only the tests' process has runner.REPORT. Each sample has a separate file, because a file can keep
+more than its text.
 """
 
 # ruff: noqa: PTH100, PTH109, PTH120, PTH123 - descriptors, and a start without pathlib

@@ -1,14 +1,15 @@
 """Values as plain data between the tests' process and the sample's: rebuilt, never loaded.
 
-A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. A container
-has a number that both ends share, so that one object stays one object, and a change that a call
-makes to its arguments is made to the tests' own objects. Of an instance of a subclass, the value of
-its base is sent; of a library's other values, only whether they are true. Other classes of the
-sample are refused.
+A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. Both
+ends identify a container by the same number. So one object stays one object, and a call that
+changes its arguments changes the tests' own objects. An instance of a subclass is sent as the value
+of its base class. For a library's other values, only their truth value is sent. Other classes of
+the sample are refused.
 
-Limits: some 300 levels of nesting. Lost are the identity of scalars and, between two calls, of all
-objects; the order of a set from which items were removed; and what a call does to a bytearray or an
-iterator. Each process has its own state of `random`. The solution is executed in both stages.
+Limits: values may have about 300 levels of nesting. These properties are lost: the identity of
+scalars; the identity of all objects between two calls; the order of a set from which items were
+removed; and changes that a call makes to a bytearray or an iterator. Each process has its own state
+of `random`. The solution is executed in both stages.
 """
 
 from __future__ import annotations

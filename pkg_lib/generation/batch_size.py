@@ -22,7 +22,7 @@ LAYER_SECONDS = 0.001  # assumed time to start the operations of one layer, what
 
 @dataclass(frozen=True, slots=True)
 class CacheShape:
-    """What decides the size of a model's key-value cache.
+    """The dimensions of a model that determine the size of its key-value cache.
 
     Attributes:
         layers: Number of layers.

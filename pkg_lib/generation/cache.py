@@ -103,7 +103,7 @@ def pack(folder: Path) -> None:
     Damaged lines are moved to NAME.jsonl.damaged.
 
     Args:
-        folder: The directory of the cache; directories below it are packed, too.
+        folder: The directory of the cache; directories below it are packed as well.
 
     Raises:
         UserError: Some files cannot be read whole. They stay, and the others are packed.

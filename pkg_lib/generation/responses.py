@@ -119,7 +119,7 @@ Content = Annotated[Parts | None, BeforeValidator(_few_parts)]
 
 
 class Response(BaseModel):
-    """What the responses of all APIs share."""
+    """The fields that the responses of all APIs share."""
 
     id: Label = None
     model: Label = None
@@ -135,7 +135,7 @@ class Message(BaseModel):
 
 
 class ResponseChoice(BaseModel):
-    """What the choices of both OpenAI APIs share."""
+    """The fields that the choices of both OpenAI APIs share."""
 
     finish_reason: str | None = None
     error: Any = None

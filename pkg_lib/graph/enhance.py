@@ -100,7 +100,7 @@ def fim_of(
 
 
 class Unfit(Exception):
-    """A function without a place for a docstring, or a rejected docstring; says why."""
+    """A function has no place for a docstring, or a docstring is rejected; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
