@@ -101,7 +101,7 @@ def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, oth
 def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path, monkeypatch):
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
-        with pytest.raises(UserError, match=r"no directory with a model"):
+        with pytest.raises(UserError, match=r"is not a directory with a model"):
             Evaluator(Results("tiny", limit=2, results=results)).generate(["NoRAG", "Func-PKG"])
 
 
