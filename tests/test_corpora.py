@@ -81,7 +81,7 @@ MIXED, PACKAGE = "mixes code and text", "corpus docstrings:.*no such package"
         ("source:", "names no directory"),
         ("textbook+python-docs", MIXED),
         ("docstrings:json+stdlib", MIXED),
-        ("published+textbook", "published is each task's own context; run it alone"),
+        ("published+textbook", "published is each task's own context; it cannot be joined"),
         *(
             (f"docstrings:{name}", PACKAGE)
             for name in ("nosuch", "", "../x", "json.nosuch", "sys", "a b", ".")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -72,6 +74,17 @@ def test_the_site_and_its_page_on_python_are_complete():
     assert listed == {page.name for page in DOCS.glob("*.md")}
     documented = re.findall(r"^::: pkg_lib\.\S+\.(\w+)$", (DOCS / "api.md").read_text(), re.M)
     assert sorted(documented) == sorted(pkg_lib.__all__)
+
+
+def test_the_table_of_the_python_api_has_every_name_with_its_arguments():
+    rows = re.findall(r"^\| `(\w+)\((.*)\)` \| .+ \|$", (DOCS / "api.md").read_text("utf8"), re.M)
+    assert [name for name, _ in rows] == sorted(pkg_lib.__all__)
+    for name, shown in rows:
+        call = ast.parse(f"{name}({shown.removesuffix(', ...')})", mode="eval").body
+        listed = [a.id for a in call.args] + [keyword.arg for keyword in call.keywords]
+        parameters = [*inspect.signature(getattr(pkg_lib, name)).parameters]
+        assert listed == parameters[: len(listed)]
+        assert shown.endswith(", ...") == (len(listed) < len(parameters))
 
 
 def commands() -> list[str]:

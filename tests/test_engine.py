@@ -110,7 +110,9 @@ def test_what_is_no_cluster_is_a_mistake_of_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "HEALTH", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as other:  # it listens, and says nothing
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(UserError, match=f"what answers at {address} is no healthy Ray cluster"):
+        with pytest.raises(
+            UserError, match=f"the server at {address} is not a healthy Ray cluster"
+        ):
             workers._join(address)
 
 

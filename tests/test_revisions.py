@@ -101,7 +101,7 @@ def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, oth
 def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path, monkeypatch):
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
-        with pytest.raises(UserError, match=r"no directory with a model"):
+        with pytest.raises(UserError, match=r"is not a directory with a model"):
             Evaluator(Results("tiny", limit=2, results=results)).generate(["NoRAG", "Func-PKG"])
 
 
@@ -202,7 +202,9 @@ def test_a_pinned_commit_is_the_one_that_is_loaded(results, hub, monkeypatch):
     assert revisions(complete(results)) == {NEW}
     assert not any(OLD in path for path in hub.sent)
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision="c" * 40))
-    with pytest.raises(UserError, match=r"commit cccccccccccc of someone/tiny cannot be had"):
+    with pytest.raises(
+        UserError, match=r"commit cccccccccccc of someone/tiny cannot be downloaded"
+    ):
         complete(results)
 
 

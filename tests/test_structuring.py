@@ -369,6 +369,7 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     with pytest.raises(UserError, match="has changed since it was structured"):
         methods.knowledge_of(corpus).graph  # noqa: B018
     with pytest.raises(
-        UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"
+        UserError,
+        match=r"structured:no/thing: there is no .*thing\.jsonl; run `pkg-lib pkg structure`",
     ):
         check_name("structured:no/thing")

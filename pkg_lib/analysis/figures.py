@@ -289,7 +289,7 @@ def rate_bars(
 
 
 def percents(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Bring verdicts into the long form that seaborn takes.
+    """Convert verdicts to the long form that seaborn expects.
 
     Args:
         verdicts: Verdicts [task, method].
@@ -338,7 +338,7 @@ def interval_points(
     frame: pd.DataFrame,
     rows: Sequence[str],
     hue: str,
-    looks: Mapping[str, tuple[str, str]],
+    styles: Mapping[str, tuple[str, str]],
     **options: Any,
 ) -> Axes:
     """Draw means with their intervals as points.
@@ -348,16 +348,16 @@ def interval_points(
         frame: Columns ``value``, ``row`` and `hue`.
         rows: Values of ``row`` in order.
         hue: Column that tells the points of a row apart.
-        looks: Value of `hue` -> colour and marker.
+        styles: Value of `hue` -> colour and marker.
         **options: Options of `seaborn.pointplot`.
 
     Returns:
         The axes.
     """
-    colours = [colour for colour, _ in looks.values()]
-    markers = [marker for _, marker in looks.values()]
+    colours = [colour for colour, _ in styles.values()]
+    markers = [marker for _, marker in styles.values()]
     defaults: dict[str, Any] = {
-        "dodge": 0.26 * (len(looks) - 1) or False,
+        "dodge": 0.26 * (len(styles) - 1) or False,
         "markersize": 4,
         "mew": 0,
         "linestyle": "none",
@@ -369,7 +369,7 @@ def interval_points(
         y="row",
         order=rows,
         hue=hue,
-        hue_order=list(looks),
+        hue_order=list(styles),
         palette=colours,
         markers=markers,
         orient="y",

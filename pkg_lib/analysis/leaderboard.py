@@ -1,9 +1,9 @@
 """results/leaderboard.csv and .json: pass@k of every stored method of every experiment.
 
-Both are made from stored records alone. A method that was not measured has no row, and a value that
-is unknown is left out: a selection among methods has no tokens, an old completion no seconds. Rates
-are fractions with 95 % intervals. Tokens and seconds are means per answer. `n` of the `tasks` are
-measured. Replayed completions have the revision "replay".
+Both are made only from stored records. A method that was not measured has no row. Unknown values are
+left out: a selection among methods has no token counts, and the oldest completions have no seconds.
+Rates are fractions with 95 % intervals. Tokens and seconds are means per answer. `n` of the `tasks`
+are measured. Replayed completions have the revision "replay".
 """
 
 import logging
@@ -202,7 +202,7 @@ def _is_absent(benchmark: str) -> bool:
 
 
 class _Leaderboard:
-    """The rows, the benchmarks whose verdicts no task could check, and what could not be read."""
+    """The rows, the benchmarks without available tasks, and the records that could not be read."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
@@ -281,14 +281,15 @@ class _Leaderboard:
         run: Results,
         corpus: str,
     ) -> None:
-        """Add the methods of a corpus; "" stands for prompts without context."""
-        samples: dict[str, list[str]] = {}  # method -> its samples
-        for draw in run.stored_methods():
-            if (context_method(draw) == NO_RAG) == (corpus == ""):
-                samples.setdefault(name_of_samples(draw), []).append(draw)
-        for method, draws in samples.items():
-            about = _provenance(run, method, draws) | _mean_effort(run, draws)
-            verdicts = {draw: verdict_series(run.outcomes(draw)) for draw in draws}
+        """Add the methods of a corpus, or those without context if it is ""."""
+        samples_by_method: dict[str, list[str]] = {}
+        for sample in run.stored_methods():
+            is_without_context = context_method(sample) == NO_RAG
+            if is_without_context == (corpus == ""):
+                samples_by_method.setdefault(name_of_samples(sample), []).append(sample)
+        for method, samples in samples_by_method.items():
+            about = _provenance(run, method, samples) | _mean_effort(run, samples)
+            verdicts = {sample: verdict_series(run.outcomes(sample)) for sample in samples}
             self._add_rates(about, pd.DataFrame(verdicts))
         if corpus == "" or not is_there(run.files(RERANKED).condition):
             return
@@ -324,19 +325,19 @@ def _known(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _order(experiment: tuple[str, str, str]) -> tuple[str, str, str]:
-    """The place of an experiment in the table: that of its folder."""
+    """Return the sort key of an experiment, which follows the names of its folders."""
     model, benchmark, corpus = experiment
     return slug(model), benchmark, slug(corpus) or NO_CORPUS
 
 
 def _mean_effort(
     run: Results,
-    draws: list[str],
+    samples: list[str],
 ) -> dict[str, float]:
-    """Mean tokens and seconds per answer, as far as every answer has them."""
+    """Return the mean tokens and seconds per answer; a field is absent if any answer lacks it."""
     effort = []
-    for draw in draws:
-        for answer in run.completions(draw).values():
+    for sample in samples:
+        for answer in run.completions(sample).values():
             seconds = answer.meta.get("seconds")
             effort.append((answer.prompt_tokens, len(answer.tokens), seconds))
     names = ["prompt_tokens", "new_tokens", "seconds"]
@@ -349,7 +350,7 @@ def _provenance(
     method: str,
     methods: list[str],
 ) -> dict[str, Any]:
-    """What the verdicts of a method were made from.
+    """Return the inputs of a method's verdicts.
 
     A selection has the contexts of its last candidate. Its digest covers the candidates' verdicts
     and the stored selection.

@@ -1,4 +1,4 @@
-"""What the variant of a prompt alone changes."""
+"""Effects of the prompt variant with the same context."""
 
 import pandas as pd
 

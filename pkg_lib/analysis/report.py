@@ -1,6 +1,6 @@
 """The report: results/index.html, and results/site/ with a page per experiment, study and task.
 
-It is built from stored sections and rows alone, and opens from disk without a network. The same
+It is built only from stored sections and rows, and opens from disk without a network. The same
 results give the same bytes.
 """
 
@@ -205,7 +205,7 @@ class _Report:
         return leaderboard.entries(self.results) if written else []
 
     def _view(self, section: Section) -> dict[str, Any]:
-        """What the template prints of a section beside its own fields."""
+        """Return what the template prints of a section in addition to its fields."""
         elsewhere = [
             (page, other)
             for page in self.pages
@@ -224,7 +224,7 @@ class _Report:
         }
 
     def _overview(self) -> dict[str, Any]:
-        """What the template of the first page prints."""
+        """Return what the template of the first page prints."""
         answers, rates, against, ranked = [], [], [], []
         for page in self.pages:
             for section in page.sections:
@@ -334,7 +334,7 @@ def render_notebook(
 ) -> Path:
     """Write an executed notebook as a page beside it, without network or scripts.
 
-    The page is left alone while the digest of what it shows stays the same.
+    The page is not changed while the digest of what it shows stays the same.
 
     Args:
         ipynb: The notebook.

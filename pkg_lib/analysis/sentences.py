@@ -109,11 +109,11 @@ def difference(
         *more: What follows the interval in the parentheses.
 
     Returns:
-        Text such as "−5.1 points (−8.9 to −1.4, p = 0.010)".
+        Text such as "−5.1 percentage points (−8.9 to −1.4, p = 0.010)".
     """
     details = [] if math.isnan(low) else [interval(low, high)]
     details += filter(None, more)
-    text = f"{points(value)} points"
+    text = f"{points(value)} percentage points"
     return f"{text} ({', '.join(details)})" if details else text
 
 
@@ -132,7 +132,7 @@ def compared(
         sized: Whether the number of tasks is printed.
 
     Returns:
-        Text such as "Block-PKG −5.1 points against NoRAG (−8.9 to −1.4, p = 0.010)".
+        Text such as "Block-PKG −5.1 percentage points against NoRAG (−8.9 to −1.4, p = 0.010)".
     """
     if isinstance(result, Difference):
         result = pd.Series(asdict(result)).rename({"value": "difference"})
@@ -147,7 +147,7 @@ def compared(
         p,
     )
     if versus:
-        text = text.replace(" points", f" points against {versus}", 1)
+        text = text.replace(" percentage points", f" percentage points against {versus}", 1)
     return f"{subject} {text}"
 
 

@@ -377,7 +377,7 @@ def correct_p_values(
     """Correct p-values for multiple comparisons.
 
     Args:
-        p_values: The p-values; NaN means that nothing was tested, which is no comparison.
+        p_values: The p-values; NaN means that nothing was tested; it does not count as a comparison.
         correction: Any method of ``statsmodels.stats.multitest.multipletests``.
 
     Returns:

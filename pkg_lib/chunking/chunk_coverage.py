@@ -8,10 +8,10 @@ from pkg_lib.core.source_tree import Skipped
 from pkg_lib.core.store import LARGE, LARGER, first_few
 
 # The published algorithm cannot split a leaf of the tree, such as a long string. It writes line
-# ends and indentation anew, which loses tabs, carriage returns and spaces at line ends.
+# ends and indentation again, which loses tabs, carriage returns and spaces at line ends.
 LEAF = "leaf over the limit"
 BETWEEN = "white space between chunks"
-LAYOUT = "layout written anew"
+LAYOUT = "layout written anew"  # these names are in stored tables
 OUTSIDE = "outside the tree"
 REASONS = (LEAF, BETWEEN, LAYOUT, OUTSIDE)
 

@@ -44,7 +44,7 @@ def walk(
         before its subdirectories.
 
     Raises:
-        UserError: `root` is no directory, or cannot be read.
+        UserError: `root` is not a directory, or cannot be read.
     """
     if not root.is_dir():
         raise UserError(f"{root}: no such directory; give a directory of source files")
@@ -135,7 +135,7 @@ def join_chunks(lines: BinaryIO, out: BinaryIO) -> None:
         out: Where the texts are written.
 
     Raises:
-        UserError: A line is no chunk.
+        UserError: A line is not a chunk.
     """
     number = 0
     while text := lines.readline(MAX_ROW_BYTES + 1):
@@ -150,6 +150,6 @@ def join_chunks(lines: BinaryIO, out: BinaryIO) -> None:
             TypeError,
             AttributeError,
         ) as e:
-            problem = "is no chunk, as `chunk FILE` writes it"
+            problem = "is not a chunk as `pkg-lib cast chunk FILE` writes it"
             raise UserError(f"line {number} of standard input {problem}") from e
     out.flush()

@@ -105,7 +105,7 @@ class Chunker:
         Args:
             data: The bytes of the file.
             document: Its printable name.
-            language: Its language; by default the one that the suffix of its name stands for.
+            language: Its language; by default the one of the suffix of its name.
 
         Returns:
             The chunks and their coverage.

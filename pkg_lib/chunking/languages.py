@@ -47,7 +47,7 @@ for _name, _row in tomllib.loads(_GRAMMARS_FILE.read_text("utf8")).items():
 
 
 def language_of(path: str) -> str | None:
-    """Return the language that a file's suffix stands for, None for an unknown suffix."""
+    """Return the language of a file's suffix, None for an unknown suffix."""
     return SUFFIXES.get(PurePath(path).suffix.lower())
 
 

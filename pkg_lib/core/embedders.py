@@ -38,14 +38,16 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSpec:
-    """What the name of an embedder stands for.
+    """An embedder: what its name means.
 
     Attributes:
-        name: The name without a revision. repo: A hub repository, or a directory as
-        sentence-transformers saves it; "" for MiniLM. options: Options of sentence-transformers.
-        endpoint: Name of an endpoint; one of the user's own may replace ``VOYAGE``. revision: The
-        requested revision; "" takes the current one. max_tokens: How many tokens of a text are
-        read; 0 takes the limit that the model is saved with.
+        name: The name without a revision.
+        repo: A hub repository, or a directory as sentence-transformers saves it; "" for MiniLM.
+        options: Options of sentence-transformers.
+        endpoint: Name of an endpoint. A table with this name in endpoints.toml replaces ``VOYAGE``.
+        revision: The requested revision; "" takes the current one.
+        max_tokens: How many tokens of a text are read; 0 takes the limit that the model is saved
+            with.
     """
 
     name: str
@@ -60,7 +62,7 @@ class EmbedderSpec:
         """The endpoint.
 
         Raises:
-            UserError: No endpoint has this name, or it cannot be asked for vectors.
+            UserError: No endpoint has this name, or it does not serve vectors.
         """
         described = endpoints()
         if self.endpoint == VOYAGE.name:
@@ -69,8 +71,8 @@ class EmbedderSpec:
             endpoint = described.get_or_fail(self.endpoint)
         if endpoint.api != "openai" or endpoint.budget:
             raise UserError(
-                f"embedder {self.name} needs an endpoint with api openai and without a budget,"
-                " which counts answers alone"
+                f"embedder {self.name} needs an endpoint with api openai, and without a budget:"
+                " budgets count only answers"
             )
         return endpoint
 
@@ -78,7 +80,7 @@ class EmbedderSpec:
         """Check that the key of the endpoint is set, if there is an endpoint.
 
         Raises:
-            UserError: The key is missing, or the endpoint cannot be asked for vectors.
+            UserError: The key is missing, or the endpoint does not serve vectors.
         """
         if self.endpoint:
             self.server.read_key()
@@ -101,7 +103,7 @@ class EmbedderSpec:
         elif Path(self.repo, "modules.json").is_file():
             now = f"files-sha256-{directory_digest(Path(self.repo), '**/*')[:16]}"
         else:
-            raise UserError(f"{what} is no directory with the modules.json of an embedder")
+            raise UserError(f"{what} is not a directory with the modules.json of an embedder")
         if self.revision not in ("", now):
             raise UserError(f"{what} is {now} now, not {self.revision}: leave @REVISION out")
         return now
@@ -145,7 +147,7 @@ def embedder_spec(name: str) -> EmbedderSpec:
         name: A name in ``EMBEDDERS``, or one of the forms in ``KINDS``; it may end in @REVISION.
 
     Returns:
-        What the name stands for.
+        The embedder.
 
     Raises:
         UserError: The name is unknown or incomplete.

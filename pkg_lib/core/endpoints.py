@@ -71,7 +71,7 @@ class Endpoint:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What decides the answers, and the ``revision`` that stands for it in cache keys."""
+        """What decides the answers, and the ``revision`` that represents it in cache keys."""
         record = {
             "model": self.model,
             "seed": self.seed,
@@ -97,7 +97,7 @@ class Endpoint:
             fault = f"the environment variable {self.key} is not set"
         elif self.key and len(key) < SHORTEST_KEY:
             short = f"{self.key} has fewer than {SHORTEST_KEY} characters"
-            fault = f"{short}, so it is no key; check its value"
+            fault = f"{short}, so it cannot be a key; check its value"
         elif not (key.isascii() and key.isprintable()):
             fault = f"{self.key} holds a character that no key has"
         if fault:
@@ -188,7 +188,7 @@ def _endpoint(name: str, table: Any) -> Endpoint:
         url = urlsplit(endpoint.base_url)
         json.dumps(endpoint.extra, allow_nan=False)
     except (TypeError, ValueError) as e:
-        what = "base_url is no address, or extra holds what JSON cannot"
+        what = "base_url is not an address, or extra contains a value that JSON does not allow"
         raise UserError(f"{what}: {e}") from None
     if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
         raise UserError("base_url must be http(s)://HOST[:PORT]/PATH, without a user or a password")

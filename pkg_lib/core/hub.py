@@ -161,4 +161,4 @@ def _served(what: str) -> Iterator[None]:
         yield
     except (HTTPError, OSError, ValueError) as e:
         reason = str(e).strip().partition("\n")[0]
-        raise UserError(f"{what} cannot be had from the hub: {reason}") from e
+        raise UserError(f"{what} cannot be downloaded from the hub: {reason}") from e

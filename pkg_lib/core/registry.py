@@ -166,7 +166,7 @@ class Registry(dict[str, Entry]):
             name: What the user wrote.
 
         Raises:
-            UserError: There is no such entry. The error shows the names to choose from.
+            UserError: There is no such entry. The error lists similar names or all of them.
         """
         if name not in self:
             raise unknown(self.kind, name, self)
@@ -200,7 +200,7 @@ def _load(path: Path) -> None:
     obstacle = in_the_way(path)
     if obstacle:
         raise UserError(
-            f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another"
+            f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another file"
         )
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"

@@ -247,7 +247,7 @@ def too_large(limit: int) -> str:
 
 
 def _unique(name: str, names: Collection[str]) -> str:
-    """A name that is free. An escaped name may be what another file is really called."""
+    """Return an unused name. An escaped name may equal the real name of another file."""
     number, free = 1, name
     suffix = Path(name).suffix  # it shows the language
     while free in names:
@@ -367,7 +367,7 @@ def _archive(root: Path) -> Iterator[zipfile.ZipFile]:
     except OSError as e:
         raise UserError(f"{name} cannot be read: {e.strerror or type(e).__name__}") from e
     except _ARCHIVE_FAULTS as e:
-        raise UserError(f"{name} is no zip archive, or a damaged one ({shown(str(e))})") from e
+        raise UserError(f"{name} is not a zip archive, or is damaged ({shown(str(e))})") from e
     with archive:
         yield archive
 
@@ -377,14 +377,14 @@ def reader(root: Path, max_file: int = MAX_FILE_BYTES) -> Iterator[Callable[[str
     """Open a tree for reading.
 
     Args:
-        root: As of `find`.
+        root: A directory or a zip archive.
         max_file: Largest size in bytes of one file.
 
     Yields:
         A function from a file's `place` to its bytes. It raises `Unreadable` with the reason.
 
     Raises:
-        UserError: As of `find`.
+        UserError: As for `find`.
     """
     if root.is_dir():
         yield lambda place: read_file(root / place, max_file)
@@ -468,7 +468,7 @@ def find_python(root: Path, ignored: Iterable[str] = ()) -> SourceTree:
         ignored: Names of files and directories that are left out without being counted.
 
     Raises:
-        UserError: As of `find`.
+        UserError: As for `find`.
     """
     return find(root, ends_with(".py"), set(ignored), MAX_PYTHON_BYTES, MAX_PYTHON_TREE_BYTES)
 
@@ -501,7 +501,7 @@ def read_python(root: Path) -> dict[str, str]:
         Name -> text, sorted by the parts of the names.
 
     Raises:
-        UserError: As of `find`.
+        UserError: As for `find`.
     """
     tree = find_python(root)
     texts = dict(python_texts(tree))
@@ -536,7 +536,7 @@ def python_text(data: bytes) -> str:
         if lookup(encoding).name in _QUADRATIC_CODECS:
             raise Unreadable(UNKNOWN_ENCODING)
         text = data.decode(encoding)
-    except LookupError as e:  # rot13 and others that are no text encoding
+    except LookupError as e:  # rot13 and others, which are not text encodings
         raise Unreadable(UNKNOWN_ENCODING) from e
     except ValueError as e:
         raise Unreadable(OTHER_ENCODING if declared else NO_ENCODING) from e

@@ -234,7 +234,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def _no_directory(path: Path) -> Path | None:
-    """The highest of the places above a file that exists and is no directory; None if all are."""
+    """The highest of the places above a file that exists and is not a directory; None if all are."""
     for place in reversed(path.parents):
         if os.path.lexists(place) and not place.is_dir():
             return place
@@ -260,7 +260,7 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         rows: Its rows.
 
     Raises:
-        UserError: As of `write_bytes` and `write_packed`.
+        UserError: As for `write_bytes` and `write_packed`.
     """
     data = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows).encode()
     if path.suffix != PACKED:

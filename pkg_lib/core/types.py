@@ -70,7 +70,7 @@ class Document:
         kind: How to read the text.
         unit: Whether it is a row. A "function" only contributes to the graph.
         question: The question that the text answers; "" for other documents. A row is searched by
-            both, as the paper's question-answer pairs are, but shows the answer alone.
+            both, as the paper's question-answer pairs are, but shows only the answer.
     """
 
     id: str

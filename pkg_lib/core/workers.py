@@ -44,7 +44,7 @@ def engine_name(name: str) -> str:
         The same name.
 
     Raises:
-        UserError: It is no engine.
+        UserError: The name is not an engine.
     """
     kind, _, address = name.partition(":")
     host, _, port = address.rpartition(":")
@@ -161,12 +161,12 @@ def _check_answers(address: str) -> None:
 
 
 def _check_healthy(address: str) -> None:
-    """Raise UserError if an address is no Ray cluster; `ray.init` would wait for minutes."""
+    """Raise UserError if an address is not a Ray cluster; `ray.init` would wait for minutes."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
         subprocess.run(command, capture_output=True, timeout=HEALTH, check=True)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as e:
-        raise UserError(f"what answers at {address} is no healthy Ray cluster; {START}") from e
+        raise UserError(f"the server at {address} is not a healthy Ray cluster; {START}") from e
 
 
 def _on_nodes(function: Callable[[Any], Any], inputs: Iterable[Any]) -> Iterator[Any]:

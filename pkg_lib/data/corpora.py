@@ -208,7 +208,8 @@ def kind_of(corpus: str | CorpusSpec) -> str:
     kinds = {source.kind for source, _ in sources(spec)}
     if "published" in kinds and spec.name != PUBLISHED:
         raise UserError(
-            f"corpus {spec}: {PUBLISHED} is each task's own context; run it alone, without options"
+            f"corpus {spec}: {PUBLISHED} is each task's own context; it cannot be joined with"
+            " other corpora or options"
         )
     if len(kinds) > 1:
         raise UserError(f"corpus {spec} mixes code and text; run them one after the other")
@@ -388,8 +389,8 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
 def _python_alpaca() -> Iterator[Document]:
     """The question-answer pairs. A row is searched by both parts and shows the answer.
 
-    The paper says that rows are pairs, but all contexts that its authors published are answers
-    alone.
+    The paper says that rows are pairs, but all contexts that its authors published contain only
+    the answer.
     """
     rows = text_corpora.hub_rows("python-alpaca", PYTHON_ALPACA, ("instruction", "input", "output"))
     empty = 0
@@ -407,7 +408,7 @@ def _python_alpaca() -> Iterator[Document]:
 
 
 def structured_file(name: str) -> Path:
-    """Find the file that `pkg-lib structure` wrote.
+    """Find the file that `pkg-lib pkg structure` wrote.
 
     Args:
         name: What follows "structured:", such as python-docs/llm-MODEL.
@@ -422,7 +423,9 @@ def structured_file(name: str) -> Path:
     for file in files:
         if file.is_file():
             return file
-    raise UserError(f"corpus structured:{name}: there is no {files[0]}; run `structure` first")
+    raise UserError(
+        f"corpus structured:{name}: there is no {files[0]}; run `pkg-lib pkg structure` first"
+    )
 
 
 def _structured(name: str) -> Iterator[Document]:

@@ -85,7 +85,8 @@ class CorpusSpec:
             object.__setattr__(self, "embedder", default_embedder(self.parts))
         if self.is_stored_graph and len(self.parts) > 1:
             raise UserError(
-                "a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone"
+                "a graph in a graph database is a whole corpus; "
+                "bolt://HOST[:PORT][/NAME] cannot be joined with another"
             )
         fields = {field: getattr(self, field) for field in CorpusSpec.__slots__}
         if _fields_of(self.name) != fields:

@@ -28,7 +28,7 @@ CHANGED = frozenset(
     ).split()
 )
 # The published tests differ from the official evaluator. The test of HumanEval/32 unpacks a float,
-# so that nothing passes. Floats are compared by `np.allclose` alone, so that `return []` passes 17
+# so that nothing passes. Floats are compared only by `np.allclose`, so that `return []` passes 17
 # tasks; the evaluator compares type and length first. The whole shape is compared here, since an
 # empty array is close to every array.
 CORRECTIONS = {
@@ -37,8 +37,7 @@ CORRECTIONS = {
         "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) and np.allclose(out, exp,"
     ),
 }
-# Where the tests run the reference solution, it takes up to 14 s of processor time, elsewhere up to
-# 3 s.
+# Tests that run the reference solution take up to 14 s of processor time, others up to 3 s.
 COMPUTING_FACTOR = 4
 COMPUTING_LIMITS = Limits(memory_mb=4096)
 # It returns 128 million strings in one list, which cannot be sent to tests in another process.

@@ -21,7 +21,7 @@ NO_LITERAL = (*UNPARSABLE, TypeError)  # what `ast.literal_eval` raises
 
 
 @cache
-def shown_examples(
+def visible_examples(
     prompt: str,
     name: str,
 ) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def like_inputs(
     """Generate inputs by small changes of the examples' inputs (CodeT lets a model write them).
 
     Args:
-        examples: Assertions, as `shown_examples` returns them.
+        examples: Assertions, as `visible_examples` returns them.
         name: Name of the function.
         seed: Seed of the random numbers.
         count: Number of inputs.

@@ -111,7 +111,7 @@ class RepoTask(Task):
 
 
 def load_repoeval() -> list[RepoTask]:
-    """Load RepoEval's function level, or tasks that ``make-tasks`` has written in its form.
+    """Load RepoEval's function level, or tasks that ``pkg-lib cast make-tasks`` has written.
 
     RepoEval gives all tasks of a repository the id "owner--repository/idx". As in CodeRAG-Bench,
     "idx" becomes the task's number within the repository.

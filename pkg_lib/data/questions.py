@@ -5,8 +5,7 @@ questions:
     kind: upstream          # optional; results are also shown by kind
     theme: controllers      # optional
     question: Which controllers use the cart?
-    needs: [CartController, com.example.shop.model.Cart]  # full names where simple ones are
-    ambiguous
+    needs: [CartController, com.example.shop.model.Cart]  # simple names if they are unambiguous
 """
 
 from collections import Counter

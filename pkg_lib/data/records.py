@@ -139,8 +139,8 @@ def read_records(
         except NO_RECORD as e:
             missing = isinstance(e, KeyError)
             reason = f"field {e} is missing" if missing else " ".join(str(e)[:200].split())
-            why = f"it is no record of {title} ({reason})"
+            why = f"it is not a record of {title} ({reason})"
             raise reading.Damaged.of(path, why, number) from e
     if not records:
-        raise reading.Damaged.of(path, f"it holds no record of {title}")
+        raise reading.Damaged.of(path, f"it contains no record of {title}")
     return records

@@ -1,9 +1,8 @@
 """Structure a text corpus as JSON (Section 3.1.2), and measure what the model's JSON lost.
 
-    results/structured/CORPUS/NAME.jsonl            a document's JSON, or why there is none, per
-    line results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections,
-    losses results/structured/answers/MODEL/CORPUS.jsonl   answers, from which a stopped run
-    continues
+    results/structured/CORPUS/NAME.jsonl            one document per line: its JSON, or why not
+    results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections, losses
+    results/structured/answers/MODEL/CORPUS.jsonl   answers; a stopped run continues from them
 
 JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE).
 
@@ -376,7 +375,7 @@ class Structurer(Generator):
 
 
 def _read_answer(document: str, generation: Generation, attempt: int) -> Structured:
-    """A model's answer as JSON, or the reason why it is none."""
+    """Return a model's answer as JSON, or the reason why it cannot be read."""
     raw = generation.raw
     try:
         value = parse_json(json_part(raw))

@@ -64,7 +64,7 @@ def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
     try:
         files = PatchSet(patch)
     except UnidiffParseError as e:
-        raise UserError(f"a patch is no unified diff: {e}") from e
+        raise UserError(f"a patch is not a unified diff: {e}") from e
     for file in files:
         if file.is_added_file:
             continue

@@ -66,13 +66,13 @@ def hub_rows(
     Raises:
         UserError: The data set is not available, or a row has something else in a field.
     """
-    hub.require(f"corpus {corpus}", "choose another: python -m pkg_lib list")
+    hub.require(f"corpus {corpus}", "choose another: pkg-lib list corpora")
     for number, row in enumerate(load_rows(f"corpus {corpus}", repository, split="train")):
         values = {field: row.get(field) or "" for field in fields}
         for field, value in values.items():
             where = f"corpus {corpus}: row {number} of {repository}: field {field}"
             if not isinstance(value, str):
-                raise UserError(f"{where} is no text; choose another corpus")
+                raise UserError(f"{where} is not text; choose another corpus")
             if len(value) > limits.MAX_ROW_BYTES:
                 raise UserError(f"{where} is longer than {limits.MAX_ROW_BYTES:,} characters")
         yield values
@@ -82,7 +82,7 @@ def tutorials() -> Iterator[Document]:
     """Yield the paper's tutorials, rows that contain the word Python, as text below their title.
 
     Raises:
-        UserError: As of `hub_rows`.
+        UserError: As for `hub_rows`.
     """
     for number, row in enumerate(hub_rows("tutorials", TUTORIALS, ("title", "text"))):
         title, text = row["title"], row["text"]
@@ -108,7 +108,7 @@ def python_docs() -> Iterator[Document]:
     if not folder.is_dir():
         reason = "it is not installed"
         if os.environ.get(DOCS_VARIABLE):
-            reason = f"{DOCS_VARIABLE}={folder} is no directory"
+            reason = f"{DOCS_VARIABLE}={folder} is not a directory"
         archive = "an HTML archive of docs.python.org/3/download.html"
         raise Unavailable(
             f"corpus python-docs: {reason}; apt-get install python3.11-doc, or unpack {archive} "
@@ -225,7 +225,7 @@ def docstrings(package: str) -> Iterator[Document]:
         package: A dotted name of an installed package or module.
 
     Raises:
-        UserError: As of `package_place`.
+        UserError: As for `package_place`.
     """
     base, place = package_place(package)
     if place.is_dir():

@@ -24,7 +24,7 @@ TEST_LIMITS = Limits(seconds=10.0, packages="all")
 
 @dataclass(frozen=True, slots=True)
 class AskedAnswer:
-    """What a model answered under one method.
+    """The answer of a model under one method.
 
     Attributes:
         method: The method that retrieved the context.
@@ -71,7 +71,7 @@ def ask(
         UserError: The question is empty, a name is unknown, or the model is not available.
     """
     if not question.strip():
-        raise UserError("the question is empty; write what the model should write")
+        raise UserError("the question is empty; describe the code that the model should write")
     if parse_method(method).context_method == NO_RAG:
         raise UserError(f"method {method} retrieves nothing; choose another --method")
     style = model_spec(model).style

@@ -284,6 +284,6 @@ def dry_run(
                 due[job.stem] = f"  {job.label}"
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
-        lines.append(f"in all to complete: {forecast.total(costs)}")
+        lines.append(f"total to generate: {forecast.total(costs)}")
     lines.append(forecast.notebook_line(len(due), len(plan.jobs) - len(due)))
     return [*lines, *due.values()]

@@ -1,4 +1,4 @@
-"""What is measured, and one measurement of it: conditions and samples.
+"""Conditions (what is measured) and samples (one measurement).
 
 A condition names a model, a benchmark, a corpus and a method. Names are read by `parse_condition` and
 printed by its inverse, `str`.
@@ -74,7 +74,7 @@ def parse_condition(text: str) -> Condition:
             limit = int(number)
     if len(parts) != 4 or limit == 0:
         form = "MODEL | BENCHMARK | CORPUS | METHOD"
-        raise UserError(f"{text!r} is no condition; write {form}, and | first N for a limit")
+        raise UserError(f"{text!r} is not a condition; write {form}, and | first N for a limit")
     model, benchmark, corpus, method = parts
     return Condition(model, benchmark, corpus, method, limit)
 

@@ -2,9 +2,10 @@
 
 A context is valid if copying it, with the function renamed to the entry point, passes the task's
 tests. It is invalid if it could be called as a solution but does not pass, and unrelated if it
-could not. This uses hidden tests and the reference solution: it explains a result and is no method.
+could not. This uses hidden tests and the reference solution, so it explains results and cannot be
+used as a method.
 
-The programs that a context could be are, after ``IMPORTS``, which a model would add:
+A context is tried as each of these programs. ``IMPORTS``, which a model would add, precede them:
 
 - each of its functions that accepts as many arguments as the reference, renamed;
 - without any function, its statements as the body of one, if they return.
@@ -51,7 +52,7 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class ContextValidity:
-    """What a context is worth as the task's solution.
+    """Whether a context solves its task, and how similar it is to the reference.
 
     Attributes:
         callable: Whether it could be called as a solution; else it is unrelated.
@@ -291,7 +292,7 @@ def statement_digests(text: str) -> tuple[str, ...]:
 def _statements(text: str) -> Body:
     """Return the statements of a context.
 
-    If it is no Python, its code blocks count. If a block is cut or contains prose, it counts up to
+    If it is not valid Python, its code blocks count. If a block is cut or contains prose, it counts up to
     the line where it stops being Python.
     """
     sources = [text]

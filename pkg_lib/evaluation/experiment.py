@@ -76,7 +76,7 @@ class StoredExperiment:
         results: Path | None = None,
         shard: tuple[int, int] = (1, 1),
     ) -> None:
-        """Name an experiment.
+        """Describe an experiment, and load its tasks.
 
         Args:
             model: A model by name.
@@ -110,7 +110,7 @@ class StoredExperiment:
         self.methods: list[str] = list(self.retrievers)
 
     def _check_corpus(self) -> None:
-        """Raise UserError if the benchmark or the corpus belongs to another partner."""
+        """Raise UserError if the benchmark has a corpus of its own, or the corpus its own benchmark."""
         own_corpus = self.benchmark_spec.corpus
         if self.corpus == own_corpus:
             return
@@ -135,7 +135,7 @@ class StoredExperiment:
             tasks = [Task(task_id, self.benchmark, "", "") for task_id in rows]
             tasks = tasks[: self.limit]
         if self.limit and len(tasks) < self.limit:
-            self.limit = None  # a limit that takes every task is none
+            self.limit = None  # a limit above the number of tasks has no effect
         return self._tasks_of_shard(tasks)
 
     def _tasks_of_shard(self, tasks: list[Task]) -> list[Task]:
@@ -158,12 +158,12 @@ class StoredExperiment:
 
     @property
     def stem(self) -> str:
-        """What the names of this experiment's tables, figures and notebooks begin with."""
+        """The prefix of the names of this experiment's tables, figures and notebooks."""
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
     def label(self) -> str:
-        """What progress lines call it."""
+        """The name of the experiment in progress lines."""
         return f"{self.model} | {self.benchmark} | {self.corpus}"
 
     @property

@@ -40,7 +40,7 @@ SPEED = Path("benchmarks", "generation.json")  # below the results directory
 
 @dataclass(frozen=True, slots=True)
 class MethodForecast:
-    """What one method has and lacks.
+    """Stored and missing work of one method.
 
     Attributes:
         method: Its name.
@@ -82,7 +82,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What it costs to complete prompts.
+    """The cost of completing prompts.
 
     Attributes:
         todo: The number of prompts.
@@ -138,12 +138,12 @@ def forecast(
     methods: Sequence[str],
     counted: set[str],
 ) -> list[MethodForecast]:
-    """Forecast what methods have and lack.
+    """Forecast the missing work of methods.
 
     Args:
-        evaluator: Knows what is stored.
+        evaluator: An evaluator of the experiment, which knows what is stored.
         methods: Names of methods.
-        counted: Keys of prompts that are counted already; it grows.
+        counted: Keys of prompts that are counted already. New ones are added to it.
 
     Returns:
         A forecast for each method, in order.
@@ -339,7 +339,7 @@ def lines(
     try:
         embedder_spec(parse_corpus(results.corpus).embedder).require_key()
     except UserError as e:
-        table.append(f"  the embedder cannot be asked: {e}")
+        table.append(f"  the embedder is unavailable: {e}")
     if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
         table.append("  price: unknown; give it by usd_per_million of the endpoint, or by --prices")
     return table
@@ -398,7 +398,7 @@ def _batch_lines(results: Results, methods: Sequence[str], new_tokens: float) ->
     spec = model_spec(results.model)
     chosen = ""
     if results.slots:
-        chosen = f"  batch size: {results.slots:,} prompts, as --slots says"
+        chosen = f"  batch size: {results.slots:,} prompts, given by --slots"
     if not spec.cache:
         if chosen:
             return [chosen]

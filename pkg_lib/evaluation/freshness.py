@@ -37,7 +37,7 @@ from pkg_lib.evaluation.study import NotebookJob
 # Folders below results/ that every notebook may read.
 SHARED_INPUTS = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")
 ALL_INPUTS = (CONTEXTS, CACHE, RUNS, "repo_tasks", "feedback", *SHARED_INPUTS)
-LONGEST_FILE_NAME = 255  # characters; a longer text is no path
+LONGEST_FILE_NAME = 255  # characters; a longer text is not a path
 TEMPORARY = (".tmp", ".part")  # suffixes of files that are being written
 
 

@@ -1,4 +1,4 @@
-"""Merges the results that shards of a run have written, each on its machine, into one directory."""
+"""Merge the results of a run's shards, which may come from several machines, into one directory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class PartlyMerged(UserError):
 
 @dataclass(slots=True)
 class StoredFile:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         rows: The rows by key, or by task where rows have no key. A .json file is one row with key "".
@@ -74,7 +74,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
         line of `results` itself is kept in FILE.damaged.
 
     Raises:
-        UserError: A folder is no results directory, or two rows with one key differ. Nothing is
+        UserError: A folder is not a results directory, or two rows with one key differ. Nothing is
             written.
         PartlyMerged: Some files cannot be read or written. They stay, and the others are merged.
     """

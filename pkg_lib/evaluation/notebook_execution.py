@@ -37,7 +37,7 @@ START_TIMEOUT = 300  # seconds; a busy machine is slow, and a kernel that dies i
 # With one thread a kernel, notebooks share the cores, and sums do not depend on how many run.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROGRESS_BAR = "application/vnd.jupyter.widget-view+json"
-DEAD_KERNEL = "the kernel was killed, perhaps for want of memory; try fewer --jobs"
+DEAD_KERNEL = "the kernel was killed, perhaps because memory ran out; try fewer --jobs"
 
 
 class KernelEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types

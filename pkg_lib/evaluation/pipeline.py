@@ -1,7 +1,7 @@
-"""Make what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
+"""Compute what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
 
-`evaluate` is the only writer of these. Every stage resumes from its files. A stored verdict counts for the
-very same solution, tests and protocol.
+`evaluate` is the only writer of these. Every stage resumes from its files. A stored verdict is reused
+only for the same solution, tests and protocol.
 """
 
 import sys
@@ -81,7 +81,7 @@ def evaluate(
     An interrupted evaluation can be continued by the same call.
 
     Args:
-        conditions: One condition, or several that differ in their methods alone.
+        conditions: One condition, or several that differ only in their methods.
         results: The results directory; None for the configured one.
         backend: What generates; None loads the model when a prompt needs it.
         fresh: Whether stored contexts, completions and verdicts are made again.
@@ -149,7 +149,7 @@ def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome
 
 
 class Evaluator:
-    """Makes what an experiment lacks.
+    """Computes what an experiment lacks.
 
     Attributes:
         run: The experiment.
@@ -158,7 +158,7 @@ class Evaluator:
     """
 
     def __init__(self, run: Results, fresh: bool = False, backend: Backend | None = None) -> None:
-        """Prepare nothing yet.
+        """Create an evaluator. Nothing is loaded or computed yet.
 
         Args:
             run: The experiment.
@@ -166,7 +166,7 @@ class Evaluator:
             backend: What generates; None loads the model when it is needed.
 
         Raises:
-            BenchmarkMissing: Everything shall be made again, but the tasks are not available.
+            BenchmarkMissing: `fresh` is set, but the tasks are not available.
         """
         self.run = run
         self.fresh = fresh
@@ -396,7 +396,7 @@ class Evaluator:
         return self._retrieve(method)
 
     def _known_contexts(self, method: str) -> list[Context]:
-        """Return the stored contexts; if they are made again, those of this evaluation alone."""
+        """Return the stored contexts; if they are made again, only those of this evaluation."""
         stored = self.run.contexts(method)  # refuses an unknown method
         if self.fresh:
             return self._retrieved.get(context_method(method), [])
@@ -614,7 +614,7 @@ class Evaluator:
         current = {}
         if not self.fresh:
             current = run.current_verdicts(path, solutions)
-        # A fault of the sandbox is no verdict: it is tried again at the next run.
+        # A sandbox failure is not a verdict: the next run tests the solution again.
         jobs = []
         for task in run.tasks:
             if task.id not in solutions:

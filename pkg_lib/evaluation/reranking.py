@@ -26,7 +26,7 @@ WRONG_CODE = "Wrong code!"
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """What the rules of Equation 11 know of one solution.
+    """The properties of one solution that the rules of Equation 11 use.
 
     Attributes:
         parses: Whether the program is Python.
@@ -66,8 +66,8 @@ def first_function(code: str, entry_point: str = "") -> str:
         entry_point: A function that is preferred to the first one, where the code defines it.
 
     Returns:
-        The function's source; WRONG_CODE if the code is no Python, and "" if it has no function at its top
-        level, as the authors' code has it.
+        The function's source; WRONG_CODE if the code is not valid Python, and "" if it has no function at
+        its top level, as in the authors' code.
     """
     try:
         body = syntax_tree(code).body

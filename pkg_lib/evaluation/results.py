@@ -177,7 +177,7 @@ class Results(StoredAnswers):
         return current
 
     def verdict_mark(self, task: Task, solution: str) -> str:
-        """Return a digest of what a verdict is on.
+        """Return a digest of the program, its tests, the protocol and the allowed packages.
 
         Args:
             task: The task.
@@ -241,7 +241,7 @@ class Results(StoredAnswers):
         return series
 
     def leakage(self, method: str) -> dict[str, ContextValidity]:
-        """Read what a method's contexts are as solutions of their tasks.
+        """Read whether a method's contexts solve their tasks.
 
         Args:
             method: A method. For NoRAG this is the control: the reference solution under another name.
@@ -553,7 +553,7 @@ def load_results(
     """Read what is stored under conditions. Nothing is computed.
 
     Args:
-        conditions: One condition, or several that differ in their methods alone; also as text, such as
+        conditions: One condition, or several that differ only in their methods; also as text, such as
             "qwen2.5-coder-0.5b-instruct | humaneval | textbook+stdlib | Func-PKG".
         results: The results directory; None for the configured one.
 

@@ -1,6 +1,6 @@
 """Test-free signals: what may be known of a solution before any hidden test is run.
 
-Every selection among solutions uses these signals alone.
+Every selection among solutions uses only these signals.
 
 Held-out tests are those that no prompt shows. Verdicts by them are stored only where prompts show some of
 their task's tests. No selection reads them.
@@ -19,7 +19,7 @@ from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
-from pkg_lib.data.examples import like_inputs, shown_examples
+from pkg_lib.data.examples import like_inputs, visible_examples
 from pkg_lib.evaluation.reranking import cosines, embedded_text
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.stored_rows import Row, Rows, by_task
@@ -27,9 +27,9 @@ from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
 
-# What the names of these files end with for replayed completions.
+# Suffixes of these files for replayed completions.
 SIGNALS, HELD_OUT = f".shown{ROWS}", f".unshown{ROWS}"
-EXAMPLE_SECONDS = 1.0  # time limit of one example: what a prompt shows is small
+EXAMPLE_SECONDS = 1.0  # time limit of one example; examples in prompts are small
 
 BEHAVIOUR_PREFIX = "ValueError: behaves as "
 # Reports a digest of what a function returns on generated inputs, through the error that ends the program.
@@ -78,18 +78,18 @@ VisibleTasks = Mapping[str, VisibleTask]  # by task id
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What is known of one solution without hidden tests.
+    """Test-free signals of one solution.
 
     Attributes:
         task_id: The task.
-        sha256: Digest of the program and the examples that the signals are on.
+        sha256: Digest of the program and the examples that were run.
         passed: How many of the prompt's examples the solution passes.
         shown: How many examples the prompt shows.
         behaviour: Digest of what the function returns on generated inputs; "" if unknown.
         parses: Whether the program is Python.
         runs: Whether the program runs to its end without any test.
         runs_as_written: Whether it also does so with the assertions that the answer copied from the prompt.
-            Judging leaves those out; the authors' reranker executes them.
+            The tests run without these assertions; the authors' reranker executes them.
         cosine: Similarity of the query and the solution's first function, without docstring and comments;
             None before it is encoded.
         cosine_as_printed: Similarity of the query and the solution as it is.
@@ -108,7 +108,9 @@ class Signals:
 
     @classmethod
     def of(cls, row: Row) -> "Signals":
-        """Return the signals of a stored row, which calls the first cosine "bare".
+        """Return the signals of a stored row.
+
+        The field "bare" of a row is `cosine`, and its "cosine" is `cosine_as_printed`.
 
         Args:
             row: A row of a file of signals.
@@ -143,11 +145,11 @@ class Signals:
         }
 
 
-def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleTask]:
+def visible_tasks(spec: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleTask]:
     """Return what selections may see of tasks.
 
     Args:
-        rules: Their benchmark.
+        spec: Their benchmark.
         tasks: Any tasks.
 
     Returns:
@@ -156,7 +158,7 @@ def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleT
     visible = {}
     for task in tasks:
         visible[task.id] = VisibleTask(
-            prompt=task.prompt, entry_point=task.entry_point, query=rules.reranking_query(task)
+            prompt=task.prompt, entry_point=task.entry_point, query=spec.reranking_query(task)
         )
     return visible
 
@@ -165,11 +167,11 @@ def visible_tasks(rules: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleT
 
 
 @cache
-def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job, ...]:
+def signal_jobs(spec: Benchmark, task: VisibleTask, solution: str) -> tuple[Job, ...]:
     """Return the jobs that observe a solution. None of them contains a hidden test.
 
     Args:
-        rules: The task's benchmark.
+        spec: The task's benchmark.
         task: The visible part of the task.
         solution: A solution of it.
 
@@ -177,8 +179,8 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
         The program alone, the program on generated inputs, and the program on each example of the prompt.
     """
     name = task.entry_point
-    examples = shown_examples(task.prompt, name)
-    as_written = _program(rules, task, solution)
+    examples = visible_examples(task.prompt, name)
+    as_written = _program(spec, task, solution)
     shown = "\n".join(examples)
     program = without_copies(as_written, shown)
     behaviour = _behaviour_program(task.prompt, name)
@@ -191,42 +193,42 @@ def signal_jobs(rules: Benchmark, task: VisibleTask, solution: str) -> tuple[Job
 @cache
 def _behaviour_program(prompt: str, name: str) -> str:
     """Return the program that calls a function on generated inputs; it is that of every solution."""
-    examples = shown_examples(prompt, name)
+    examples = visible_examples(prompt, name)
     inputs = like_inputs(examples, name, seed=prompt)
     if not inputs:
         return "pass"
     return BEHAVIOUR_PROGRAM.format(inputs=inputs, name=name)
 
 
-def _program(rules: Benchmark, task: VisibleTask, solution: str) -> str:
+def _program(spec: Benchmark, task: VisibleTask, solution: str) -> str:
     """Return the program that is executed; the task that the benchmark is given has no tests."""
-    without_tests = Task("", rules.name, task.prompt, task.entry_point)
-    return rules.program(without_tests, solution)
+    without_tests = Task("", spec.name, task.prompt, task.entry_point)
+    return spec.program(without_tests, solution)
 
 
 @cache
-def as_written_job(rules: Benchmark, task: VisibleTask, solution: str) -> Job | None:
+def as_written_job(spec: Benchmark, task: VisibleTask, solution: str) -> Job | None:
     """Return the job that runs a solution with the assertions that it copied from the prompt.
 
     Args:
-        rules: The task's benchmark.
+        spec: The task's benchmark.
         task: The visible part of the task.
         solution: A solution of it.
 
     Returns:
         The job; None where the solution copied none, so that the first of `signal_jobs` is the same.
     """
-    program = _program(rules, task, solution)
-    alone, *_ = signal_jobs(rules, task, solution)
+    program = _program(spec, task, solution)
+    alone, *_ = signal_jobs(spec, task, solution)
     if program == alone.solution:
         return None
     return replace(alone, solution=program)
 
 
-def _digest_of_signals(rules: Benchmark, task: VisibleTask, solution: str) -> str:
-    """Identify what the signals of a solution are observed on."""
-    jobs = list(signal_jobs(rules, task, solution))
-    as_written = as_written_job(rules, task, solution)
+def _digest_of_signals(spec: Benchmark, task: VisibleTask, solution: str) -> str:
+    """Identify the programs and tests from which the signals of a solution follow."""
+    jobs = list(signal_jobs(spec, task, solution))
+    as_written = as_written_job(spec, task, solution)
     if as_written is not None:
         # The digest covers tests, so the program counts as one.
         tests = (as_written.solution,)
@@ -243,12 +245,12 @@ def _digest_of(jobs: Sequence[Job]) -> str:
 
 
 def gather_signals(
-    rules: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
 ) -> None:
     """Observe the solutions whose signals are not stored, and store them.
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: What is visible of the tasks.
         solutions: Solutions by method and task.
         files: The file of each method's signals.
@@ -256,13 +258,13 @@ def gather_signals(
     lacking: dict[str, list[str]] = {}  # task ids by method
     pairs = set()
     for method, of_method in solutions.items():
-        known = read_signals(rules, tasks, of_method, files[method])
+        known = read_signals(spec, tasks, of_method, files[method])
         lacking[method] = []
         for task_id, solution in of_method.items():
             if task_id not in known:
                 lacking[method].append(task_id)
                 pairs.add((task_id, solution))
-    observed = _observe_pairs(rules, tasks, sorted(pairs))
+    observed = _observe_pairs(spec, tasks, sorted(pairs))
     for method, of_method in solutions.items():
         rows = {}
         for task_id in lacking[method]:
@@ -274,12 +276,12 @@ def gather_signals(
 
 
 def _observe_pairs(
-    rules: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
+    spec: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
 ) -> dict[tuple[str, str], Row]:
     """Observe solutions.
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: What is visible of the tasks.
         pairs: Task ids with solutions.
 
@@ -289,8 +291,8 @@ def _observe_pairs(
     jobs = []
     as_written_jobs = []
     for task_id, solution in pairs:
-        jobs.append(signal_jobs(rules, tasks[task_id], solution))
-        as_written_jobs.append(as_written_job(rules, tasks[task_id], solution))
+        jobs.append(signal_jobs(spec, tasks[task_id], solution))
+        as_written_jobs.append(as_written_job(spec, tasks[task_id], solution))
     fields_of_pairs = list(_observe(jobs))
     to_run = [job for job in as_written_jobs if job is not None]
     outcomes = _run(to_run, "as written")
@@ -303,7 +305,7 @@ def _observe_pairs(
         if fields is None or has_failed:
             continue
         task_id, solution = pair
-        fields["sha256"] = _digest_of_signals(rules, tasks[task_id], solution)
+        fields["sha256"] = _digest_of_signals(spec, tasks[task_id], solution)
         if outcome is None:
             fields["runs_as_written"] = fields["runs"]
         else:
@@ -385,7 +387,7 @@ def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
 
 
 def _in_one(jobs: Sequence[Job]) -> Job:
-    """Join all examples, and then the generated inputs, to the test of one process."""
+    """Return one job whose test runs all examples and then the generated inputs."""
     alone, behaviour, *examples = jobs
     tests: list[str] = []
     for job in (*examples, behaviour):
@@ -410,7 +412,7 @@ def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
 
 
 def encode_solutions(
-    rules: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
@@ -418,14 +420,14 @@ def encode_solutions(
     with the embedder of its corpus (`pipeline.Evaluator`).
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: What is visible of the tasks.
         solutions: Solutions by method and task.
         files: The file of each method's signals.
     """
     embedder = Embedder()
     for method, of_method in solutions.items():
-        stored = read_signals(rules, tasks, of_method, files[method])
+        stored = read_signals(spec, tasks, of_method, files[method])
         lacking = [signals for signals in stored.values() if signals.cosine is None]
         if not lacking:
             continue
@@ -433,7 +435,7 @@ def encode_solutions(
         for signals in lacking:
             task = tasks[signals.task_id]
             solution = of_method[signals.task_id]
-            program = _program(rules, task, solution)
+            program = _program(spec, task, solution)
             runs = signals.runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
             triples.append((task.query, solution, reduced))
@@ -454,12 +456,12 @@ def _store(file: Path, rows: Rows) -> None:
 
 
 def read_signals(
-    rules: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
+    spec: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
 ) -> dict[str, Signals]:
     """Read the stored signals of these very solutions and examples.
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: What is visible of the tasks.
         solutions: Solution by task id.
         file: The file of signals.
@@ -477,7 +479,7 @@ def read_signals(
     for task_id, solution in solutions.items():
         if task_id not in stored:
             continue
-        fingerprint = _digest_of_signals(rules, tasks[task_id], solution)
+        fingerprint = _digest_of_signals(spec, tasks[task_id], solution)
         if stored[task_id].sha256 == fingerprint:
             current[task_id] = stored[task_id]
     return current
@@ -487,12 +489,12 @@ def read_signals(
 
 
 def held_out_jobs(
-    rules: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
+    spec: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
 ) -> dict[str, Job] | None:
     """Return jobs with the tests that a task's prompt does not show.
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: Its tasks.
         solutions: Solution by task id.
 
@@ -502,13 +504,13 @@ def held_out_jobs(
     jobs = {}
     some_are_shown = False
     for task in tasks:
-        tests = rules.tests(task, PROTOCOLS[0])
-        shown = shown_examples(task.prompt, task.entry_point)
+        tests = spec.tests(task, PROTOCOLS[0])
+        shown = visible_examples(task.prompt, task.entry_point)
         held_out = tuple(test for test in tests if test.strip() not in shown)
         some_are_shown |= len(held_out) < len(tests)
         if held_out and task.id in solutions:
-            program = rules.program(task, solutions[task.id])
-            jobs[task.id] = Job(task.id, program, held_out, task.entry_point, rules.seconds)
+            program = spec.program(task, solutions[task.id])
+            jobs[task.id] = Job(task.id, program, held_out, task.entry_point, spec.seconds)
     if not some_are_shown:
         return None
     return jobs
@@ -519,7 +521,8 @@ def judge_held_out(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pa
 
     Args:
         jobs: The `held_out_jobs` by task id.
-        passed: Verdict by all tests. What passed all tests passes these, too, and is not run again.
+        passed: Verdict by all tests. A solution that passed all of them also passes these, so it is not run
+            again.
         file: Where the verdicts are stored.
     """
     known = {task_id: True for task_id, passed_all in passed.items() if passed_all}
@@ -568,7 +571,7 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
 
 
 def prepare_signals(
-    rules: Benchmark,
+    spec: Benchmark,
     tasks: Sequence[Task],
     solutions: Solutions,
     passed: Mapping[str, pd.Series],
@@ -578,17 +581,17 @@ def prepare_signals(
     """Make the signals of solutions, and their verdicts by held-out tests; cosines are left out.
 
     Args:
-        rules: The benchmark.
+        spec: The benchmark.
         tasks: Its tasks.
         solutions: Solutions by method and task.
         passed: Boolean verdicts by method and task.
         signal_files: The file of each method's signals.
         held_out_files: The file of each method's verdicts by held-out tests.
     """
-    visible = visible_tasks(rules, tasks)
-    gather_signals(rules, visible, solutions, signal_files)
+    visible = visible_tasks(spec, tasks)
+    gather_signals(spec, visible, solutions, signal_files)
     for method, of_method in solutions.items():
-        jobs = held_out_jobs(rules, tasks, of_method)
+        jobs = held_out_jobs(spec, tasks, of_method)
         if jobs is None:
             continue
         verdicts = {}

@@ -71,7 +71,7 @@ class MethodFiles:
 
     @property
     def condition(self) -> Path:
-        """What was measured, and from what; of the reranker also the candidates."""
+        """What was measured and its inputs; for the reranker also the candidates."""
         return self.run / CONDITION
 
     @property
@@ -204,14 +204,14 @@ def benchmark_folders(model: str, benchmark: str, corpus: str | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class StoredCondition:
-    """What a folder of `runs` holds.
+    """The condition that a folder of `runs` contains.
 
     Attributes:
         model: A model by name.
         benchmark: A benchmark by name.
         corpus: A corpus by name; "" for prompts without context.
         method: A method by name.
-        sample_of: The method that is sampled; "" for a method that is no sample of another one.
+        sample_of: The method that is sampled; "" for a method that is not a sample of another.
         sampling: How the model was sampled.
     """
 

@@ -43,7 +43,7 @@ class StoredAnswers(StoredExperiment):
 
     @cached_property
     def knowledge(self) -> Any:
-        """What the methods retrieve from."""
+        """The knowledge base that the methods retrieve from."""
         if self.benchmark_spec.corpus:
             return self.benchmark_spec.knowledge(self.generator)
         knowledge = knowledge_of(self.corpus)

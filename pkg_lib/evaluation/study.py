@@ -41,7 +41,7 @@ LARGER = "qwen2.5-coder-1.5b-instruct"
 SHARED_PARAMETERS = ("model", "benchmark", "corpus", "limit")
 # Parameters that name methods; those of the last one are joined by "+".
 METHOD_PARAMETERS = ("method", "left", "right", "sets")
-CUSTOM = "own/"  # folder of notebooks with a user's parameters, which are no part of the report
+CUSTOM = "own/"  # folder of notebooks with a user's parameters; the report leaves them out
 LONGEST_STEM = 120  # characters of parameters in a file name; file systems allow 255 in all
 
 
@@ -82,7 +82,7 @@ STUDY = list(_read_study())
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user chose to run. What is not named is as in `STUDY`.
+    """A user's choice of what to run. `STUDY` gives everything that is not named.
 
     Attributes:
         models: Names of models.
@@ -333,7 +333,7 @@ class NotebookJob:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name of the job in messages."""
         if self.results is None:
             return self.notebook
         return f"{self.notebook} | {self.results.label}"

@@ -4,10 +4,10 @@ It is warm (packages are imported once) and holds the reading end of the verdict
 clock and the kill switch. A sample's process runs runner.py, or another language's interpreter that
 finds SOLUTION and TEST in its environment.
 
-A sample can read everything that was ever in this process's memory. So no text of a job or of a
-sample comes here: jobs are files that are read after the fork. What is reported with a verdict is a
-file, too. The tests' process has runner.REPORT, which no sample has. Each sample has a file of its
-own, since a file can keep more than its text.
+A sample can read everything that was ever in this process's memory. So this process never loads a
+job or a sample: jobs are files that are read after the fork. Reports are written to files as well.
+Only the tests' process has runner.REPORT. Each sample has a separate file, because a file can keep
+more than its text.
 """
 
 # ruff: noqa: PTH100, PTH109, PTH120, PTH123 - descriptors, and a start without pathlib
@@ -114,7 +114,7 @@ class Observation:
             heard = self.tests if rejected else self.letter
             verdict = read_verdict(heard, stopped, self.status, limit)
         if self.filtered and verdict.kind == FAULT:
-            verdict = Verdict(SUSPICIOUS, "says that the sandbox failed")
+            verdict = Verdict(SUSPICIOUS, "falsely reported a sandbox failure")
         if own_namespace and self.killed and verdict.kind in (ENDED, SUSPICIOUS):
             # Process 1 of a namespace cannot be killed from inside.
             verdict = Verdict(FAULT, "killed from outside")
@@ -383,7 +383,7 @@ class Server:
             stopped.
         """
         if self.tests and os.waitid(os.P_PID, self.tests.pid, NOW):
-            self._stop_tests()  # it ended between two samples, which neither of them caused
+            self._stop_tests()  # it ended between two samples, and neither of them is the cause
         if not self.tests:
             orders, theirs = socket.socketpair()
             with theirs:
@@ -524,7 +524,7 @@ def run_sample(
     Args:
         server: The fork server.
         job: The request.
-        files: Descriptors of the solution and the tests; empty to name the layers alone.
+        files: Descriptors of the solution and the tests; empty to report only the layers.
         number: Number of the test.
         out: Socket for the verdict.
         report: File for what is reported with it.

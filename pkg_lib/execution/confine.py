@@ -184,9 +184,9 @@ def _spare_user() -> int:
 
 
 def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
-    """Return whether root may become a user who can read what is shown; else why not."""
+    """Return True if root can switch to a user who can read `shown`; else the reason why not."""
     if not user:
-        return "root has no other user here"
+        return "no unprivileged user is available"
     pid = os.fork()
     if pid == 0:
         try:
@@ -199,7 +199,7 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code == 1:
         return "an ordinary user cannot read this Python or its packages"
-    return True if code == 0 else "root may become no other user here"
+    return True if code == 0 else "root cannot switch to another user"
 
 
 def _become(user: int) -> None:

@@ -148,7 +148,7 @@ def _library_folders() -> set[str]:
 def loader() -> str:
     """Return the dynamic loader of this Python.
 
-    A process that may execute the loader alone starts only programs that it may read.
+    A process that may execute only the loader starts only programs that it may read.
     """
     return next(p for p in _mapped_files() if os.path.basename(p).startswith("ld-"))
 

@@ -155,7 +155,11 @@ def _pool_of_threads(module: Any) -> None:
     original = module.Pool
 
     class Pool(module.ThreadPool):  # type: ignore[misc]  # known when it is imported
-        """A ThreadPool. Its own code calls this class `Pool`, and means the original."""
+        """A ThreadPool.
+
+        The code of ThreadPool refers to the global name `Pool`, which is now this class. What it
+        needs of the original is therefore called here.
+        """
 
         _handle_workers = original._handle_workers
 

@@ -88,9 +88,10 @@ class Processes:
     ) -> float:
         """Compute the time left, so that a busy machine changes no verdict.
 
-        Processor time decides for processes that run, or that wait for a page (for real or not, up
-        to DISK times the limit). If all sleep, wall time decides, without the time that they were
-        ready to run but had no processor. What a sample's calls cost, the tests' process pays, too.
+        Processor time counts for processes that run or wait for a page (up to DISK times the limit,
+        since a process can pretend to wait). If all processes sleep, wall time counts, without the
+        time in which they were ready to run but had no processor. The cost of a sample's calls is
+        also charged to the tests' process.
 
         Args:
             pids: The sample's process and, if there is one, the tests' process.

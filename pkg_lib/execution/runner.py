@@ -1,9 +1,9 @@
-"""What runs a solution and its tests: in two processes, then in one as the official harness.
+"""Runs a solution and its tests: first in two processes, then in one as the official harness.
 
-In two processes, no byte of the sample is executed where the tests are, and no byte of the tests is
-where the sample could read its answers. A sample that passed gets the tests, too, and runs them in
-its own process. It reports the verdict with a nonce, which its code can find. The verdict of tests
-that only share the sample's process rests on that nonce alone.
+With two processes, the tests' process executes no code of the sample, and the sample cannot read the
+tests. A sample that passed then gets the tests and runs them in its own process. It reports the
+verdict with a nonce, which its code can find. If tests run only in the sample's process, the verdict
+relies only on that nonce.
 """
 
 from __future__ import annotations

@@ -9,16 +9,16 @@ need the solution's own classes or pass it a type.
 - "passed" means two things. First, the tests completed in a process that executes no byte of the
   sample and gets its values as plain data (wire.py). Then both completed in one process, as in the
   official harness.
-- Promised: what the tests accepted are values that were made where no byte of the tests was, nor of
-  another sample. The memory that a sample starts from never held any. A sample that failed does not
-  get the tests. A value that is neither plain data nor a library's, such as an instance of the
-  sample's own class, is "Suspicious".
-- Not promised: anything where a sample can reach other processes (without namespaces and filter).
-  Nor is it promised that samples of one task tell each other nothing. They could do so by times, by
-  what is cached of files, and by numbers that the kernel counts up. A sample that passes could tell
-  its tests, and one that fails its guesses.
-All other jobs (detail "shared") are tested in the one process only. There, a sample that lies can
-pass. A Timeout is processor time, or sleep. If the machine was slow, the sample is "not_measured".
+- Promised: the values that the tests accept come from a process that contains neither the tests nor
+  another sample. The memory that a sample starts from never contained tests or other samples. A
+  sample that failed does not get the tests. A value that is neither plain data nor a library's, such
+  as an instance of the sample's own class, is "Suspicious".
+- Not promised: anything, if a sample can reach other processes (without namespaces and filter).
+  Samples of one task might also exchange information: timing, file caches and kernel counters are
+  possible channels. A passing sample could leak its tests, a failing one its guesses.
+All other jobs (detail "shared") are tested in the one process only. There, a malicious sample can
+forge a pass. A Timeout means processor time or sleep. If the machine was slow, the sample is
+"not_measured".
 
 What is protected, where the layer is active (`layers` reports that; the kernel decides):
 - User: under root, each fork server gives its samples a user id of their own, which also limits
@@ -77,7 +77,9 @@ ENVIRONMENT["PYTHONHASHSEED"] = "0"
 # Without debug ranges code is smaller, so there is less to copy in each fork.
 FLAGS = ("-s", "-S", "-P", "-B", "-X", "no_debug_ranges")
 START_SECONDS = 60.0
-NODE_JOBS = 25  # jobs that a node gets at least at once, since its fork server starts anew for them
+NODE_JOBS = (
+    25  # the fewest jobs that a node gets at once; its fork server is started for each batch
+)
 PRINTED_BYTES = 1 << 20  # that an interpreter may print; child.py keeps one more
 REPORTED_CHARACTERS = 2000  # of what is reported with a verdict
 PATIENCE = 30.0  # times its limit that a sample may take on a busy machine
@@ -135,7 +137,7 @@ class Job:
         id: A name, such as the task's.
         solution: The sample's program.
         tests: Programs that run after the solution, each in a fresh process. Without any, the
-            solution alone is run.
+            solution runs without tests.
         entry_point: The function that the tests call.
         seconds: Time limit; 0 for that of the limits.
         judge: Returns the outcome for what the limits' `command` printed. It runs outside the

@@ -1,14 +1,14 @@
 """System calls: `call` makes one, and `program` is the filter of a sample's process.
 
 The filter (seccomp BPF) is for x86-64. syscalls.toml lists what it refuses. A refused call fails
-with EPERM, a PermissionError. Refused are: new processes (threads are allowed) and program starts;
+with EPERM, a PermissionError. It refuses new processes (threads are allowed) and program starts;
 sockets other than a connected pair of streams; signals to another process, now or later (F_SETOWN);
-any other priority than the present one; the processors of another process; tracing; shared IPC
-objects; nameless files in memory; mounts; and kernel facilities. With `read_only`, where no mount
-namespace protects the files, every change of a file is refused, too.
+changes of the priority; changes of another process's processors; tracing; shared IPC
+objects; anonymous files in memory; mounts; and kernel facilities. With `read_only`, where no mount
+namespace protects the files, it also refuses every change of a file.
 
-Advisory locks (flock, lockf) are pretended: the call returns success and the kernel sets no lock. A
-sample is one process, alone with its files, so a lock of its own would always be granted. A real
+Advisory locks (flock, lockf) are emulated: the call returns success and the kernel sets no lock. A
+sample is the only process that uses its files, so its locks would always be granted. A real
 lock could be seen by other samples, because Python's files and the devices are the same for all of
 them.
 """

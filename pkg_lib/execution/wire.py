@@ -1,14 +1,15 @@
 """Values as plain data between the tests' process and the sample's: rebuilt, never loaded.
 
-A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. A container
-has a number that both ends share, so that one object stays one object, and a change that a call
-makes to its arguments is made to the tests' own objects. Of an instance of a subclass, the value of
-its base is sent; of a library's other values, only whether they are true. Other classes of the
-sample are refused.
+A message is JSON. A scalar is itself, and every other value is [name of its type, ...]. Both
+ends identify a container by the same number. So one object stays one object, and a call that
+changes its arguments changes the tests' own objects. An instance of a subclass is sent as the value
+of its base class. For a library's other values, only their truth value is sent. Other classes of
+the sample are refused.
 
-Limits: some 300 levels of nesting. Lost are the identity of scalars and, between two calls, of all
-objects; the order of a set from which items were removed; and what a call does to a bytearray or an
-iterator. Each process has its own state of `random`. The solution is executed in both stages.
+Limits: values may have about 300 levels of nesting. These properties are lost: the identity of
+scalars; the identity of all objects between two calls; the order of a set from which items were
+removed; and changes that a call makes to a bytearray or an iterator. Each process has its own state
+of `random`. The solution is executed in both stages.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ def _iterator(late: list[Any] | None, *items: Any) -> Iterator[Any]:
 
 
 def _foreign(name: str, truth: bool) -> Any:
-    """Make what stands for a library's value: equal to nothing, and as true as that value."""
+    """Make a placeholder for a library's value. It equals nothing and has the same truth value."""
     return type(name, (), {"__bool__": lambda _: bool(truth)})()
 
 
@@ -441,7 +442,7 @@ def send(line: socket.socket, message: Any) -> None:
     """
     data = json.dumps(message).encode()
     if len(data) > LONGEST:
-        raise ValueError(f"{len(data)} bytes, more than the {LONGEST} that go over")
+        raise ValueError(f"a message of {len(data)} bytes; the limit is {LONGEST}")
     line.sendall(len(data).to_bytes(4) + data)
 
 
@@ -506,7 +507,7 @@ def stand_in(
                 opened.unpack(node)
             if kind == "raised":
                 result = error(*result)
-        except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
+        except Exception as e:  # noqa: BLE001  whatever the sample wrote is not an answer
             refuse(f"no answer: {type(e).__name__}: {e}")
         if kind == "no value":
             refuse(f"not comparable by value: {result}")

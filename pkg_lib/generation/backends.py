@@ -38,7 +38,7 @@ LIKELY = 512  # tokens among which a nucleus is searched first
 # Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
 END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
 CLOSING_MARKS = ("```", "~~~", "[/")  # an extraction can only settle where one of them is written
-# What errors without a type of their own say when a GPU's memory is full.
+# Messages of errors without a specific type when a GPU's memory is full.
 OUT_OF_MEMORY = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -124,7 +124,7 @@ def _sampled_columns(
 class TransformersBackend:
     """A causal language model on the visible GPUs, else on the CPU.
 
-    At a temperature above 0, the tokens of a request depend on its text and its ``sample`` alone,
+    At a temperature above 0, the tokens of a request depend only on its text and its ``sample``,
     on one kind of device.
 
     Args:

@@ -22,7 +22,7 @@ LAYER_SECONDS = 0.001  # assumed time to start the operations of one layer, what
 
 @dataclass(frozen=True, slots=True)
 class CacheShape:
-    """What decides the size of a model's key-value cache.
+    """The dimensions of a model that determine the size of its key-value cache.
 
     Attributes:
         layers: Number of layers.
@@ -88,7 +88,7 @@ def fits(free_bytes: int, weight_bytes: int) -> bool:
         weight_bytes: Size of the weights.
 
     Returns:
-        False if the weights alone need more than the usable memory.
+        False if already the weights need more than the usable memory.
     """
     return free_bytes * (1 - RESERVE) > weight_bytes
 

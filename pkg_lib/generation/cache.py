@@ -22,7 +22,7 @@ from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
 
-MAX_PROMPT_TOKENS = 2**31  # more is no plausible number of tokens
+MAX_PROMPT_TOKENS = 2**31  # a larger number of tokens is not plausible
 TEXT_OR_NULL = (str, type(None))
 # What is recorded beside an answer, if it is known. Other fields may be anything.
 META: Kinds = {
@@ -105,7 +105,7 @@ def pack(folder: Path) -> None:
     Damaged lines are moved to NAME.jsonl.damaged.
 
     Args:
-        folder: The directory of the cache; directories below it are packed, too.
+        folder: The directory of the cache; directories below it are packed as well.
 
     Raises:
         UserError: Some files cannot be read whole. They stay, and the others are packed.

@@ -63,7 +63,7 @@ def _runs(
 ) -> Iterator[str]:
     """Yield the runs of lines that are Python, without prose at their ends.
 
-    A run ends only where its last statement ends. Code that breaks off inside a function is no run.
+    A run ends only where its last statement ends. Code that breaks off inside a function is not a run.
     """
     start = 0
     header = ""  # the last line without indentation

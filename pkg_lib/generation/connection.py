@@ -3,7 +3,7 @@
 The packages retry failed requests by themselves (429, 5xx, broken connections, timeouts), with
 exponential waits, and honour Retry-After. Both speak HTTP with httpx2. ``BoundedClient`` adds what
 they lack: a limit on the size of a response and on the time of a whole answer, no redirect to
-another server, and a retry for a response with status 200 that is no complete answer.
+another server, and a retry for a response with status 200 that is not a complete answer.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 # The packages neither retry nor wrap this error of theirs. It is raised if no request can succeed.
 BASE_ERRORS = {"openai": "OpenAIError", "anthropic": "AnthropicError"}
 
-# Checks the body of a response to the current task's request; raises Fault if it is no answer.
+# Checks the body of a response to the current task's request; raises Fault if it is not an answer.
 check_body: ContextVar[Callable[[bytes], object]] = ContextVar("check_body")
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """The body of a response, unpacked piece by piece.
+    """The body of a response, decompressed piece by piece.
 
-    Reading it raises a Fault beyond a number of bytes.
+    Reading raises a Fault as soon as the body exceeds ``max_bytes``.
     """
 
     def __init__(self, response: httpx2.Response, max_bytes: int) -> None:

@@ -30,7 +30,7 @@ FEWEST_MEASURED = 8  # prompts from which a speed is kept
 
 
 class Backend(Protocol):
-    """What writes: ``TransformersBackend``, ``RemoteBackend``, or any class with this method."""
+    """What generates text: ``TransformersBackend``, ``RemoteBackend``, or any class with this method."""
 
     def generate(
         self,
@@ -139,7 +139,7 @@ def generate(
         prompts: Prompts of ``build_prompt``.
         sampling: How tokens are chosen.
         cache: Where completions are stored; by default in the results directory.
-        backend: What writes; by default the model itself, whose weights are then downloaded.
+        backend: What generates the text; by default the model, whose weights are then downloaded.
 
     Returns:
         One completion for each prompt, in their order.

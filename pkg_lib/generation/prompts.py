@@ -178,7 +178,7 @@ class Style:
         return template.format(problem=problem, helper=show(context))
 
     def earlier_turn(self, problem: str, context: str) -> str:
-        """Write the context as an earlier turn that the model acknowledged, then the task alone."""
+        """Write the context as an earlier turn that the model acknowledged, then only the task."""
         then = self.without.format(problem=problem)
         if not context:
             return then
@@ -307,7 +307,7 @@ def _all_templates() -> dict[str, Template]:
     for style_name, style in STYLES.items():
         for variant, template in style.variants.items():
             templates[f"{style_name}, {variant}" if variant else style_name] = template
-    # The effect that the stray characters of the authors' prompt without a context have.
+    # It measures the effect of the stray characters in the authors' prompt without a context.
     templates["codellama, no stray quote"] = lambda problem, context: _CODELLAMA_CLEAN.format(
         problem=problem
     )

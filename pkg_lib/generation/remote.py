@@ -3,8 +3,8 @@
 The client sends a request again after a fault: 429, 5xx, or a response that is broken, late, too
 large or incomplete (``connection.py``, ``responses.py``). A run ends when the key or the model is
 wrong, the server never answered, a redirect leads to another server, the budget is spent, or
-``GIVE_UP`` prompts in a row have no answer. Answers under way are still awaited and kept. Refusals
-and empty answers are answers.
+``GIVE_UP`` prompts in a row have no answer. Requests in flight are still awaited and their answers
+kept. Refusals and empty answers count as answers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class RemoteBackend:
         self.kept = kept
         self.key = endpoint.read_key()
         if endpoint.api == "anthropic" and not chat:
-            raise UserError(f"endpoint {endpoint.name} takes messages alone; leave --style out")
+            raise UserError(
+                f"endpoint {endpoint.name} accepts only chat messages; leave --style out"
+            )
         try:
             self.package = import_module(endpoint.api)
         except ImportError as e:

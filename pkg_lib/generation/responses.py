@@ -42,7 +42,7 @@ SPECIAL_TOKENS = 32
 
 
 class Fault(Exception):
-    """A response that is no answer; the message says why, if possible in the server's own words."""
+    """A response that is not an answer; the message says why, if possible in the server's own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ Content = Annotated[Parts | None, BeforeValidator(_few_parts)]
 
 
 class Response(BaseModel):
-    """What the responses of all APIs share."""
+    """The fields that the responses of all APIs share."""
 
     id: Label = None
     model: Label = None
@@ -135,7 +135,7 @@ class Message(BaseModel):
 
 
 class ResponseChoice(BaseModel):
-    """What the choices of both OpenAI APIs share."""
+    """The fields that the choices of both OpenAI APIs share."""
 
     finish_reason: str | None = None
     error: Any = None
@@ -258,7 +258,7 @@ def read_embeddings(body: bytes, count: int) -> NDArray[np.float32]:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     has_direction = np.isfinite(norms) & (norms > 0)
     if not has_direction.all():
-        raise Fault("not one vector with a direction for each text")
+        raise Fault("a vector is zero or not finite")
     directions: NDArray[np.float32] = (vectors / norms).astype(np.float32)
     return directions
 
@@ -430,7 +430,7 @@ def _vector(embedding: object) -> NDArray[np.float64]:
         strange = set(map(type, embedding)) - {int, float}
         if strange:
             kind = min(t.__name__ for t in strange)
-            raise Fault(f"a vector holds a value that is no number ({kind})")
+            raise Fault(f"a vector holds a value that is not a number ({kind})")
         try:
             return np.array(embedding, np.float64)
         except OverflowError as e:

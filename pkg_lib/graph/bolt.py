@@ -64,7 +64,7 @@ NODES_OF_GRAPH = "MATCH (n:PKGNode) WHERE n.graph = $graph"
 DOCUMENTS_OF_GRAPH = "MATCH (d:PKGDocument) WHERE d.graph = $graph"
 # Types of nodes that have vectors.
 EMBEDDED = (IMPL, BLOCK, PATHVALUE)
-# What reading a damaged graph raises; ValueError is also pyarrow's and json's.
+# Errors that a damaged graph can raise; those of pyarrow and json are ValueErrors.
 _DAMAGE = (
     ValueError,
     TypeError,
@@ -92,7 +92,7 @@ Vectors = NDArray[np.float32]
 
 
 class TextEncoder(Protocol):
-    """What makes vectors: `encode` returns one unit vector per text, [n, d]."""
+    """An encoder of texts: `encode` returns one unit vector per text, [n, d]."""
 
     name: str
 
@@ -139,7 +139,7 @@ def opened(place: str) -> Iterator[Database]:
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
-    """What a database says of one graph.
+    """The description of one graph in a database.
 
     Attributes:
         name: Its name.

@@ -78,7 +78,7 @@ def load(folder: Path) -> Graph:
         payloads = table["text"].combine_chunks()
         nodes = table.set_column(_TEXT, "text", payloads.indices).replace_schema_metadata()
         if nodes.schema.names != NODES.names:
-            raise ValueError("its columns are others")
+            raise ValueError("its columns are not those of a graph")
         reasons = [(document, reason) for document, reason in skipped]
         return Graph(
             nodes,

@@ -100,7 +100,7 @@ def fim_of(
 
 
 class Unfit(Exception):
-    """A function without a place for a docstring, or a rejected docstring; says why."""
+    """A function has no place for a docstring, or a docstring is rejected; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Hole:
         """Return the function with a docstring.
 
         Raises:
-            Unfit: The text is no docstring, or would change the code.
+            Unfit: The text is not a docstring, or would change the code.
         """
         text = self.before + docstring + self.after
         function = _function(text)
@@ -251,7 +251,7 @@ def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     lines = [line.rstrip() for line in text.rstrip().split("\n")]
     if any(line and times > 2 for line, times in Counter(lines).items()):
         raise Unfit("repeats itself")
-    # A definition, an import, a print, another string, or a line of the function is no docstring.
+    # A definition, an import, a print, another string, or a line of the function is not a docstring.
     code = {line.strip() for line in hole.payload.split("\n")}
     for line in map(str.strip, lines):
         if _CODE.match(line) or (len(line) > 5 and line in code):

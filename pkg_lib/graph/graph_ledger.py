@@ -124,7 +124,7 @@ def ledger(documents: list[Document], graph: Graph) -> Ledger:
     for document_name, reason in (expected - named).elements():
         account.wrong.append(f"{document_name}: not named as skipped: {reason}")
     for document_name, reason in (named - expected).elements():
-        account.wrong.append(f"{document_name}: skipped without need: {reason}")
+        account.wrong.append(f"{document_name}: skipped unnecessarily: {reason}")
     return account
 
 

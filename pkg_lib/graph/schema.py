@@ -241,7 +241,7 @@ class Graph:
         """Return nodes and the edges among them as a networkx graph.
 
         Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time
-        grows with the edges of these nodes alone.
+        grows only with the edges of these nodes.
         """
         import networkx as nx  # slow to import, and a search needs no view
 

@@ -1,12 +1,12 @@
-"""The functions that retrieved code calls, put before it (Step 3 of the paper's first version).
+"""Put the functions that retrieved code calls before it (Step 3 of the paper's first version).
 
 A called name means the first of these:
 
 1. What the text, or a function around it, binds. Only a local ``def`` can be resolved.
 2. A top-level function of the same document.
 3. A builtin, which is not added.
-4. The one top-level function of other documents that accepts the arguments. The graph knows no
-   imports, so that this may be another function of the same name.
+4. The one top-level function of other documents that accepts the arguments. The graph has no
+   imports, so this may be another function of the same name.
 
 ``self.name`` and ``cls.name`` mean the one method of this name in the document. Functions of equal
 text count as one. A name that stays ambiguous is left out.

@@ -89,7 +89,7 @@ def kept_bm25(knowledge: Knowledge, unit: str, nodes: Positions) -> BM25:
     """
     tokenizer = knowledge.tokenizer
     folder = graph_folder(knowledge.corpus) / f"bm25-{unit}-{tokenizer}"
-    is_kept = isinstance(knowledge, OwnCode)
+    is_kept = isinstance(knowledge, UserCode)
     if is_kept and folder.exists():
         with suppress(*_INDEX_DAMAGE):  # it is made again
             return BM25.load(folder, len(nodes), tokenizer)
@@ -107,7 +107,7 @@ def _builder_digest() -> str:
 
 
 @dataclass
-class OwnCode(Knowledge):
+class UserCode(Knowledge):
     """The knowledge base of a user's own code, whose graph is kept between commands."""
 
     def build(self) -> Graph:

@@ -1,6 +1,6 @@
 """Control contexts: those of another task, and the best unit that leaks no solution.
 
-They explain a result and are no methods. Checking for leaks runs hidden tests. The layer that
+They explain results and cannot be used as methods. Checking for leaks runs hidden tests. The layer that
 evaluates methods does so and supplies the check (``Knowledge.leak_check``).
 """
 

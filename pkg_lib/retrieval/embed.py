@@ -42,10 +42,10 @@ class Embedder:
 
     Args:
         name: A name of ``core/embedders.py``.
-        cache: Directory of the stored vectors; None stands for the one in PKG_CACHE.
+        cache: Directory of the stored vectors; None for the one in PKG_CACHE.
 
     Attributes:
-        spec: What the name stands for.
+        spec: The embedder's specification.
         name: The name without a revision.
         revision: The revision of the weights.
         folder: The name of its files: the embedder's name with its revision.

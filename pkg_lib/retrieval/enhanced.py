@@ -3,7 +3,7 @@
 The method searches every function that the enhancer has finished. Functions with a docstring are
 unchanged. Functions for which the model wrote one contain it. Functions for which no docstring was
 accepted are unchanged, as in the authors' code. Functions that the model has not been prompted for
-are left out. ``pkg-lib enhance`` generates the docstrings.
+are left out. ``pkg-lib pkg enhance`` generates the docstrings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OWN_DOCSTRING = "own docstring"
 NO_PLACE = "no place for one"
 WRITTEN = "written"
 NONE_ACCEPTED = "none accepted"
-NOT_ASKED = "not asked"
+NOT_PROMPTED = "not asked"
 
 _WRAPPER = "if 1:\n"  # makes a module of a method's lines, which are indented
 
@@ -81,7 +81,7 @@ def stored_docstrings(corpus: str) -> Docstrings:
     files = sorted((results_path() / "enhanced").glob(pattern))
     if not files:
         by = f" by {wanted}" if wanted else ""
-        advice = f"run `pkg-lib enhance --corpus {corpus}` first"
+        advice = f"run `pkg-lib pkg enhance --corpus {corpus}` first"
         raise Unavailable(
             f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}"
         )
@@ -136,14 +136,14 @@ class EnhancedFuncPKG(FuncPKG):
             payload = graph.payload(node)
             text, kind = _with_docstring(payload, self.docstrings)
             self.counts[kind] += 1
-            if kind == NOT_ASKED:
+            if kind == NOT_PROMPTED:
                 continue
             module = _WRAPPER + text if text[:1].isspace() else text
             added = module.count("\n") - payload.count("\n")
             source = graph.where(node)
             documents.append(Document(source, module, unit="function"))
             self._offsets.append(int(graph.first[node]) - 1 - added)
-        if self.counts[NOT_ASKED]:
+        if self.counts[NOT_PROMPTED]:
             message = "%s: the enhancer has finished %d of %d functions; the others are left out"
             log.warning(
                 message,
@@ -210,7 +210,7 @@ def _with_docstring(payload: str, docstrings: Docstrings) -> tuple[str, str]:
         return payload, OWN_DOCSTRING if str(reason) == "has a docstring" else NO_PLACE
     docstring = docstrings.written.get(digest(payload))
     if docstring is None:
-        return payload, NOT_ASKED
+        return payload, NOT_PROMPTED
     if docstring:
         with suppress(Unfit):  # a docstring that was edited by hand may not fit
             return place.fill(docstring), WRITTEN

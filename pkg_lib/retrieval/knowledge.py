@@ -23,7 +23,7 @@ LeakCheck = Callable[[list[tuple[Task, str]]], list[bool]]
 
 @dataclass
 class Knowledge:
-    """What the methods of a corpus share. The graph is built when it is first needed.
+    """The data that the methods of a corpus share. The graph is built when it is first needed.
 
     Attributes:
         documents: The corpus.

@@ -1,4 +1,4 @@
-"""Methods: what a column of the paper's Tables 1 to 4 measures, and which corpora offer it.
+"""Methods: the columns of the paper's Tables 1 to 4, and the corpora that each can retrieve from.
 
 A method decides where the context of a prompt comes from, how the prompt is worded and how the model is
 sampled. The registry METHODS has every named method; `parse_method` also reads the names of sampled ones.
@@ -55,7 +55,7 @@ class Method:
         style: Prompt style of one of the paper's models, used in place of the model's own. The answer is
             then kept whole, since the authors' extraction reads all of it.
         in_chat: Whether the prompt of `style` is sent through the model's chat template.
-        sampling: How the model's tokens are chosen; `sample` counts from 1, and 0 stands for greedy decoding.
+        sampling: How the model's tokens are chosen; `sample` counts from 1; 0 means greedy decoding.
         sample_of: The method of which this is one sample; "" for any other method.
     """
 
@@ -147,7 +147,7 @@ _ANY_KIND = (CODE, TEXT, PUBLISHED)
 
 
 def _table_methods() -> Iterator[Method]:
-    """The columns of Tables 1 to 4, in the paper's order."""
+    """Yield the methods of Tables 1 to 4, in the paper's order."""
     every_kind = (*_ANY_KIND, "repository", "library-documents")
     yield Method(NO_RAG, _retriever("NoRetrieval"), every_kind)
     yield Method("BM25", _retriever("BM25Rows"), _ROW_KINDS, ROW, by_words=True)
@@ -482,9 +482,9 @@ def _knowledge(corpus: corpora.Corpus, embedder: str, top_k: int) -> Any:
         return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(spec.name):
         if corpora.own(spec):
-            from pkg_lib.retrieval.code_base import OwnCode
+            from pkg_lib.retrieval.code_base import UserCode
 
-            return OwnCode(*shared)
+            return UserCode(*shared)
         return Knowledge(*shared)
     # docutils and similar packages are only needed for a corpus of text.
     from pkg_lib.data.structuring import json_of

@@ -112,7 +112,7 @@ def quantized_model(name: str, load: Callable[[], SentenceTransformer]) -> Quant
 
     Args:
         name: The name of its directory in the cache.
-        load: Loads the embedder that is quantized. It is called for the conversion alone.
+        load: Loads the embedder that is quantized. It is called only for the conversion.
 
     Returns:
         The model.

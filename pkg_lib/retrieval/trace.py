@@ -129,9 +129,11 @@ def trace(
             return traced
     if context.method == ENHANCED:
         raise UserError(
-            f"{source} has a docstring that a model wrote, which the corpus does not hold"
+            f"{source} has a docstring that a model wrote, so its text is not in the corpus"
         )
-    raise UserError(f"{source} has another text here: the corpus is of another version")
+    raise UserError(
+        f"the text of {source} has changed: the corpus has another version than the context"
+    )
 
 
 def _rows(source: str, document: Document) -> Iterator[Traced]:

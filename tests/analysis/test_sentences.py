@@ -14,10 +14,13 @@ HEADS = ("Above", "Below", "No difference")
 
 
 def test_a_difference_says_only_what_is_known():
-    assert difference(math.nan) == "\N{EN DASH} points" and difference(0.051) == "+5.1 points"
+    assert (
+        difference(math.nan) == "\N{EN DASH} percentage points"
+        and difference(0.051) == "+5.1 percentage points"
+    )
     found = Difference(164, -0.051, -0.089, -0.014, 3, 9, 0.01)
     assert compared("Block-PKG", found, "NoRAG", sized=True) == (
-        f"Block-PKG {MINUS}5.1 points against NoRAG ({MINUS}8.9 to {MINUS}1.4, n = 164, p = 0.010)"
+        f"Block-PKG {MINUS}5.1 percentage points against NoRAG ({MINUS}8.9 to {MINUS}1.4, n = 164, p = 0.010)"
     )
     assert (chance(math.nan), chance(0.0001)) == ("", "p < 0.001")
 

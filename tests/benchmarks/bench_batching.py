@@ -96,9 +96,7 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         if not is_available(model_spec(options.model)):
-            raise UserError(
-                f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
-            )
+            raise UserError(f"weights of {options.model} are not here; pkg-lib fetch brings them")
         longest = {"stop": lambda text: False, "max_new_tokens": options.new_tokens}
         backend = TransformersBackend(fetch(options.model), slots=options.prompts, **longest)
         figures = measure(backend, humaneval_requests(options.prompts), options.repeat)

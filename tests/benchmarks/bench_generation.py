@@ -101,9 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if not is_available(model_spec(options.model)):
-            raise UserError(
-                f"weights of {options.model} are not here; python -m pkg_lib fetch brings them"
-            )
+            raise UserError(f"weights of {options.model} are not here; pkg-lib fetch brings them")
         backend = TransformersBackend(fetch(options.model), slots=options.slots)
         report = measure(backend, humaneval_requests(options.prompts))
     except UserError as e:

@@ -1,4 +1,4 @@
-"""Trees of files and `python -m pkg_lib cast chunk`: the same bytes back, what cannot be read is named."""
+"""Trees of files and `pkg-lib cast chunk`: the same bytes back, what cannot be read is named."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, word):
 
 @pytest.mark.parametrize("line", [b"{}\n", b"[1]\n", b"not json\n", b'{"text": 1}\n'])
 def test_what_is_no_chunk_is_not_joined(line):
-    with pytest.raises(UserError, match="line 1 of standard input is no chunk"):
+    with pytest.raises(UserError, match="line 1 of standard input is not a chunk"):
         chunk_jsonl.join_chunks(io.BytesIO(line), io.BytesIO())
 
 

@@ -155,7 +155,7 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
         "US dollars",
     )
     assert all(
-        words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: ")
+        words in shown for words in (*lines, "at the given 10 new tokens/s", "total to generate: ")
     )
 
 

@@ -20,7 +20,7 @@ from pkg_lib.analysis.stats import mean_pass_at_k
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import ProgramTests, Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.data.examples import like_inputs, shown_examples
+from pkg_lib.data.examples import like_inputs, visible_examples
 from pkg_lib.data.mbpp import AssertionTests
 from pkg_lib.evaluation import signals
 from pkg_lib.evaluation.results import Results
@@ -73,14 +73,14 @@ RIGHT, LUCKY, LATE, LOOPS = (
 )
 def test_examples_are_read_from_a_prompt(text, examples):
     prompt = f'def f(a):\n    """{text}\n    """\n'
-    assert [e.removeprefix("assert ") for e in shown_examples(prompt, "f")] == [
+    assert [e.removeprefix("assert ") for e in visible_examples(prompt, "f")] == [
         e.removeprefix("assert ") for e in examples
     ]
 
 
 def test_what_is_read_of_humaneval_stands_in_its_prompts():
     tasks = load_benchmark("humaneval")
-    shown = {t.id: shown_examples(t.prompt, t.entry_point) for t in tasks}
+    shown = {t.id: visible_examples(t.prompt, t.entry_point) for t in tasks}
     assert sum(map(len, shown.values())) == 404 and sum(map(bool, shown.values())) == 140
     for task in tasks:
         words = "".join(task.prompt.replace("\\\\", "\\").split()).lower()
@@ -135,7 +135,7 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     visible = visible_tasks(rules, humaneval)
     jobs = [(t, signal_jobs(rules, visible[t.id], "    pass")) for t in humaneval]
     for task, of in jobs:
-        shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
+        shown = {(e,) for e in visible_examples(task.prompt, task.entry_point)}
         assert {job.tests for job in of[2:]} == shown and not any(
             "candidate(" in "".join(j.tests) for j in of
         )

@@ -295,7 +295,7 @@ def test_what_decides_the_answers_is_part_of_the_key(describe):
     assert len({key(**fields) for fields in same}) == 1
     assert len({key(**fields) for fields in [{}, *other]}) == 1 + len(other)
     assert "dtype" not in opened(1).generator.decoding.parameters
-    with pytest.raises(UserError, match="the weights and the tokenizer are its server's"):
+    with pytest.raises(UserError, match="its weights and its tokenizer are on the server"):
         opened(1).generator.measure("text")
 
 
@@ -319,7 +319,7 @@ def test_anthropic_through_its_own_client(describe, tmp_path):
     assert (rows["HumanEval/0"]["raw"], rows["HumanEval/0"]["meta"]["refusal"]) == ("", "refusal")
     assert (rows["HumanEval/1"]["raw"], rows["HumanEval/1"]["finish"]) == ("text", "length")
     assert rows["HumanEval/1"]["prompt_tokens"] > len(rows["HumanEval/1"]["tokens"]) == 1
-    with pytest.raises(UserError, match="takes messages alone"):
+    with pytest.raises(UserError, match="accepts only chat messages"):
         complete(opened(1, "endpoint:stub#plain"))
 
 
@@ -373,8 +373,8 @@ MISTAKES = {
     'model = "m"\nbase_url = "http://h/v1"\nextra = {stream = true}': "extra may not hold stream",
     'model = "m"\nbase_url = "http://h/v1"\nkey = "UNSET_KEY"': "UNSET_KEY is not set",
     'model = "m"\nbase_url = "http://h/v1"\nextra = {since = 2020-01-01}': "date is not JSON",
-    'model = "m"\nbase_url = "http://h/v1"\nextra = {x = nan}': "extra holds what JSON cannot",
-    'model = "m"\nbase_url = "http://[::1/v1"': "base_url is no address",
+    'model = "m"\nbase_url = "http://h/v1"\nextra = {x = nan}': "extra contains a value that JSON does not allow",
+    'model = "m"\nbase_url = "http://[::1/v1"': "base_url is not an address",
     'model = "m"\nbase_url = "http://h/v1"\nomit = ["temprature"]': "omit.0: Input should be 'temperature'",
     'model = ""\nbase_url = "http://h/v1"': "model: String should have at least 1 character",
     "model = ": "endpoints.toml is damaged",

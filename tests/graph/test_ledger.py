@@ -103,7 +103,9 @@ def test_a_document_skipped_in_silence_or_without_need_does_not_pass():
     graph = build_code_graph(documents)
     graph.skipped[:] = [("m", "does not parse: SyntaxError: x")]
     account = ledger(documents, graph)
-    assert "bad: not named as skipped" in str(account) and "m: skipped without need" in str(account)
+    assert "bad: not named as skipped" in str(account) and "m: skipped unnecessarily" in str(
+        account
+    )
 
 
 def test_other_documents_are_refused():

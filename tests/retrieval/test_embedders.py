@@ -178,7 +178,7 @@ def test_a_directory_is_known_by_the_digest_of_its_files(own_cache, directory, t
         Embedder(pinned).encode(["a"])
     shutil.rmtree(directory)
     assert embedder_spec(pinned).pinned == pinned  # what is stored can be read
-    with pytest.raises(UserError, match="is no directory with"):
+    with pytest.raises(UserError, match="is not a directory with"):
         Embedder(name).encode(["a"])
 
 
@@ -193,7 +193,7 @@ MISTAKES = {
     "hf:nosuch": "write hf:ORG/NAME[@REVISION]",
     "hf:org/name": OFFLINE,
     "BGE-base": OFFLINE,
-    "path:/no/such/dir": "is no directory with the modules.json",
+    "path:/no/such/dir": "is not a directory with the modules.json",
     "endpoint:nosuch": "nosuch",
     "endpoint:stub": "needs an endpoint with api openai",
 }

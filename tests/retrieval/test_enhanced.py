@@ -139,7 +139,7 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
 
 
 def test_users_mistakes(corpus, tmp_path, monkeypatch):
-    with pytest.raises(Unavailable, match="pkg-lib enhance"):
+    with pytest.raises(Unavailable, match="pkg-lib pkg enhance"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
     enhance(corpus, tmp_path, model="starcoder2-7b")

@@ -71,7 +71,7 @@ def test_columns_by_corpus():
     ]
     with pytest.raises(UserError, match="mixes code and text"):
         methods_of("textbook+tutorials")
-    with pytest.raises(UserError, match="own context; run it alone"):
+    with pytest.raises(UserError, match="own context; it cannot be joined"):
         check_name("textbook+published")
     assert isinstance(knowledge_of("docstrings:json"), TextKnowledge)
 

@@ -149,7 +149,7 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
     ("root", "options", "says"),
     [
         ("no", {}, "no such directory"),
-        ("file.txt", {}, "no zip archive"),
+        ("file.txt", {}, "is not a zip archive"),
         ("", {}, r"contains no \.java file"),
         ("", {"mode": "x"}, "unknown mode 'x'; choose from: resolved, as-published"),
         ("", {"processes": 0}, "processes = 0"),
@@ -157,7 +157,7 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
         (
             "",
             {"mode": "as-published", "extra": ["beans"]},
-            "mode as-published has the paper's edges alone",
+            "mode as-published has only the paper's edges",
         ),
     ],
 )

@@ -1,9 +1,13 @@
 """Docstrings to JSON by their sections, in numpydoc, Google and Sphinx style.
 
-    {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
-                           "parameters": [{"name": "x", "type": "array_like", "description":
-                           "..."}], "notes": {...}, "examples": [{"explanation": "...", "code": ">>>
-                           ..."}]}}
+    {"numpy.linalg.norm": {
+        "signature": "norm(x, ord=None)",
+        "summary": "...",
+        "description": {...},
+        "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
+        "notes": {...},
+        "examples": [{"explanation": "...", "code": ">>> ..."}],
+    }}
 
 A section with another title is prose in reStructuredText. Nothing is left out.
 """
@@ -39,7 +43,7 @@ _FIELD = re.compile(
     r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?"
     r"|ivar|var)\b([^:\n]*):"
 )
-# The section that a title in small letters, or a field of Sphinx style, stands for.
+# Title in small letters, or field of Sphinx style -> its section.
 _SECTION = {
     "args": "parameters",
     "arguments": "parameters",

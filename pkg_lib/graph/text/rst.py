@@ -24,7 +24,7 @@ _DIRECTIVE = re.compile(
     re.M,
 )
 _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
-_WITH_LANGUAGE = set("code-block sourcecode code prompt".split())  # their argument is no code
+_WITH_LANGUAGE = set("code-block sourcecode code prompt".split())  # their argument is not code
 _CODE = _WITH_LANGUAGE | set(
     "testcode testoutput doctest ipython productionlist parsed-literal".split()
 )

@@ -36,7 +36,7 @@ figcaption figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summ
 ul""".split()
 PARSER_DEPTH = "nested too deep: more than the parser takes"
 _WITH_SECTIONS = ("rst", "markdown", "html")
-# Where text without subsections is split, the best place first: before a paragraph that is no code,
+# Where text without subsections is split, the best place first: before a paragraph without code,
 # before any paragraph, before a line, before a word.
 _PLACES = (
     re.compile(r"\n[ \t]*\n(?=\S)"),

@@ -129,8 +129,8 @@ def build(
     for edges in sorted(set(extra) - set(resolve.EXTRA)):
         raise unknown("edges", edges, resolve.EXTRA)
     if extra and mode != "resolved":
-        advice = "give extra ones with mode resolved"
-        raise UserError(f"mode {mode} has the paper's edges alone; {advice}")
+        advice = "extra edges need mode resolved"
+        raise UserError(f"mode {mode} has only the paper's edges; {advice}")
     with workers.paused_collector():  # facts are many small tuples without a cycle
         start = time.perf_counter()
         tree = scan(root)
@@ -252,12 +252,12 @@ def _load(store: Path) -> Store:
     """Read a store; return nothing if there is none of this version.
 
     Raises:
-        Damaged: The file is damaged, or no store.
+        Damaged: The file is damaged, or is not a store.
     """
     known: Store = {}
     if not reading.is_there(store):
         return known
-    why = "it is no store of parsed files"
+    why = "it is not a store of parsed files"
     advice = "name another file for --store"
     for line in reading.lines(store, advice):
         try:

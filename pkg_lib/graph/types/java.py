@@ -26,7 +26,7 @@ from pkg_lib.graph.types.scan import text_of
 
 VERSION = 4  # of the stored facts of a file; raise it when they change
 PIECE = 2**12  # bytes that the parser is handed at a time
-# The parser's reports of progress after which a file is given up. Text that is no Java takes
+# The parser's reports of progress after which a file is given up. Text that is not Java takes
 # quadratic time; source takes up to 41 reports a kilobyte. They are counted, not timed, so that
 # every machine gives the same graph.
 STEPS = 100_000

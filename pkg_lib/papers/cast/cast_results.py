@@ -150,7 +150,7 @@ class CastResults:
         path = self.folder / name
         if path.exists():
             return pd.read_csv(path)
-        raise Unavailable(f"no {name} is stored: run python -m pkg_lib cast prepare")
+        raise Unavailable(f"no {name} is stored: run `pkg-lib cast prepare`")
 
     def ranking(
         self,

@@ -48,7 +48,7 @@ DECODING = {
     "dtype": "bfloat16",
 }
 SLOTS = 16  # prompts that are decoded together
-CHOOSE = "run python -m pkg_lib cast prepare tasks"
+CHOOSE = "run `pkg-lib cast prepare tasks`"
 INSIDE = Path(__file__).with_name("inside.py")
 SECONDS = 20.0
 MEMORY_MB = 4096

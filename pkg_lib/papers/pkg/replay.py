@@ -520,7 +520,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         available = ", ".join(replayed_names(results))
         if available:
             known = f"replayed are: {available}"
-        command = "run python -m pkg_lib replay DIR first"
+        command = "run `pkg-lib replay DIR` first"
         raise Unavailable(f"no replayed samples '{name}': {command} ({known})")
     outcomes: dict[str, dict[str, Outcome]] = {}
     files = (folder / benchmark).glob("*.jsonl")

@@ -119,7 +119,7 @@ def test_faults_of_a_data_set_are_one_line(folder, monkeypatch, data, row, file,
     for field in [*row, *row.get("metadata", {})]:
         lines(folder / file, row, without(row, field))
         with pytest.raises(
-            UserError, match=f", line 2 is damaged: it is no record of {data.title} .*{field}"
+            UserError, match=f", line 2 is damaged: it is not a record of {data.title} .*{field}"
         ):
             load()
     for broken in ("{", "[]", "1", '{"metadata": 1}'):
