@@ -1,10 +1,10 @@
-"""Makes bfloat16 models fast on CPUs that have no bfloat16 instructions.
+"""Makes bfloat16 models faster on CPUs that have no bfloat16 instructions (AVX2 without AVX-512).
 
-PyTorch multiplies bfloat16 matrices on such a CPU (most laptops: AVX2 without AVX-512) one row after
-the other, in bfloat16 arithmetic that the CPU does not have. Here each linear layer keeps its weights
-in float32 instead, multiplies in float32, and rounds its result to bfloat16. That is what bfloat16
-instructions do, which sum in float32 as well: the answers differ only where the order of a sum tips
-a tie.
+On such a CPU, PyTorch's time for a bfloat16 layer grows with every row: a batch of answers, or a
+prompt, costs several times what float32 costs (`tests/benchmarks/bench_linear.py`). Here each linear
+layer keeps its weights in float32 instead, multiplies in float32, and rounds its result to bfloat16.
+That is what bfloat16 instructions do, which sum in float32 as well. The answers differ only where
+the order of a sum tips a tie.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from benchmarks import (
     bench_endpoint,
     bench_generation,
     bench_graph,
+    bench_linear,
     bench_typegraph,
     live_endpoint,
     mutations,
@@ -253,3 +254,9 @@ def test_the_tests_of_a_module_are_those_that_import_it():
     assert "tests/core/test_speeds.py" in mutations.tests_of(
         "pkg_lib/core/speeds.py", mutations.ROOT
     )
+
+
+def test_linear_small():
+    found = bench_linear.measure(rows=(1, 4), repeats=2)
+    assert [layer["rows"] for layer in found["layers"]] == [1, 4]
+    assert all(layer["ratio"] > 0 for layer in found["layers"])
