@@ -26,7 +26,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import CACHE, IS_CHECKOUT, results_dir, results_path, slug
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import Context, Unavailable, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
     CONTEXT_CHARS,
@@ -38,7 +38,7 @@ from pkg_lib.data.corpora import (
     with_options,
 )
 from pkg_lib.evaluation import study
-from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.generation.prompts import TEMPLATES, Prompt
 from pkg_lib.options import (
     MODEL_HELP,
     BenchmarkArgument,
@@ -481,7 +481,12 @@ def ask(
 
     program = asking.read_test(test) if test else ""
     place = absolute_corpus(corpus_at(corpus) or corpus)
-    say(asking.lines(*asking.ask(place, question, model, method, top, program)))
+
+    def show(context: Context, prompt: Prompt) -> None:
+        say(asking.context_lines(context, prompt))
+
+    answers = asking.ask(place, question, model, method, top, program, retrieved=show)
+    say(asking.answer_lines(*answers))
 
 
 @app.command(rich_help_panel=RESULTS)

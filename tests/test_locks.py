@@ -13,7 +13,7 @@ import pytest
 from endpoint_stub import Stub
 
 from pkg_lib import cli
-from pkg_lib.core.locks import writing
+from pkg_lib.core.locks import HOLDER, writing
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.freshness import Records
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -22,7 +22,7 @@ from pkg_lib.evaluation.results import Results
 HOLD = """
 import sys
 from pathlib import Path
-from pkg_lib.core.locks import writing
+from pkg_lib.core.locks import HOLDER, writing
 with writing(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -161,3 +161,13 @@ def test_what_is_in_place_of_the_lock_stays(tmp_path, kind):
     with pytest.raises(UserError, match=r"pkg-lib\.lock is .*move it away"), writing(tmp_path):
         pass
     assert os.path.lexists(place) and other.read_text() == "kept"
+
+
+def test_a_notebook_writes_for_the_run_that_holds_the_lock(tmp_path, monkeypatch):
+    with Other(tmp_path):
+        with pytest.raises(UserError), writing(tmp_path):
+            pass
+        monkeypatch.setenv(HOLDER, str(tmp_path))
+        with writing(tmp_path):
+            assert list(tmp_path.glob("*.kernel.lock"))
+    assert not list(tmp_path.glob("*.kernel.lock"))

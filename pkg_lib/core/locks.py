@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,16 @@ from pkg_lib.core.reading import absolute, in_the_way, shown
 from pkg_lib.core.types import UserError
 
 LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends for any reason
+KERNEL_LOCK = ".pkg-lib.kernel.lock"  # among the notebooks of a run, which holds LOCK for them
+HOLDER = "PKG_LOCK_HOLDER"  # in a kernel's environment: the directory that its run has locked
 
 
 @contextmanager
 def writing(results: Path) -> Iterator[None]:
     """Keep other processes from writing to a results directory.
 
-    A process may enter the same directory several times. Commands that only read need no lock.
+    A process may enter the same directory several times. Commands that only read need no lock. A
+    notebook that a run executes writes on the run's behalf; it only waits for the other notebooks.
 
     Args:
         results: The directory, which is created if it does not exist.
@@ -27,7 +31,8 @@ def writing(results: Path) -> Iterator[None]:
     # Imported here because only writing needs it.
     from filelock import FileLock, Timeout
 
-    path = absolute(results) / LOCK
+    for_run = os.environ.get(HOLDER) == str(absolute(results))
+    path = absolute(results) / (KERNEL_LOCK if for_run else LOCK)
     obstacle = in_the_way(path)
     if path.is_symlink():
         obstacle = f"{shown(str(path))} is a link; move it away"
@@ -35,7 +40,8 @@ def writing(results: Path) -> Iterator[None]:
         raise UserError(f"cannot lock {shown(str(results))}: {obstacle}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path, timeout=0, thread_local=False, is_singleton=True)
+        timeout = -1 if for_run else 0  # -1 waits
+        lock = FileLock(path, timeout=timeout, thread_local=False, is_singleton=True)
         lock.acquire()
     except Timeout:
         advice = "wait until it ends, or set PKG_RESULTS to another directory"

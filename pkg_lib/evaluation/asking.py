@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import read_text
 from pkg_lib.core.types import Context, Outcome, Task, UserError
@@ -51,6 +52,7 @@ def ask(
     top_k: int = TOP_K,
     test: str = "",
     backend: Backend | None = None,
+    retrieved: Callable[[Context, Prompt], None] | None = None,
 ) -> tuple[AskedAnswer, AskedAnswer]:
     """Ask a model to write code, without a context and with one from a corpus.
 
@@ -63,6 +65,7 @@ def ask(
         test: A Python program that runs after each solution, such as assertions. It passes if it
             ends without an error. "" for no test.
         backend: What generates; None loads the model.
+        retrieved: Is called with the retrieved context and its prompt before the model answers.
 
     Returns:
         The answers under NoRAG and under the method.
@@ -74,11 +77,15 @@ def ask(
         raise UserError("the question is empty; describe the code that the model should write")
     if parse_method(method).context_method == NO_RAG:
         raise UserError(f"method {method} retrieves nothing; choose another --method")
-    style = model_spec(model).style
+    spec = model_spec(model)
+    if spec.endpoint:
+        endpoints().get_or_fail(spec.endpoint)  # reported before anything is encoded
     task = Task("question", "ask", question, "")
     retriever = make_retriever(method, corpora.load_corpus(corpus), top_k=top_k)
     contexts = [Context(task.id, NO_RAG, ""), *retriever.retrieve([task])]
-    prompts = [build_prompt(task, context, style) for context in contexts]
+    prompts = [build_prompt(task, context, spec.style) for context in contexts]
+    if retrieved is not None:
+        retrieved(contexts[1], prompts[1])
     completions = generate(model, prompts, backend=backend)
     solutions = [extract_solution(completion, task) for completion in completions]
     outcomes: list[Outcome | None] = [None, None]
@@ -109,9 +116,11 @@ def read_test(path: Path) -> str:
         Its text.
 
     Raises:
-        UserError: It cannot be read, or is not valid Python.
+        UserError: It cannot be read, is empty, or is not valid Python.
     """
     text = read_text(path)
+    if not text.strip():
+        raise UserError(f"the test {path} is empty; write assertions into it")
     try:
         compile(text, str(path), "exec")
     except (SyntaxError, ValueError) as e:
@@ -119,7 +128,25 @@ def read_test(path: Path) -> str:
     return text
 
 
-def lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
+def context_lines(context: Context, prompt: Prompt) -> Iterator[str]:
+    """Describe what was retrieved for a question, for a terminal.
+
+    Args:
+        context: The retrieved context.
+        prompt: The prompt with it.
+
+    Yields:
+        The places of the context, and the prompt.
+    """
+    yield f"== context ({context.method}, score {context.score:.3f})"
+    for place in context.source.split("; "):
+        yield f"  {place}"
+    yield "== prompt with the context"
+    for message in prompt.messages:
+        yield _printable(message["content"])
+
+
+def answer_lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
     """Describe two answers for a terminal.
 
     Args:
@@ -127,19 +154,22 @@ def lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
         answer: The answer with the retrieved context.
 
     Yields:
-        The places of the context, the prompt with it, and both answers with their verdicts.
+        Both answers with their verdicts.
     """
-    yield f"== context ({answer.method}, score {answer.context.score:.3f})"
-    for place in answer.context.source.split("; "):
-        yield f"  {place}"
-    yield "== prompt with the context"
-    for message in answer.prompt.messages:
-        yield message["content"]
-    for shown in (without, answer):
-        yield f"== answer under {shown.method}"
-        yield shown.solution
-        if shown.outcome is not None:
-            yield f"verdict: {_verdict(shown.outcome)}"
+    for one in (without, answer):
+        yield f"== answer under {one.method}"
+        yield _printable(one.solution)
+        if one.outcome is not None:
+            yield f"verdict: {_verdict(one.outcome)}"
+
+
+def _printable(text: str) -> str:
+    """Escape what would control the terminal; line breaks and tabs stay."""
+    characters = []
+    for character in text:
+        is_safe = character.isprintable() or character in "\n\t"
+        characters.append(character if is_safe else ascii(character)[1:-1])
+    return "".join(characters)
 
 
 def _verdict(outcome: Outcome) -> str:

@@ -5,14 +5,12 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import Path
 
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import MODELS, ModelSpec, model_spec
-from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.speeds import NOTEBOOKS, speeds
-from pkg_lib.core.store import cache_folder, read_json, slug
+from pkg_lib.core.store import cache_folder, slug
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.corpora import parse_corpus
@@ -21,6 +19,7 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.batch_size import (
     A100_BANDWIDTH,
     BYTES,
+    CPU_SLOTS,
     GPU_SIZES,
     MOST,
     CacheShape,
@@ -29,13 +28,13 @@ from pkg_lib.generation.batch_size import (
     slots_for,
 )
 from pkg_lib.generation.cache import read_generations, stored_files
+from pkg_lib.generation.calibration import generation_seconds
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import context_method, parse_method
 
 CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
 TYPICAL_NOTEBOOK_SECONDS = 6  # measured with two at once on two cores
-SPEED = Path("benchmarks", "generation.json")  # below the results directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +271,34 @@ def cost(
     endpoint = endpoints().get(model_spec(results.model).endpoint)
     if not price and endpoint:
         price = endpoint.usd_per_million
-    speed, _ = _speed(results, rates)
+    seconds, _ = _generation_time(results, forecasts, rates)
     return Cost(
         sum(f.todo for f in forecasts),
         prompt_tokens,
         new_tokens,
-        _sum_if_known(new_tokens / speed if speed else None, _total_encoding(forecasts)),
+        _sum_if_known(seconds, _total_encoding(forecasts)),
         (prompt_tokens * price[0] + new_tokens * price[1]) / 1e6 if price else None,
     )
+
+
+def _generation_time(
+    results: Results,
+    forecasts: Sequence[MethodForecast],
+    rates: Rates,
+) -> tuple[float | None, str]:
+    """Return the seconds of generation, None if they are unknown; and where the number is from."""
+    new_tokens = sum(f.new_tokens for f in forecasts)
+    speed, source = _speed(results, rates)
+    if speed:
+        return new_tokens / speed, source
+    spec = model_spec(results.model)
+    todo = sum(f.todo for f in forecasts)
+    if spec.needs_gpu or spec.endpoint or not spec.params_b or not todo:
+        return None, source
+    prompt_tokens = sum(f.prompt_tokens for f in forecasts)
+    slots = min(todo, results.slots or CPU_SLOTS)
+    seconds = generation_seconds(spec.params_b * 1e9, slots, prompt_tokens, new_tokens)
+    return seconds, "from the speed of one linear layer, measured now on this CPU"
 
 
 def _total_encoding(forecasts: Sequence[MethodForecast]) -> float | None:
@@ -333,11 +352,13 @@ def lines(
     if not all(f.stored for f in due):
         most = _max_new_tokens(results)
         table.append(f"  tokens: at most, {most} new ones where no completion is stored")
-    _, source = _speed(results, rates)
+    _, source = _generation_time(results, forecasts, rates)
     table.append(f"  time: {source}")
     table += _batch_lines(results, [f.method for f in due], price.new_tokens)
     try:
         embedder_spec(parse_corpus(results.corpus).embedder).require_key()
+        if _total_encoding(forecasts) is None:
+            results.knowledge.embedder.measure_speed(["text"])  # raises what prevented the forecast
     except UserError as e:
         table.append(f"  the embedder is unavailable: {e}")
     if price.dollars is None and (rates.prices or model_spec(results.model).endpoint):
@@ -469,7 +490,6 @@ def _speed(results: Results, rates: Rates) -> tuple[float | None, str]:
     """Return the new tokens per second, and where the number is from."""
     if rates.tokens_per_second:
         return rates.tokens_per_second, f"at the given {rates.tokens_per_second:g} new tokens/s"
-    path = results.results / SPEED
     spec = model_spec(results.model)
     here = speeds()
     if spec.name in here:
@@ -479,12 +499,4 @@ def _speed(results: Results, rates: Rates) -> tuple[float | None, str]:
         if other is not None and other.params_b and spec.params_b:
             speed *= other.params_b / spec.params_b
             return speed, f"at {speed:.1f} new tokens/s, scaled from {name} on this machine"
-    if spec.needs_gpu or not spec.params_b or not path.exists():
-        return None, "unknown, no speed was measured for this model; give --tokens-per-second"
-    measured = read_json(path, {"model": str, "batch_tokens_per_s": NUMBER})
-    base = model_spec(measured["model"])
-    speed = float(measured["batch_tokens_per_s"]) * base.params_b / spec.params_b
-    source = f"results/{SPEED.as_posix()}"
-    if base.name != spec.name:
-        source += f", scaled from {base.name} by its size"
-    return speed, f"at {speed:.1f} new tokens/s ({source}; other machines differ)"
+    return None, "unknown, no speed was measured for this model; give --tokens-per-second"

@@ -26,6 +26,8 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 from pkg_lib.core.endpoints import endpoints_path
+from pkg_lib.core.locks import HOLDER
+from pkg_lib.core.reading import absolute
 from pkg_lib.core.store import IS_CHECKOUT, ROOT, results_path, write_text
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.core.workers import core_count
@@ -84,6 +86,7 @@ class KernelEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no ty
         # The kernel starts in another directory, where a relative place would be another one.
         variables["PKG_ENDPOINTS"] = str(endpoints_path().absolute())
         variables["PKG_RESULTS"] = str(results_path().absolute())
+        variables[HOLDER] = str(absolute(results_path()))  # this process has locked the directory
         if IS_CHECKOUT:
             path = os.environ.get("PYTHONPATH")
             variables["PYTHONPATH"] = f"{ROOT}{os.pathsep}{path}" if path else str(ROOT)

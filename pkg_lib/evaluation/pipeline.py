@@ -63,7 +63,7 @@ from pkg_lib.retrieval.methods import (
     parse_method,
 )
 
-FEW_TEXTS = 256  # texts that are encoded in seconds
+FEW_TEXTS = 64  # texts that are encoded in seconds, also on slow machines
 # Fields that few contexts have; they are stored only where they have a value.
 OPTIONAL_FIELDS = ("tokens", "prompt_sha256", "query", "spent", "recall")
 # Makes the job that judges a solution, or the verdict where no job is needed.
@@ -280,17 +280,23 @@ class Evaluator:
         """Order methods so that the first answers need not wait for the vectors of other methods.
 
         Returns:
-            First all methods that need no new vectors, then each other method by itself, those with
-            the fewest texts to encode first.
+            First all methods that need few new vectors, or none. Then each other method by itself,
+            those with the fewest texts to encode first.
         """
         at_once: list[str] = []
+        few: set[str] = set()
         sizes: dict[str, int] = {}
         for method in methods:
-            count = len(self.texts_to_encode(method))
+            texts = self.texts_to_encode(method)
+            count = len(texts)
             if count < FEW_TEXTS:
                 at_once.append(method)
+                few.update(texts)
             else:
                 sizes[method] = count
+        if few:
+            note = f"{', '.join(at_once)}: {len(few):,} texts of the corpus to encode"
+            tqdm.write(note, file=sys.stderr)
         encoding = sorted(sizes, key=lambda method: sizes[method])
         for number, method in enumerate(encoding, 1):
             passes = f"pass {number} of {len(encoding)}"

@@ -111,8 +111,8 @@ def _map(
             command = f"pkg-lib graph source:DIR --output {name}"
             raise UserError(f"{name} does not exist; save a graph with: {command}") from e
         # The directory may be the user's source, which a graph must not be written into.
-        command = f"pkg-lib graph source:{name} --output OTHER_DIR, then search OTHER_DIR"
-        raise UserError(f"{name} does not contain a saved graph. Build one with: {command}") from e
+        command = "pkg-lib graph source:DIR --output OTHER_DIR, then search OTHER_DIR"
+        raise UserError(f"{name} is not a saved graph. Build one with: {command}") from e
 
 
 def payloads_digest(texts: pa.Array) -> str:

@@ -406,7 +406,7 @@ class VectorCache:
                 )
                 yield database
         except (OSError, sqlite3.Error) as e:
-            raise UserError(
-                f"cannot use the vector cache {self.path} ({e});"
-                " free space, or set PKG_CACHE to another directory"
-            ) from e
+            advice = "free space, or set PKG_CACHE to another directory"
+            if getattr(e, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+                advice = "it is damaged; remove it, and its texts are encoded again"
+            raise UserError(f"cannot use the vector cache {self.path} ({e}); {advice}") from e

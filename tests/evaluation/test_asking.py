@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from fakes import FakeBackend
 
@@ -31,12 +33,16 @@ def asked(tmp_path, monkeypatch):
 
 
 def test_both_answers_their_prompts_and_verdicts(asked):
-    without, answer = asked(test="assert answer(2) == 14\n")
+    before = []
+    without, answer = asked(
+        test="assert answer(2) == 14\n", retrieved=lambda *found: before.append(found)
+    )
+    assert before == [(answer.context, answer.prompt)]
     assert (without.method, answer.method) == ("NoRAG", "Func-BM25")
     assert "return x * 7" not in without.prompt.text and CODE.strip() in answer.prompt.text
     assert answer.context.source == "source/a.py:1-2"
     assert (without.outcome.status, answer.outcome.status) == ("failed", "passed")
-    shown = "\n".join(asking.lines(without, answer))
+    shown = "\n".join([*asking.context_lines(*before[0]), *asking.answer_lines(without, answer)])
     for words in ("source/a.py:1-2", answer.prompt.messages[0]["content"], answer.solution):
         assert words in shown
     assert shown.endswith("verdict: passed") and "verdict: failed (AssertionError" in shown
@@ -45,7 +51,14 @@ def test_both_answers_their_prompts_and_verdicts(asked):
 def test_without_a_test_there_is_no_verdict(asked):
     without, answer = asked()
     assert without.outcome is None and answer.outcome is None
-    assert "verdict" not in "\n".join(asking.lines(without, answer))
+    assert "verdict" not in "\n".join(asking.answer_lines(without, answer))
+
+
+def test_a_terminal_receives_no_control_characters(asked):
+    without, answer = asked()
+    hostile = dataclasses.replace(answer, solution="a\x1b[31mb\n\tc")
+    shown = "\n".join(asking.answer_lines(without, hostile))
+    assert "\x1b" not in shown and "\n\tc" in shown
 
 
 def test_an_empty_question_and_a_test_that_is_none_are_one_line(asked, tmp_path):
@@ -53,6 +66,9 @@ def test_an_empty_question_and_a_test_that_is_none_are_one_line(asked, tmp_path)
         asked(" ")
     (tmp_path / "t.py").write_text("def (:\n")
     with pytest.raises(UserError, match="not valid Python"):
+        asking.read_test(tmp_path / "t.py")
+    (tmp_path / "t.py").write_text("\n")
+    with pytest.raises(UserError, match="empty"):
         asking.read_test(tmp_path / "t.py")
     with pytest.raises(UserError, match=r"missing\.py"):
         asking.read_test(tmp_path / "missing.py")
@@ -63,7 +79,7 @@ def test_the_command_prints_both_answers(asked, tmp_path, monkeypatch, capsys):
 
     ask = asking.ask
     backend = FakeBackend(lambda request: WITH if "blorp(x)" in request.text else WITHOUT)
-    monkeypatch.setattr(asking, "ask", lambda *given: ask(*given, backend=backend))
+    monkeypatch.setattr(asking, "ask", lambda *given, **more: ask(*given, backend=backend, **more))
     command = ["pkg-lib", "ask", str(tmp_path / "code"), "blorp of x", "--method", "Func-BM25"]
     monkeypatch.setattr("sys.argv", command)
     assert cli.main() == 0

@@ -19,6 +19,7 @@ from pkg_lib.data.corpora import parse_corpus, with_options
 from pkg_lib.evaluation import forecast, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.generation import calibration
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.pkg import cost
 
@@ -95,7 +96,7 @@ def columns(todo, asked, new):
     return [forecast.MethodForecast("NoRAG", 0, todo, todo, asked, new, 1)]
 
 
-def test_time_and_price(nothing_else):
+def test_time_and_price(nothing_else, monkeypatch):
     def cost(model, **rates):
         return forecast.cost(
             Results(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates)
@@ -106,9 +107,10 @@ def test_time_and_price(nothing_else):
     assert cost(study.MODEL, prices=prices).dollars == pytest.approx(1.072)
     assert cost(OTHER, prices=prices).dollars is None
     assert cost("codellama-7b-instruct").seconds is None
-    (nothing_else / "benchmarks").mkdir()
-    speed = {"model": study.MODEL, "batch_tokens_per_s": 48.0}
-    (nothing_else / forecast.SPEED).write_text(json.dumps(speed))
+    monkeypatch.setattr(calibration, "layer_seconds", lambda rows: 0.01 * rows)
+    layers = 0.5e9 / (calibration.FEATURES_IN * calibration.FEATURES_OUT)
+    assert cost(study.MODEL).seconds == pytest.approx(layers * 0.01 * (2e6 + 7200), rel=0.01)
+    monkeypatch.setattr(forecast, "speeds", lambda: {study.MODEL: 48.0})
     assert cost(study.MODEL).seconds == pytest.approx(150)
     assert cost(OTHER).seconds == pytest.approx(450), "three times the parameters"
     assert cost("codellama-7b-instruct").seconds is None, (

@@ -1,0 +1,65 @@
+"""Estimates how fast this machine's CPU generates, without loading a model.
+
+Nearly all of a model's work on a CPU is in its linear layers, so the time of one layer tells the time
+of a model by the number of their parameters. Attention and the choice of tokens are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+FEATURES_IN, FEATURES_OUT = 896, 4864  # the largest layer of Qwen2.5-Coder-0.5B
+PROMPT_ROWS = 256  # tokens of a prompt that are multiplied together
+SECONDS = 0.4  # for each measurement
+
+
+@cache
+def layer_seconds(rows: int) -> float:
+    """Measure one linear layer, as the backend has it on this CPU.
+
+    Args:
+        rows: How many rows [rows, FEATURES_IN] it multiplies.
+
+    Returns:
+        The seconds of one call.
+    """
+    import torch  # slow to import, and most dry runs have a stored speed
+
+    from pkg_lib.generation.cpu_layers import multiply_in_float32
+
+    layer = torch.nn.Linear(FEATURES_IN, FEATURES_OUT, bias=False).bfloat16()
+    model = torch.nn.Sequential(layer)
+    multiply_in_float32(model)
+    inputs = torch.randn(rows, FEATURES_IN).bfloat16()
+    calls = 0
+    with torch.inference_mode():
+        model(inputs)
+        start = time.perf_counter()
+        while time.perf_counter() < start + SECONDS:
+            model(inputs)
+            calls += 1
+    return (time.perf_counter() - start) / calls
+
+
+def generation_seconds(
+    parameters: float,
+    slots: int,
+    prompt_tokens: float,
+    new_tokens: float,
+) -> float:
+    """Estimate how long a model generates on this CPU.
+
+    Args:
+        parameters: The number of the model's parameters.
+        slots: How many answers are decoded together.
+        prompt_tokens: Tokens of all prompts.
+        new_tokens: Tokens of all answers.
+
+    Returns:
+        Seconds.
+    """
+    layers = parameters / (FEATURES_IN * FEATURES_OUT)
+    decoding = new_tokens / slots * layer_seconds(slots)
+    reading = prompt_tokens / PROMPT_ROWS * layer_seconds(PROMPT_ROWS)
+    return layers * (decoding + reading)
