@@ -53,7 +53,7 @@ PDF_METADATA = {
 PNG_METADATA = {"Software": None}
 
 
-def distinct_looks(
+def distinct_styles(
     names: Iterable[str],
     colours: Iterable[str] = COLOURS,
 ) -> dict[str, tuple[str, str]]:
@@ -66,8 +66,8 @@ def distinct_looks(
     Returns:
         Name -> colour and marker.
     """
-    looks = zip(cycle(colours), cycle(MARKERS), strict=False)
-    return dict(zip(names, looks, strict=False))
+    styles = zip(cycle(colours), cycle(MARKERS), strict=False)
+    return dict(zip(names, styles, strict=False))
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
@@ -132,7 +132,8 @@ def _differences(prompts: list[CachedPrompt]) -> Iterator[str]:
             if raw != prompt.generation.raw:
                 yield _changed_text(prompt.generation, row, raw)
         elif row.tokens != prompt.generation.tokens:
-            yield _changed_tokens(backend, prompt, row.tokens, sampling)
+            local = cast("TransformersBackend", backend)
+            yield _changed_tokens(local, prompt, row.tokens, sampling)
 
 
 def _first_difference(old: Sequence[object], new: Sequence[object]) -> int:
@@ -181,7 +182,8 @@ def _changed_tokens(
     new_token = [*live, end][position]
     pair = [old_token, new_token]
     if sampling.get("temperature"):
-        is_near = set(pair) <= backend.near_samples(request, prefix, **sampling)
+        likely = backend.near_samples(request, prefix, sampling["temperature"], sampling["top_p"])
+        is_near = set(pair) <= likely
         distance = "by one random number"
     else:
         gap, spacing = backend.gap(request, prefix, pair)

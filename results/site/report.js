@@ -50,6 +50,65 @@ function sortable(table) {
   }
 }
 
+// The label of a control in the row of controls above a table.
+function labelled(text, control) {
+  const label = document.createElement("label");
+  label.append(text, control);
+  return label;
+}
+
+const MANY = 8; // methods from which a table can be filtered
+const words = (text) => text.toLowerCase().split(",").map((word) => word.trim()).filter(Boolean);
+const holds = (text, wanted) => !wanted.length || wanted.some((word) => text.toLowerCase().includes(word));
+
+// Shows the columns whose heading holds a word. The first column and that of NoRAG stay.
+function showColumns(table, wanted) {
+  const headings = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  const shown = headings.map((cell, i) => i === 0 || cell.textContent === "NoRAG" || holds(cell.textContent, wanted));
+  for (const row of table.rows) {
+    if (!row.classList.contains("group")) [...row.cells].forEach((cell, i) => { cell.hidden = !shown[i]; });
+  }
+}
+
+// Shows the rows that hold a word and have what was chosen in each column with a choice.
+function showRows(table, wanted, choices) {
+  for (const body of table.tBodies) {
+    for (const row of body.rows) {
+      const chosen = choices.every(([column, select]) => !select.value || row.cells[column].textContent === select.value);
+      row.hidden = !row.classList.contains("group") && !(chosen && holds(row.textContent, wanted));
+    }
+  }
+}
+
+function choice(table, column) {
+  const select = document.createElement("select");
+  const values = new Set([...table.tBodies].flatMap((body) => [...body.rows].map((row) => row.cells[column].textContent)));
+  select.append(new Option("all", ""), ...[...values].sort().map((value) => new Option(value, value)));
+  return [column, select];
+}
+
+// Methods are columns in a table of pass@1 and on the first page, and rows elsewhere.
+function filterable(table) {
+  const frame = table.closest(".scroll");
+  if (!table.tHead || !frame) return;
+  const headings = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  const across = table.matches(".pass, .tasks, #experiments");
+  const rows = [...table.tBodies].reduce((sum, body) => sum + body.rows.length, 0);
+  const grouped = table.tHead.rows.length > 1 || table.querySelector("tbody [rowspan]");
+  if ((across ? headings.length : rows) < MANY || (grouped && across)) return;
+  const choices = headings.filter((cell) => "choose" in cell.dataset).map((cell) => choice(table, cell.cellIndex));
+  const input = document.createElement("input");
+  input.type = "search";
+  input.placeholder = across ? "BM25, PKG" : "words, separated by commas";
+  const update = () => across ? showColumns(table, words(input.value)) : showRows(table, words(input.value), choices);
+  const controls = document.createElement("div");
+  controls.className = "filters";
+  controls.append(labelled(across ? "Methods" : "Rows with", input));
+  for (const [column, select] of choices) controls.append(labelled(headings[column].textContent, select));
+  controls.addEventListener("input", update);
+  frame.before(controls);
+}
+
 function enlarge(event) {
   const dialog = document.getElementById("large");
   const small = event.currentTarget.querySelector("img");
@@ -63,6 +122,7 @@ function enlarge(event) {
   dialog.showModal();
 }
 
+document.querySelectorAll("table").forEach(filterable);
 document.querySelectorAll("table").forEach(sortable);
 document.querySelectorAll("a.large").forEach((link) => link.addEventListener("click", enlarge));
 document.getElementById("large").addEventListener("click", (event) => {

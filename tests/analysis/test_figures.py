@@ -71,7 +71,7 @@ def test_an_unwritable_place_is_said_in_one_line(verdicts, tmp_path):
 
 
 def test_names_are_told_apart_by_colour_and_marker():
-    looks = figures.distinct_looks(["a", "b", "c"], ["red", "blue"])
+    looks = figures.distinct_styles(["a", "b", "c"], ["red", "blue"])
     assert list(looks) == ["a", "b", "c"]
     assert [colour for colour, _ in looks.values()] == ["red", "blue", "red"]
     assert len(set(looks.values())) == 3

@@ -61,7 +61,7 @@ def ranking_figure(cast: CastResults) -> Figure:
         frame,
         names,
         hue="retriever",
-        looks=figures.distinct_looks(RANKERS),
+        styles=figures.distinct_styles(RANKERS),
         errorbar=figures.bootstrap_bar,
     )
     axes.set_xlabel("nDCG@5 (%), 95 % bootstrap interval")

@@ -24,7 +24,7 @@ from pkg_lib.papers.dkb.indexing_tables import KINDS
 from pkg_lib.papers.dkb.measurement import READING
 
 # Kind of type -> colour and marker.
-TYPE_LOOKS = figures.distinct_looks(KINDS, (*figures.COLOURS, "#56B4E9"))
+TYPE_LOOKS = figures.distinct_styles(KINDS, (*figures.COLOURS, "#56B4E9"))
 VIA = "via interface"
 # Label of an edge -> line and colour.
 EDGES = {
@@ -318,7 +318,7 @@ def recall_figure(evidence: Evidence, repository: str) -> Figure:
     points = _recall_points(evidence)
     rows = list(points["row"].unique())
     pipelines = pipelines_of(evidence)
-    looks = figures.distinct_looks(pipelines, PIPELINE_COLOURS)
+    styles = figures.distinct_styles(pipelines, PIPELINE_COLOURS)
     figure, axes = figures.row_axes(
         count=len(rows),
         height=0.5,
@@ -332,7 +332,7 @@ def recall_figure(evidence: Evidence, repository: str) -> Figure:
         order=rows,
         hue="pipeline",
         hue_order=pipelines,
-        palette=[colour for colour, _ in looks.values()],
+        palette=[colour for colour, _ in styles.values()],
         s=2.4,
         dodge=True,
         jitter=False,
@@ -345,9 +345,9 @@ def recall_figure(evidence: Evidence, repository: str) -> Figure:
         points,
         rows,
         hue="pipeline",
-        looks=looks,
+        styles=styles,
         # As far apart as seaborn puts the single points: four fifths of a row.
-        dodge=0.8 * (1 - 1 / len(looks)),
+        dodge=0.8 * (1 - 1 / len(styles)),
         mew=0.3,
         mec=figures.INK,
         # Fewer questions say nothing of others.
