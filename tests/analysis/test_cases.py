@@ -140,7 +140,7 @@ def test_what_is_not_shown_has_its_reason():
         and "sel = 1" not in html
     )
     html = cases.page(case(traced=Traced("sel = 1")))
-    assert "taken whole" in html and "data:image" not in html
+    assert "no subgraph" in html and "data:image" not in html
     html = cases.page(case(**with_second(completion=None, solution=None, outcome=UNKNOWN)))
     assert "Func-PKG: not generated" in html and "nothing to compare" in html
     assert "only the extracted solution" in cases.page(case(**with_second(completion=None)))
