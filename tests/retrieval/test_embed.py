@@ -43,7 +43,7 @@ def test_processes_share_a_cache(cache):
 
 def test_damage_is_a_users_error(cache):
     cache.path.write_bytes(b"no database, but long enough to be read as the head of one" * 9)
-    with pytest.raises(UserError, match=r"cannot use the vector cache .*PKG_CACHE"):
+    with pytest.raises(UserError, match=r"cannot use the vector cache .*remove it"):
         stored(cache.path)
 
 
