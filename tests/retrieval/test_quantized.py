@@ -39,7 +39,7 @@ def test_its_vectors_are_close_to_those_of_the_whole_model(cache):
     found, exact = small.compute(TEXTS), whole.compute(TEXTS)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
     assert ((found * exact).sum(1) > 0.96).all()
-    assert (found @ found.T).argsort().tolist() == (exact @ exact.T).argsort().tolist()
+    np.testing.assert_allclose(found @ found.T, exact @ exact.T, atol=0.05)
 
 
 def test_a_text_has_the_same_vector_in_any_batch(cache):
