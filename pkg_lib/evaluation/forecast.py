@@ -295,6 +295,10 @@ def _generation_time(
     todo = sum(f.todo for f in forecasts)
     if spec.needs_gpu or spec.endpoint or not spec.params_b or not todo:
         return None, source
+    from torch import cuda  # slow to import
+
+    if cuda.is_available():  # the model would run there, and the speed of the CPU says nothing
+        return None, source
     prompt_tokens = sum(f.prompt_tokens for f in forecasts)
     slots = min(todo, results.slots or CPU_SLOTS)
     seconds = generation_seconds(spec.params_b * 1e9, slots, prompt_tokens, new_tokens)

@@ -284,18 +284,20 @@ class Evaluator:
             those with the fewest texts to encode first.
         """
         at_once: list[str] = []
-        few: set[str] = set()
+        few: dict[str, list[str]] = {}
         sizes: dict[str, int] = {}
         for method in methods:
             texts = self.texts_to_encode(method)
             count = len(texts)
             if count < FEW_TEXTS:
                 at_once.append(method)
-                few.update(texts)
+                if texts:
+                    few[method] = texts
             else:
                 sizes[method] = count
         if few:
-            note = f"{', '.join(at_once)}: {len(few):,} texts of the corpus to encode"
+            count = len(set().union(*few.values()))
+            note = f"{', '.join(few)}: {count:,} texts of the corpus to encode"
             tqdm.write(note, file=sys.stderr)
         encoding = sorted(sizes, key=lambda method: sizes[method])
         for number, method in enumerate(encoding, 1):

@@ -174,12 +174,16 @@ class StoredAnswers(StoredExperiment):
         """
         if context.text is not None or self.corpus != corpora.PUBLISHED:
             return context
-        with suppress(UserError):  # the authors' data are not here
-            for document in self.knowledge.documents:
-                if document.id == context.source:
-                    found = replace(context, text=document.text)
-                    return found if found.sha256 == context.sha256 else context
-        return context
+        text = self._published_texts.get(context.source)
+        found = replace(context, text=text)
+        return found if found.sha256 == context.sha256 else context
+
+    @cached_property
+    def _published_texts(self) -> dict[str, str]:
+        """The texts that the authors published, by document; none without their data."""
+        with suppress(UserError):
+            return {document.id: document.text for document in self.knowledge.documents}
+        return {}
 
     # Prompts
 

@@ -257,6 +257,8 @@ def test_the_tests_of_a_module_are_those_that_import_it():
 
 
 def test_linear_small():
-    found = bench_linear.measure(rows=(1, 4), repeats=2)
-    assert [layer["rows"] for layer in found["layers"]] == [1, 4]
-    assert all(layer["ratio"] > 0 for layer in found["layers"])
+    found = bench_linear.measure(rows=(256,), repeats=5)
+    (layer,) = found["layers"]
+    assert layer["rows"] == 256
+    if not found["has_bfloat16_instructions"]:
+        assert layer["ratio"] > 1.5  # five on an idle processor
