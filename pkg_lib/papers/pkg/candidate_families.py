@@ -464,8 +464,8 @@ def family_findings(
     candidates: Candidates,
     selections: Selections,
     main: Sequence[str],
-) -> tuple[list[str], list[str]]:
-    """Say what selection by visible examples gains in each family.
+) -> list[str]:
+    """Say what selection by visible examples gains with samples and with retrieval.
 
     Args:
         candidates: The candidates of the experiments.
@@ -473,7 +473,7 @@ def family_findings(
         main: Experiments for which samples are compared with retrieval.
 
     Returns:
-        A sentence per experiment of `main` with both families, and one per experiment and family.
+        A sentence per experiment of `main` with both families.
     """
     compared = []
     for label in main:
@@ -486,11 +486,4 @@ def family_findings(
             f"{label}, selection by visible examples: samples raise {BASELINE}'s {without} % to "
             f"{samples} %, and as many methods that retrieve raise it to {retrieval} %."
         )
-    details = []
-    for (label, family), selected in selections.items():
-        rates = [percent(float(selected[name].mean())) for name in (ALONE, VISIBLE, ORACLE)]
-        details.append(
-            f"{label}, {family}: {BASELINE} {rates[0]} %, by visible examples {rates[1]} %, "
-            f"{ORACLE} {rates[2]} %."
-        )
-    return compared, details
+    return compared

@@ -1,22 +1,24 @@
 """pass@1 by context validity: does retrieval help where the context already solves the task?"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import rate_of_counts
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE
+from pkg_lib.analysis.stats import BASELINE, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
 RateKey = tuple[str, str, str]  # experiment, method, kind of context
-CORRECT, WRONG = STRATA[:2]
+CORRECT = STRATA[0]
 VALIDITY_COLUMNS = (
     "tasks",
     BASELINE,
@@ -33,6 +35,21 @@ COPYING_COLUMNS = (
     "copy as method, % (95 %)",
     "statements copied, %",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityRow:
+    """One row of the figure: a method of an experiment, on the tasks of one kind of context.
+
+    Attributes:
+        label: Experiment and method.
+        model: The model's name.
+        counts: A row of the frame of `validity_rates`.
+    """
+
+    label: str
+    model: str
+    counts: pd.Series
 
 
 def short_model_name(model: str) -> str:
@@ -180,30 +197,60 @@ def validity_figure(
         experiments: The experiments.
 
     Returns:
-        The figure: open circles without, filled ones with the context; one colour per model.
+        The figure: open circles without, filled ones with the context; one colour per model. The
+        number of tasks is in parentheses.
     """
     kinds = rates.index.get_level_values("context")
-    shown = [rates[(kinds == kind) & (rates["n"] > 0)] for kind in STRATA]
-    ordered = pd.concat(shown)
-    figure, axes = figures.row_axes(len(ordered), 0.15, legend=0.3, left=2.1, right=0.1)
     models = list(dict.fromkeys(results.model for results in experiments.values()))
+    rows: list[ValidityRow | None] = []  # None is the heading of the kind that follows
+    headings = []
+    for kind in STRATA:
+        of_kind = rates[(kinds == kind) & (rates["n"] > 0)]
+        if of_kind.empty:
+            continue
+        headings.append(f"{kind} context")
+        rows.append(None)
+        for key, counts in of_kind.iterrows():
+            experiment, method, _ = cast("RateKey", key)
+            model = experiments[experiment].model
+            rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
+    figure, axes = figures.row_axes(len(rows), 0.17, legend=0.46, left=2.0, right=0.1)
     labels = []
-    for place, (key, row) in enumerate(ordered.iterrows()):
-        experiment, method, kind = cast("RateKey", key)
-        model = experiments[experiment].model
-        colour = figures.COLOURS[models.index(model)]
-        without = 100 * row[BASELINE] / row["n"]
-        with_context = 100 * row["method"] / row["n"]
-        name = f"with it, {short_model_name(model)}"
-        axes.plot([without, with_context], [place] * 2, color=colour, linewidth=1.2)
-        axes.plot(without, place, "o", mfc="white", mec="black", label=BASELINE)
-        axes.plot(with_context, place, "o", color=colour, label=name)
-        labels.append(f"{kind}: {experiment} {method}")
+    for place, row in enumerate(rows):
+        if row is None:
+            labels.append(headings.pop(0))
+            continue
+        tasks = int(row.counts["n"])
+        labels.append(f"{row.label} ({tasks})")
+        colour = figures.COLOURS[models.index(row.model)]
+        name = f"with the context, {short_model_name(row.model)}"
+        _draw_rate(axes, row.counts[BASELINE], tasks, place - 0.18, "black", "white", BASELINE)
+        _draw_rate(axes, row.counts["method"], tasks, place + 0.18, colour, colour, name)
     axes.set_yticks(range(len(labels)), labels)
-    axes.set(xlim=(0, 100), xlabel="pass@1 (%)")
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        if row is None:
+            label.set_fontweight("bold")
+    axes.set(xlim=(0, 100), xlabel="pass@1 (%),\n95 % Wilson interval")
     axes.grid(axis="x")
-    figures.legend_below(axes, ncols=3)
+    figures.legend_below(axes, ncols=2)
     return figure
+
+
+def _draw_rate(
+    axes: Axes,
+    passed: float,
+    tasks: int,
+    place: float,
+    edge: str,
+    face: str,
+    name: str,
+) -> None:
+    """Draw a rate with its interval at a height of the axes."""
+    bounds = wilson(int(passed), tasks)
+    assert bounds is not None  # a row has tasks
+    low, high = bounds
+    axes.plot([100 * low, 100 * high], [place] * 2, color=edge, linewidth=0.8)
+    axes.plot(100 * passed / tasks, place, "o", ms=3, mfc=face, mec=edge, mew=0.8, label=name)
 
 
 def copy_agreement(
@@ -276,30 +323,20 @@ def copying_table(
     return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method")
 
 
-def validity_findings(rates: pd.DataFrame) -> tuple[str, list[str]]:
+def validity_finding(rates: pd.DataFrame) -> str:
     """Say what a context changes where it solves the task, and where it does not.
 
     Args:
         rates: The frame of `validity_rates`.
 
     Returns:
-        A sentence over all experiments and methods, and one per experiment, method and kind of
-        context that is correct or wrong.
+        A sentence over all experiments and methods.
     """
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == CORRECT].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
-    overall = (
+    return (
         f"Where retrieved code already solves the task, {solves['method']:.0f} of "
         f"{solves['n']:.0f} answers pass with it and {solves[BASELINE]:.0f} without. Elsewhere "
         f"{other['method']:.0f} of {other['n']:,.0f} pass with it and {other[BASELINE]:.0f} without."
     )
-    details = []
-    for key, row in rates[rates["n"] > 0].iterrows():
-        experiment, method, kind = cast("RateKey", key)
-        if kind in (CORRECT, WRONG):
-            details.append(
-                f"{experiment}, {method}: where the context is {kind}, {row[BASELINE]:.0f} of "
-                f"{row['n']:.0f} tasks pass without and {row['method']:.0f} with it."
-            )
-    return overall, details
