@@ -1,7 +1,7 @@
-"""Commands of pkg_lib in processes of their own that start at once.
+"""Runs commands of pkg_lib in separate processes, without importing its libraries for each.
 
-A new interpreter imports libraries for seconds before it carries out a command. Here a server imports them once, and
-forks for every command: each has its own memory, environment, directory and streams, as one that a shell starts.
+A new interpreter spends seconds on imports before it carries out a command. Here a server imports the libraries once
+and forks for every command. Each command has its own memory, environment, directory and streams, as in a shell.
 """
 
 from __future__ import annotations

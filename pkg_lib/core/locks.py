@@ -20,7 +20,8 @@ def writing(results: Path) -> Iterator[None]:
     """Keep other processes from writing to a results directory.
 
     A process may enter the same directory several times. Commands that only read need no lock. A
-    notebook that a run executes writes on the run's behalf; it only waits for the other notebooks.
+    notebook executed by `run` may write to the directory that the run has locked. It waits only for
+    other notebooks of the same run.
 
     Args:
         results: The directory, which is created if it does not exist.

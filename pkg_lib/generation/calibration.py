@@ -1,7 +1,7 @@
 """Estimates how fast this machine's CPU generates, without loading a model.
 
-Nearly all of a model's work on a CPU is in its linear layers, so the time of one layer tells the time
-of a model by the number of their parameters. Attention and the choice of tokens are left out.
+A model spends nearly all of its CPU time in linear layers. The time of one layer, scaled by the number
+of parameters, therefore estimates the time of the model. Attention and token selection are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECONDS = 0.4  # for each measurement
 
 @cache
 def layer_seconds(rows: int) -> float:
-    """Measure one linear layer, as the backend has it on this CPU.
+    """Measure one linear layer of the kind that the backend uses on this CPU.
 
     Args:
         rows: How many rows [rows, FEATURES_IN] it multiplies.
