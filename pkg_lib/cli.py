@@ -485,7 +485,8 @@ def ask(
     def show(context: Context, prompt: Prompt) -> None:
         say(asking.context_lines(context, prompt))
 
-    answers = asking.ask(place, question, model, method, top, program, retrieved=show)
+    with locks.writing(results_dir()):  # entered before the corpus is encoded, which takes minutes
+        answers = asking.ask(place, question, model, method, top, program, retrieved=show)
     say(asking.answer_lines(*answers))
 
 

@@ -93,6 +93,14 @@ def test_names_that_are_refused(name, message):
         check_name(name)
 
 
+def test_a_directory_with_a_plus_sign_is_explained(tmp_path):
+    folder = tmp_path / "a+b"
+    folder.mkdir()
+    (folder / "m.py").write_text("def f():\n    return 1\n")
+    with pytest.raises(UserError, match="must not contain '\\+'"):
+        load_corpus(f"source:{folder}")
+
+
 def test_an_empty_directory_and_a_file_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="holds no Python file"):
         load_corpus(f"source:{tmp_path}")

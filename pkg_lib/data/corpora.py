@@ -176,6 +176,7 @@ def sources(corpus: str | CorpusSpec) -> list[tuple[CorpusSource, tuple[str, ...
     """
     load_plugins()
     spec = parse_corpus(corpus)
+    _check_plus_signs(spec)
     if spec.is_stored_graph:
         kind: Kind = "text" if _stored_graph(spec.documents).kind == "text" else "code"
         return [(replace(CORPORA[GRAPH_DATABASE], kind=kind), (spec.documents,))]
@@ -190,6 +191,20 @@ def sources(corpus: str | CorpusSpec) -> list[tuple[CorpusSource, tuple[str, ...
             known = [f"{prefix}:" for prefix in prefixes]
             raise unknown("corpus", f"{part.source}:", known, f"in '{part.name}'")
     return found
+
+
+def _check_plus_signs(spec: CorpusSpec) -> None:
+    """Check that no "+", which joins corpora, was meant as a part of a directory's name.
+
+    Raises:
+        UserError: The text behind "source:" has a "+" and is a directory as a whole.
+    """
+    _, _, path = spec.documents.partition("source:")
+    if "+" in path and expanded(path).is_dir():
+        raise UserError(
+            f"corpus source:{shown(path)}: a directory's name must not contain '+', which joins "
+            "corpora; rename the directory, or make a link to it"
+        )
 
 
 def kind_of(corpus: str | CorpusSpec) -> str:

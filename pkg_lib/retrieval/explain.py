@@ -232,8 +232,6 @@ def search_code(
         raise UserError("the query is empty; write what the code should do")
     graph = knowledge.graph
     nodes = retriever.candidates()
-    if not len(nodes):
-        raise UserError(f"{knowledge.corpus} has no {unit}s; choose another --unit or corpus")
     yield "by words (BM25):"
     positions, scores = kept_bm25(knowledge, unit, nodes).search([query], top)
     matching = scores[0] > 0

@@ -75,7 +75,8 @@ def require_units(
     """
     if not count:
         raise UserError(
-            f"no {kind}, so method {method} has nothing to retrieve; choose another --corpus"
+            f"the corpus has no {kind}, so method {method} has nothing to retrieve; "
+            "choose another corpus"
         )
 
 
@@ -271,11 +272,20 @@ class GraphNodes:
 
         Returns:
             Node numbers [n], one for each distinct text.
+
+        Raises:
+            UserError: The corpus has no such nodes.
         """
-        return self.knowledge.graph.first_of_each_text(self.kind)
+        nodes = self.knowledge.graph.first_of_each_text(self.kind)
+        require_units(len(nodes), self.method, f"{NODE_TYPES[self.kind]} nodes")
+        return nodes
 
     def encoded_texts(self) -> list[str]:
-        """Return the texts of the corpus whose vectors the method needs: those of its nodes."""
+        """Return the texts of the corpus whose vectors the method needs: those of its nodes.
+
+        Raises:
+            UserError: The corpus has no such nodes.
+        """
         return list(self.knowledge.graph.payloads(self.candidates()))
 
     def nearest(self, queries: Vectors, k: int) -> tuple[list[list[int]], list[list[float]]]:
@@ -292,7 +302,6 @@ class GraphNodes:
             UserError: The corpus has no such nodes.
         """
         nodes = self.candidates()
-        require_units(len(nodes), self.method, f"{NODE_TYPES[self.kind]} nodes")
         found, cosines = self.knowledge.nearest(self.kind, queries, k, nodes)
         return found.tolist(), cosines.tolist()
 

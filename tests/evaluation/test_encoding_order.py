@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib.core.embedders import DEFAULT, INT8
 from pkg_lib.core.speeds import NOTEBOOKS, record_speed
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, pipeline, study
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -63,6 +65,20 @@ def test_a_dry_run_counts_the_texts_and_their_time(evaluator):
     cost = forecast.cost(evaluator.run, found, rates)
     encoding = sum(f.encoding_seconds for f in found)
     assert cost.seconds == pytest.approx(cost.new_tokens / 10 + encoding)
+
+
+def test_a_corpus_without_functions_is_reported_before_anything_is_generated(evaluator):
+    corpus, results = evaluator.run.corpus, evaluator.run.results
+    Path(corpus.removeprefix("source:"), "a.py").write_text("X = 1\n")
+    backend = FakeBackend(lambda request: ANSWER)
+    results = Results(study.MODEL, "humaneval", corpus, 3, results)
+    results.knowledge.embedder = WordEmbedder()
+    evaluator = Evaluator(results, backend=backend)
+    with pytest.raises(UserError, match="Func-PKG has nothing to retrieve"):
+        forecast.forecast(evaluator, ["NoRAG", "Func-PKG"], set())
+    with pytest.raises(UserError, match="Func-PKG has nothing to retrieve"):
+        evaluator.generate(["NoRAG", "Func-PKG"])
+    assert backend.asked == []
 
 
 def test_contexts_of_another_embedder_are_retrieved_again(evaluator):
