@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,7 +13,10 @@ from pkg_lib.data.benchmarks import load_benchmark
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 LARGE = "--dry-run --model codellama-7b-instruct"
-ERRORS = "--notebook error_types --parameter method=Func-PKG --benchmark humaneval"
+ERRORS = (
+    f"--notebook error_types --parameter method=Func-PKG --model {MODEL} --benchmark humaneval "
+    "--corpus textbook+stdlib --corpus python-docs"
+)
 BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar
 OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 
@@ -89,9 +91,12 @@ def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_pat
 
 def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, committed):
     """Only what the model itself wrote is there: no samples to replay, no measured speeds or graphs."""
-    for stage in ("contexts", "cache", "runs"):
-        (tmp_path / "mine").mkdir(exist_ok=True)
-        os.rename(committed / stage, tmp_path / "mine" / stage)
+    experiments = (f"cache/{MODEL}/humaneval", f"runs/humaneval/{MODEL}", "contexts/humaneval")
+    for experiment in experiments:
+        for corpus in ("none", "textbook+stdlib"):
+            mine = tmp_path / "mine" / experiment
+            mine.mkdir(parents=True, exist_ok=True)
+            (committed / experiment / corpus).rename(mine / corpus)
     command = f"--model {MODEL} --benchmark humaneval --corpus textbook+stdlib --limit 4"
     done = checkout.run(*command.split(), cwd=tmp_path, PKG_RESULTS="mine", **OFFLINE)
     about = done.stdout + done.stderr

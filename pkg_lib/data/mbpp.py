@@ -6,6 +6,7 @@ code. Protocol "standard" runs setup code and all assertions in one process. Eac
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -146,6 +147,7 @@ def _unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+@lru_cache(maxsize=2048)  # all 974 tasks; a study loads them for several benchmarks and experiments
 def _tested_function(assertion: str, code: str) -> str:
     """Return the first function that an assertion calls and the reference solution defines."""
     nodes = list(ast.walk(ast.parse(assertion)))

@@ -314,8 +314,12 @@ class StoredAnswers(StoredExperiment):
         Benchmarks share task ids but not prompts. Tasks of one prompt share a completion.
         """
         cache = self.generator.cache
+        # Most methods have the same settings, and a cache only grows: its size is its version.
+        version = (settings, len(cache.rows))
+        if version in self._found_by_context:
+            return self._found_by_context[version]
         files = self._files_with_same_prompts()
-        found = {}
+        found: dict[tuple[str, str], Generation] = {}
         for key, completion in cache.rows.items():
             if cache.files[key] not in files:
                 continue
@@ -325,18 +329,26 @@ class StoredAnswers(StoredExperiment):
             task_id = completion.task_id
             for same_prompt_id in self._tasks_of_same_prompt.get(task_id, [task_id]):
                 found[same_prompt_id, context_sha256] = completion
+        self._found_by_context = {version: found}
         return found
 
     def _files_with_same_prompts(self) -> set[Path]:
         """Return the files of completions of the benchmarks that have this benchmark's prompts."""
         cache = self.generator.cache
-        all_files = set(cache.files.values())
-        found: set[Path] = set()
+        folders = set()
         for benchmark in BENCHMARKS.values():
             if benchmark.prompts == self.benchmark_spec.prompts:
-                folder = cache.root / slug(benchmark.name)
-                found.update(file for file in all_files if file.is_relative_to(folder))
+                folders.add(cache.root / slug(benchmark.name))
+        found = set()
+        for file in set(cache.files.values()):
+            if not folders.isdisjoint(file.parents):
+                found.add(file)
         return found
+
+    @cached_property
+    def _found_by_context(self) -> dict[tuple[str, int], dict[tuple[str, str], Generation]]:
+        """The last result of `_completions_by_context`, by its settings and the cache's size."""
+        return {}
 
     @cached_property
     def _tasks_of_same_prompt(self) -> dict[str, list[str]]:

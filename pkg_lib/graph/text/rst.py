@@ -11,10 +11,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.frontend import Values
 from docutils.parsers.rst import Directive, directives, roles
 from docutils.parsers.rst.languages import en
 
@@ -126,7 +128,13 @@ def _parse(text: str) -> nodes.document:
         roles.register_local_role(role, _role)
     for directive in {name.lower() for name in _DIRECTIVE.findall(text)} - _DIRECTIVES:
         directives.register_directive(directive, _UnknownDirective)
-    return publish_doctree(text, settings_overrides=_SETTINGS)
+    return publish_doctree(text, settings=_settings().copy())
+
+
+@cache
+def _settings() -> Values:
+    """The complete settings. docutils needs longer to make them than to parse a docstring."""
+    return publish_doctree("", settings_overrides=_SETTINGS).settings
 
 
 def events(text: str) -> Iterator[Event]:
