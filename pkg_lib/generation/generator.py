@@ -17,7 +17,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.speeds import record_speed
-from pkg_lib.core.store import cache_folder, results_path, slug
+from pkg_lib.core.store import cache_folder, read_json, results_path, slug
 from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
 from pkg_lib.generation.completion import Completion
@@ -26,6 +26,7 @@ from pkg_lib.generation.prompts import Prompt
 
 # Parameters that only matter for weights on this machine. They are not part of an endpoint's keys.
 LOCAL_PARAMETERS = ("dtype", "stop")
+WINDOW = "max_position_embeddings"  # field of a model's config.json
 FEWEST_MEASURED = 8  # prompts from which a speed is kept
 
 
@@ -242,6 +243,17 @@ class Generator:
     def measure(self, text: str) -> int:
         """Count the model's tokens in a text."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def context_window(self) -> int | None:
+        """The most tokens of a prompt with its answer; None if the model's configuration has no number.
+
+        Raises:
+            UserError: The model is not available.
+        """
+        config = read_json(self.weights() / "config.json", optional={WINDOW: int})
+        window: int | None = config.get(WINDOW)
+        return window
 
     def known_tokens(self, texts: Iterable[str]) -> set[str]:
         """Tell which texts are single tokens of the model.

@@ -258,6 +258,17 @@ class EvorBenchmark(Benchmark):
         """
         return solution
 
+    def beginning(self, task: Task) -> str:
+        """Return the lines of a task's program that run before its first part (subgoals.py).
+
+        Args:
+            task: A task of this benchmark.
+
+        Returns:
+            By default "", for tasks that give no lines or whose lines `program` adds.
+        """
+        return ""
+
     def input_calls(self, raw: str, task: Task) -> tuple[str, ...]:
         """Read the test inputs I from the answer of M_t (line 19 of Algorithm 1; Appendix C).
 

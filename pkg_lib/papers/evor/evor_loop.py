@@ -4,6 +4,7 @@
     1      n                                          `task.prompt`
            M, M_q, M_t                                `EvorRun.generator`; `EvorRun.ask`
            R, K                                       `TextIndex` (text_index.py), `KnowledgeBase`
+           K before the first iteration (App. D)      `EvorRound._first_knowledge`
            m                                          `EvorMethod.rounds`
            E                                          `EvorRun.execute`
     2      I = [], p = null                           `Iteration`, empty in round 0
@@ -27,31 +28,38 @@ p^i and stores them, and goes on to the next round. So `retrieve` begins where t
 the drafts of the round before: lines 12 to 23 of iteration i - 1 come first, lines 4 to 9 of
 iteration i follow.
 
-The algorithm leaves some points open. They are settled as follows.
+Two kinds of methods share this code. Those of the stored runs, such as "EVOR", differ from the paper in
+several points. Those with the paper's own loop are called "EVOR, as published". `EvorMethod.loop` has one
+option for each point (loop_options.py): what K starts with, what retrieves, what enters K, how answers are
+decoded, Reflexion's memory, ExeDec's subgoals, and the length of a prompt.
 
-- The test inputs I are written after the first draft and before it is executed. As printed, the
-  first draft would run on none.
+The algorithm leaves some points open. For both kinds they are settled as follows.
+
+- The test inputs I are written after the first draft and before it is executed, as Section 2.1 says. As
+  printed, the first draft would run on none.
 - Rounds are synchronous: all tasks finish a round before the knowledge base grows, so that the
   order of tasks decides nothing.
 - A task that has ended keeps its context in later rounds, and so its answer.
-- A draft that runs adds its lines with calls to K. One that fails adds its error with the line.
-- A context after the first round ends with the task's own error, and with what to do if a name does
-  not exist. (Appendix F puts errors into the prompt; line 10 does not.) This holds for every method
-  whose sources include feedback, also where only the query or only the knowledge evolves.
-- M_q gets the task, the draft and its feedback, but not the inputs I, which line 7 names.
+- A context after the first round ends with the task's own error. (Appendix F puts errors into the
+  prompt; line 10 does not.) This holds for every method whose sources include feedback, also where
+  only the query or only the knowledge evolves.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
-from pkg_lib.core.types import Context, Generation, Task
+from pkg_lib.core.types import Context, Generation, Task, Unavailable
 from pkg_lib.papers.evor.code_snippets import snippets_of
 from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
 from pkg_lib.papers.evor.evor_run import Calls, Drafts, EvorRun
-from pkg_lib.papers.evor.execution_feedback import Feedback
+from pkg_lib.papers.evor.execution_feedback import Draft, Feedback
 from pkg_lib.papers.evor.knowledge_base import ContextRequest, KnowledgeBase, RetrievedKnowledge
+from pkg_lib.papers.evor.loop_options import AS_PUBLISHED
 from pkg_lib.papers.evor.query_evolution import QUERY_RULES, missing_attribute
+from pkg_lib.papers.evor.subgoals import PARTS_TOKENS, Decomposition
 from pkg_lib.papers.evor.templates import PROMPTS
 
 EQUAL_FEEDBACKS = 3  # in consecutive rounds, which end a task (Section 2.3)
@@ -66,11 +74,13 @@ class Iteration:
     Attributes:
         history: p^j and F^j of every earlier round j < i.
         active: The tasks that have not ended.
+        inputs: I of each task; empty in round 0.
         answers: What models other than M(n, K_r) were prompted for, to count their tokens.
     """
 
     history: list[Drafts] = field(default_factory=list)
     active: list[Task] = field(default_factory=list)
+    inputs: Calls = field(default_factory=dict)
     answers: list[dict[str, Generation]] = field(default_factory=list)
 
     @property
@@ -124,13 +134,15 @@ class EvorRound:
             One context K_r per task, in order. A task that has ended keeps the context of its last
             round, whose answer is known.
         """
+        # Line 2: I = [], p = null.
         iteration = Iteration()
         if self.number > 0:
+            self._require_earlier_rounds(len(tasks))
             # Lines 18-20 of round 0: I <- M_t(n, p^0).
-            inputs = self._test_inputs(iteration)
+            iteration.inputs = self._test_inputs(iteration)
             # Line 12 of all earlier rounds: F^j = E(p^j, I).
             for earlier in self.method.round_names[: self.number]:
-                drafts = self.run.drafts(earlier, inputs)
+                drafts = self.run.drafts(earlier, iteration.inputs)
                 iteration.history.append(drafts)
         # Lines 21-23: a task ends if its termination condition is satisfied.
         iteration.active = [task for task in tasks if iteration.is_active(task)]
@@ -141,15 +153,64 @@ class EvorRound:
         # Line 9: K_r <- R(q_i, K).
         introductions = self._introductions(iteration)
         endings = self._endings(iteration, knowledge_base)
-        requests = list(map(ContextRequest, queries, introductions, endings))
-        retrieved = knowledge_base.retrieve(
+        budgets = self._budgets(iteration)
+        requests = list(map(ContextRequest, queries, introductions, endings, budgets))
+        if self.method.thinks == "subgoals" and self.method.loop.executes_subgoals:
+            # ExeDec writes the parts of the program with K_r, and M combines them in line 10.
+            requests = self._with_parts(iteration, requests, knowledge_base)
+        retrieved = self._retrieved(knowledge_base, requests)
+        # Lines 10 and 11, p <- p^i <- M(n, K_r): the pipeline generates from these contexts.
+        return self._contexts(tasks, iteration, requests, retrieved)
+
+    def _require_earlier_rounds(self, tasks: int) -> None:
+        """Raise Unavailable if a round before this one lacks a program."""
+        for earlier in self.method.round_names[: self.number]:
+            if len(self.run.results.completions(earlier)) < tasks:
+                raise Unavailable(f"{self.name} goes on from {earlier}: complete {earlier} first")
+
+    def _retrieved(
+        self,
+        knowledge_base: KnowledgeBase,
+        requests: Sequence[ContextRequest],
+    ) -> list[RetrievedKnowledge]:
+        return knowledge_base.retrieve(
             requests,
             self.method,
             self.run.benchmark.budgets,
             self.run.generator.measure,
         )
-        # Lines 10 and 11, p <- p^i <- M(n, K_r): the pipeline generates from these contexts.
-        return self._contexts(tasks, iteration, requests, retrieved)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is recorded with the contexts: the options of the paper's loop."""
+        if self.method.loop != AS_PUBLISHED:
+            return {}  # the name of a stored run's method says everything
+        budgets = dict(self.run.benchmark.budgets)
+        del budgets["context"]
+        budgets["window"] = self._window
+        return {"budgets": budgets, "loop": asdict(self.method.loop)}
+
+    # The length of a prompt (Section 3.2 and Appendix F)
+
+    @cached_property
+    def _window(self) -> int:
+        """Tokens of a prompt and its answer together, as many as the model's context allows."""
+        of_model = self.run.generator.context_window
+        of_method = self.method.loop.window
+        return min(of_method, of_model or of_method)
+
+    def _budgets(self, iteration: Iteration) -> list[int | None]:
+        """The tokens of each active task's context: what the answer and the rest of the prompt leave."""
+        if not self.method.loop.window:
+            return [None] * len(iteration.active)
+        benchmark = self.run.benchmark
+        generator = self.run.generator
+        budgets: list[int | None] = []
+        for task in iteration.active:
+            without_context = benchmark.prompt(task, "", generator.spec.style)
+            used = benchmark.budgets["answer"] + generator.measure(without_context)
+            budgets.append(max(0, self._window - used))
+        return budgets
 
     # Lines 18-20
 
@@ -167,7 +228,7 @@ class EvorRound:
     # Lines 4-8
 
     def _queries(self, iteration: Iteration) -> list[tuple[str, ...]]:
-        """q_i of each active task; after the first round also n, which finds other documents."""
+        """q_i of each active task; if the loop says so, after the first round also n."""
         if not iteration.last or self.method.query == "question":  # q_i <- n
             return [(task.prompt,) for task in iteration.active]
         rule = QUERY_RULES.get(self.method.query)
@@ -178,7 +239,10 @@ class EvorRound:
         for task in iteration.active:
             draft = iteration.last[task.id]
             query = rule(draft) if rule else answers[task.id].raw
-            queries.append((query, task.prompt))
+            if self.method.loop.question_retrieves_again:
+                queries.append((query, task.prompt))
+            else:
+                queries.append((query,))
         return queries
 
     def _answers(
@@ -187,76 +251,195 @@ class EvorRound:
         template: str,
         iteration: Iteration,
     ) -> dict[str, Generation]:
-        """The answers of M_q about each active task."""
+        """The answers of M_q about the last draft of each active task."""
+        answers = self._answers_about(f"{self.name}.{what}", template, iteration, iteration.last)
+        iteration.answers.append(answers)
+        return answers
+
+    def _answers_about(
+        self,
+        file: str,
+        template: str,
+        iteration: Iteration,
+        drafts: Drafts,
+    ) -> dict[str, Generation]:
+        """The answers of M_q about some round's draft of each active task."""
         prompts = {}
         for task in iteration.active:
-            fields = self._template_fields(task, iteration)
+            fields = self._template_fields(task, iteration, drafts.get(task.id))
             prompt = template.format(**fields)
             prompts[task.id] = prompt.strip()
-        answers = self.run.ask(
-            file=f"{self.name}.{what}",
+        return self.run.ask(
+            file=file,
             prompts=prompts,
             model=self.method.query_model,
             max_tokens=ANSWER_TOKENS,
         )
-        iteration.answers.append(answers)
-        return answers
 
-    def _template_fields(self, task: Task, iteration: Iteration) -> dict[str, str]:
-        """What the templates of prompts.toml may name: n, p^(i-1), F^(i-1)."""
+    def _template_fields(
+        self,
+        task: Task,
+        iteration: Iteration,
+        draft: Draft | None,
+    ) -> dict[str, str]:
+        """What the templates of prompts.toml may name: n, I, and p and F of some round."""
+        inputs = iteration.inputs.get(task.id, ())
         fields = {
             "task": task.prompt,
             "program": "",
             "feedback": "",
+            "inputs": "\n".join(inputs) or "none",
+            "reward": "0",
             "subject": self.run.benchmark.subject,
         }
-        draft = iteration.last.get(task.id)
         if draft:
             fields["program"] = self.run.benchmark.fenced(draft.program)
             fields["feedback"] = draft.feedback.text
+            fields["reward"] = str(int(draft.feedback.ok))
         return fields
 
     # Lines 13-17
 
     def _knowledge_base(self, iteration: Iteration) -> KnowledgeBase:
         """K with what the earlier rounds added, if it grows (Section 2.2.2)."""
-        programs = [(example, "") for example in self.run.verified_examples]
-        failures = []
+        programs, pairs = self._first_knowledge()
         history = iteration.history if self.method.grows else []
         for drafts in history:
             for draft in drafts.values():
                 if draft.feedback.ok:  # lines 13 and 14: K <- K + {p^j}
                     programs.append((draft.program, draft.task.prompt))
                 else:  # lines 15 and 16: K <- K + {(p^j, F^j)}
-                    failures.append(draft.feedback.text)
+                    pairs.append((draft.program, draft.feedback))
+        collected, searched = self._entries(programs, pairs)
         benchmark = self.run.benchmark
-        collected = {
-            "snippets": snippets_of(programs, self.method.whole_programs),
-            "feedback": list(dict.fromkeys(failures)),
-        }
         if "web" in self.method.sources:
             collected["web"] = benchmark.pages()
-        return KnowledgeBase(benchmark.documents(), collected, benchmark.tokenizer)
+        language = benchmark.language if self.method.loop == AS_PUBLISHED else "python"
+        return KnowledgeBase(
+            benchmark.documents(),
+            collected,
+            benchmark.tokenizer,
+            searched,
+            language,
+        )
+
+    def _first_knowledge(self) -> tuple[list[tuple[str, str]], list[tuple[str, Feedback]]]:
+        """K before the first round, beside the documentation (Appendix D).
+
+        Returns:
+            Programs that run, each with what its task gives, here nothing; and pairs (code, error).
+        """
+        if not self.method.loop.starts_with_scripts:
+            return [(example, "") for example in self.run.verified_examples], []
+        programs: list[tuple[str, str]] = []
+        pairs = []
+        if not {"snippets", "feedback"}.isdisjoint(self.method.sources):
+            for script, feedback in self.run.sample_scripts(self._window):
+                if feedback.ok:
+                    programs.append((script, ""))
+                else:
+                    pairs.append((script, feedback))
+        return programs, pairs
+
+    def _entries(
+        self,
+        programs: Sequence[tuple[str, str]],
+        pairs: Sequence[tuple[str, Feedback]],
+    ) -> tuple[dict[str, Sequence[str]], dict[str, Sequence[str]]]:
+        """The entries of K by source: as a context shows them, and as they are searched if that is more."""
+        added = self.method.loop.added
+        if added == "programs and pairs":
+            unique = dict.fromkeys(pairs)
+            shown: dict[str, Sequence[str]] = {
+                "snippets": list(dict.fromkeys(program for program, _ in programs)),
+                "feedback": [feedback.text for _, feedback in unique],
+            }
+            return shown, {"feedback": [f"{code}\n{feedback.text}" for code, feedback in unique]}
+        failures = [feedback.text for _, feedback in pairs]
+        shown = {
+            "snippets": snippets_of(programs, whole_programs=added == "programs"),
+            "feedback": list(dict.fromkeys(failures)),
+        }
+        return shown, {}
 
     # The parts of a context around what is retrieved
 
     def _introductions(self, iteration: Iteration) -> list[str]:
         """What the model answered before it writes: a reflection (Reflexion) or subgoals (ExeDec)."""
         none = [""] * len(iteration.active)
-        thought = PROMPTS["thoughts"].get(self.method.thinks)
+        thinks = self.method.thinks
+        if thinks == "reflection" and self.method.loop.keeps_reflections:
+            return self._memories(iteration)
+        if thinks == "subgoals" and self.method.loop.executes_subgoals:
+            return none  # they need K_r; see `_with_parts`
+        thought = PROMPTS["thoughts"].get(thinks)
         if thought is None:
             return none
         template = thought["ask"]
         if "{feedback}" in template and not iteration.last:
             return none
-        answers = self._answers(self.method.thinks, template, iteration)
+        answers = self._answers(thinks, template, iteration)
         texts = []
         for task in iteration.active:
-            fields = self._template_fields(task, iteration)
+            fields = self._template_fields(task, iteration, iteration.last.get(task.id))
             answer = answers[task.id].raw.strip()
             text = thought["shown"].format(answer=answer, **fields)
             texts.append(text.strip())
         return texts
+
+    def _memories(self, iteration: Iteration) -> list[str]:
+        """The memory of Reflexion (Section 3.1): a reflection on the draft of each earlier round.
+
+        It takes at most half of the context; beyond that the oldest reflections are left out.
+        """
+        thought = PROMPTS["thoughts"]["memory"]
+        memories: dict[str, list[str]] = {task.id: [] for task in iteration.active}
+        for number, drafts in enumerate(iteration.history, 1):
+            file = f"{self.method.round_name(number)}.{self.method.thinks}"
+            answers = self._answers_about(file, thought["ask"], iteration, drafts)
+            for task_id, answer in answers.items():
+                memories[task_id].append(answer.raw.strip())
+            if number == self.number:  # the tokens of the others were spent in earlier rounds
+                iteration.answers.append(answers)
+        texts = []
+        for task, budget in zip(iteration.active, self._budgets(iteration), strict=True):
+            texts.append(self._memory_text(thought["shown"], memories[task.id], budget))
+        return texts
+
+    def _memory_text(self, template: str, memory: Sequence[str], budget: int | None) -> str:
+        """The newest reflections that fit, oldest first; "" without any."""
+        for first in range(len(memory)):
+            lines = [f"{number}. {text}" for number, text in enumerate(memory[first:], 1)]
+            shown = template.format(reflections="\n".join(lines)).strip()
+            if budget is None or self.run.generator.measure(shown) <= budget // 2:
+                return shown
+        return ""
+
+    def _with_parts(
+        self,
+        iteration: Iteration,
+        requests: Sequence[ContextRequest],
+        knowledge_base: KnowledgeBase,
+    ) -> list[ContextRequest]:
+        """The requests with the parts of each program, which ExeDec wrote and executed with K_r."""
+        narrower = []
+        for request in requests:
+            budget = None
+            if request.budget is not None:
+                budget = max(0, request.budget - PARTS_TOKENS)
+            narrower.append(replace(request, budget=budget))
+        knowledge = {}
+        retrieved = self._retrieved(knowledge_base, narrower)
+        for task, found in zip(iteration.active, retrieved, strict=True):
+            knowledge[task.id] = found.text
+        decomposition = Decomposition(self.run, self.name, self.method.query_model)
+        parts = decomposition.parts(iteration.active, knowledge)
+        iteration.answers += decomposition.answers
+        with_parts = []
+        for task, request in zip(iteration.active, requests, strict=True):
+            introduction = decomposition.combined(parts[task.id])
+            with_parts.append(replace(request, introduction=introduction))
+        return with_parts
 
     def _endings(self, iteration: Iteration, knowledge_base: KnowledgeBase) -> list[str]:
         """The task's own error (Appendix F), and what to do if a name does not exist."""
@@ -266,7 +449,7 @@ class EvorRound:
         names = []
         for task in iteration.active:
             name = ""
-            if "documents" in sources:
+            if "documents" in sources and self.method.loop.hints_at_missing_names:
                 name = missing_attribute(iteration.last[task.id].feedback.error)
             names.append(name)
         nearest = knowledge_base.nearest_documents(names, self.method)
@@ -278,7 +461,7 @@ class EvorRound:
                 template += parts["nearest"]
             elif name:
                 template += parts["absent"]
-            fields = self._template_fields(task, iteration)
+            fields = self._template_fields(task, iteration, iteration.last[task.id])
             text = template.format(name=name, nearest=documents, **fields)
             texts.append(text.strip())
         return texts

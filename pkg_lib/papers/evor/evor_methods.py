@@ -1,19 +1,46 @@
-"""The methods of EVOR's tables: one row of methods.toml each, and the five samples of MPSC."""
+"""The methods of EVOR's tables: one row of methods.toml each, and the five samples of MPSC.
 
-from dataclasses import dataclass
+The baselines and EVOR also exist with the paper's own loop, as METHOD, as published (`as_published`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Generation
 from pkg_lib.generation.generator import GREEDY, Sampling
+from pkg_lib.papers.evor.loop_options import AS_PUBLISHED, STORED_RUNS, LoopOptions
 from pkg_lib.papers.evor.templates import read_toml
 from pkg_lib.retrieval.methods import NO_RAG, TOP_P, sampled_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
-# How the query of a round after the first is made; "model" is M_q of Algorithm 1.
-QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
+# How the query of a round after the first is made. The last two are prompts to M_q of Algorithm 1: the
+# stored runs' "model", and "needed knowledge", which also shows the inputs I, as line 7 does.
+QUERIES = (
+    "question",
+    "code",
+    "feedback",
+    "names",
+    "absent names",
+    "explained code",
+    "model",
+    "needed knowledge",
+)
 TEMPERATURE = 0.8  # of every answer that is sampled
 SAMPLES = 5  # solutions among which MPSC selects
 LAST_PROMPT = "EVOR, last prompt"  # EVOR's last prompt of each task, which MPSC samples
+PUBLISHED_ROUNDS = 30  # the maximum number of iterations m (Section 2.3)
+# The methods that also exist with the paper's own loop: rows of Tables 2 and 3.
+WITH_PUBLISHED_LOOP = (
+    "DocPrompting",
+    "RK",
+    "Reflexion",
+    "ExeDec",
+    "EVOR",
+    "EVOR + Reflexion",
+    "EVOR + ExeDec",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +55,12 @@ class EvorMethod:
         grows: Whether drafts enter the knowledge base (Section 2.2.2).
         retriever: "BM25", "MiniLM" or "both" (Figure 5).
         brief: Whether a document is shown as its signature and first paragraph.
-        whole_programs: Whether snippets are whole programs instead of the lines that call.
-        thinks: What a model is prompted with before it writes, a key of "thoughts" in prompts.toml.
-        drawn: The first round whose answer is sampled, since greedy repair repeats itself; 0 for none.
+        thinks: What a model is prompted with before it writes: "reflection", "subgoals" or "".
         nearest: Number of documents that a prompt names in place of a name that does not exist.
         context: Token budget of a context (Figure 6); 0 for the benchmark's.
         query_model: M_q by name; "" for M itself.
         input_model: M_t by name; "" for M itself.
+        loop: How the loop is carried out.
     """
 
     name: str
@@ -44,13 +70,12 @@ class EvorMethod:
     grows: bool = True
     retriever: str = "both"
     brief: bool = True
-    whole_programs: bool = False
     thinks: str = ""
-    drawn: int = 2
     nearest: int = 0
     context: int = 0
     query_model: str = ""
     input_model: str = ""
+    loop: LoopOptions = field(default=STORED_RUNS)
 
     def round_name(self, number: int) -> str:
         """Return the name under which the results of one round are stored.
@@ -74,7 +99,8 @@ class EvorMethod:
         Args:
             number: The iteration i.
         """
-        if not self.drawn or number < self.drawn:
+        first = self.loop.sampled_from
+        if not first or number < first:
             return GREEDY
         return sampling_of(number)
 
@@ -97,10 +123,37 @@ def tokens_of(answer: Generation) -> int:
     return answer.prompt_tokens + len(answer.tokens)
 
 
-def _read_methods() -> Registry[EvorMethod]:
-    rows = read_toml("methods.toml")
-    methods = [EvorMethod(name, **fields) for name, fields in rows.items()]
-    return Registry("method", methods)
+def as_published(method: EvorMethod) -> EvorMethod:
+    """Return a method with the paper's own loop.
+
+    Beside `AS_PUBLISHED`, it retrieves by vectors alone (Section 3.2) and whole documents, goes through
+    up to 30 iterations (Section 2.3), and M_q writes what knowledge is needed (Section 2.1).
+
+    Args:
+        method: A method of methods.toml.
+    """
+    return replace(
+        method,
+        name=f"{method.name}, as published",
+        query="needed knowledge" if method.query == "model" else method.query,
+        rounds=PUBLISHED_ROUNDS if method.rounds else 0,
+        retriever="MiniLM",
+        brief=False,
+        loop=AS_PUBLISHED,
+    )
+
+
+def _read_methods() -> Iterator[EvorMethod]:
+    """Yield the methods of methods.toml, then those that also exist with the paper's own loop."""
+    rows: dict[str, dict[str, Any]] = read_toml("methods.toml")
+    options = {option.name for option in fields(LoopOptions)}
+    methods = {}
+    for name, row in rows.items():
+        changed = {key: row.pop(key) for key in options & row.keys()}
+        methods[name] = EvorMethod(name, **row, loop=replace(STORED_RUNS, **changed))
+    yield from methods.values()
+    for name in WITH_PUBLISHED_LOOP:
+        yield as_published(methods[name])
 
 
 def _sample_names(method: str, first: int) -> tuple[str, ...]:
@@ -109,7 +162,7 @@ def _sample_names(method: str, first: int) -> tuple[str, ...]:
     return tuple(sampled_name(method, sampling_of(number)) for number in numbers)
 
 
-EVOR_METHODS = _read_methods()
+EVOR_METHODS: Registry[EvorMethod] = Registry("method", _read_methods())
 # MPSC selects among five samples (Section 3.1). Those of EVOR's last prompt have numbers that no
 # round has: a round that was sampled from that prompt would be one of the five.
 MPSC_SAMPLES = {

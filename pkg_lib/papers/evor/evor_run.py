@@ -5,7 +5,7 @@ are stored as completions.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -23,16 +23,18 @@ from pkg_lib.core.store import (
     write_json,
     write_jsonl,
 )
-from pkg_lib.core.types import Generation, Request, Task, digest
+from pkg_lib.core.types import Generation, Request, Task, Unavailable, digest
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import folder_name
 from pkg_lib.evaluation.stored_rows import by_task
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.extraction import blocks
 from pkg_lib.generation.generator import Generator, StoredRequest
 from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
 from pkg_lib.papers.evor.execution_feedback import Draft, Feedback, read_feedback
 from pkg_lib.papers.evor.templates import PROMPTS
+from pkg_lib.retrieval.budget import fitting_texts
 
 FEEDBACK_FIELDS: Kinds = {
     "sha256": str,
@@ -50,6 +52,10 @@ INPUT_FILE = f"inputs{ROWS}"  # beside the feedback
 # A draft that adds nothing to the task's program may well run.
 NOTHING_WRITTEN = "the program ends where the task's does"
 INPUT_TOKENS = 200  # of an answer of M_t
+SCRIPT_TOKENS = (
+    300  # of a script of sample usage: snippets have as many tokens of a prompt (Appendix F)
+)
+SCRIPTS = "scripts"  # what their answers and their feedback are stored under
 SHOWS_PROGRESS = 20  # jobs from which a progress bar is worth a line
 Calls = Mapping[str, tuple[str, ...]]  # task id -> its test inputs I
 Drafts = dict[str, Draft]  # task id -> its draft
@@ -208,43 +214,65 @@ class EvorRun:
             Task id -> draft with its feedback. A task whose job had a fault of the sandbox is absent.
         """
         solutions = self.results.solutions(round_name)
-        rows = self.feedback_rows(round_name)
         jobs = {}
-        fingerprints = {}
         for task_id, solution in solutions.items():
             calls = inputs.get(task_id, ())
-            job = self.benchmark.draft_job(self.tasks[task_id], solution, calls)
-            jobs[task_id] = job
-            fingerprints[task_id] = digest(job.solution, *job.tests)
+            jobs[task_id] = self.benchmark.draft_job(self.tasks[task_id], solution, calls)
 
-        def is_current(task_id: str) -> bool:
-            row = rows.get(task_id, {})
-            return row.get("sha256") == fingerprints[task_id]
+        def checked(task_id: str, feedback: Feedback) -> Feedback:
+            if feedback.ok and self._adds_nothing(task_id, solutions[task_id]):
+                return Feedback(False, NOTHING_WRITTEN)
+            return feedback
 
-        outdated = [task_id for task_id in solutions if not is_current(task_id)]
-        outdated_jobs = [jobs[task_id] for task_id in outdated]
-        executed = self.execute(outdated_jobs, f"the drafts of {round_name}")
-        for task_id, feedback in zip(outdated, executed, strict=True):
+        feedbacks = self.feedback_on(round_name, jobs, f"the drafts of {round_name}", checked)
+        drafts = {}
+        for task_id, feedback in feedbacks.items():
+            drafts[task_id] = Draft(self.tasks[task_id], solutions[task_id], feedback)
+        return drafts
+
+    def feedback_on(
+        self,
+        name: str,
+        jobs: Mapping[str, Job],
+        what: str,
+        checked: Callable[[str, Feedback], Feedback] | None = None,
+    ) -> dict[str, Feedback]:
+        """Return the feedback on jobs; those whose feedback is not stored are executed.
+
+        Args:
+            name: What the feedback is stored under, such as the name of a round.
+            jobs: Id, such as a task's -> job of `EvorBenchmark.draft_job`.
+            what: What is executed, for the progress bar.
+            checked: Takes an id with its new feedback, and returns what is stored; None stores it as it is.
+
+        Returns:
+            Id -> feedback, in the order of the jobs. A job that had a fault of the sandbox is absent.
+        """
+        rows = self.feedback_rows(name)
+        fingerprints = {key: digest(job.solution, *job.tests) for key, job in jobs.items()}
+
+        def is_current(key: str) -> bool:
+            row = rows.get(key, {})
+            return row.get("sha256") == fingerprints[key]
+
+        outdated = [key for key in jobs if not is_current(key)]
+        executed = self.execute([jobs[key] for key in outdated], what)
+        for key, feedback in zip(outdated, executed, strict=True):
             if feedback is None:
                 continue
-            if feedback.ok and self._adds_nothing(task_id, solutions[task_id]):
-                feedback = Feedback(False, NOTHING_WRITTEN)
-            rows[task_id] = {
-                "task_id": task_id,
-                "sha256": fingerprints[task_id],
-                **asdict(feedback),
-            }
+            if checked is not None:
+                feedback = checked(key, feedback)
+            rows[key] = {"task_id": key, "sha256": fingerprints[key], **asdict(feedback)}
         if outdated:
-            in_order = [rows[task_id] for task_id in self.tasks if task_id in rows]
-            write_jsonl(self._feedback_file(round_name), in_order)
-        drafts = {}
-        for task_id, solution in solutions.items():
-            if not is_current(task_id):
-                continue
-            fields = {name: rows[task_id][name] for name in Feedback.__slots__}
-            feedback = Feedback(**fields)
-            drafts[task_id] = Draft(self.tasks[task_id], solution, feedback)
-        return drafts
+            order = dict.fromkeys([*self.tasks, *jobs])
+            in_order = [rows[key] for key in order if key in rows]
+            write_jsonl(self._feedback_file(name), in_order)
+        feedbacks = {}
+        for key in jobs:
+            if is_current(key):
+                fields = {field: rows[key][field] for field in Feedback.__slots__}
+                feedbacks[key] = Feedback(**fields)
+        return feedbacks
 
     def _adds_nothing(self, task_id: str, solution: str) -> bool:
         task = self.tasks[task_id]
@@ -298,6 +326,44 @@ class EvorRun:
         numbers: list[Any] = stored["run"]
         return numbers
 
+    # Scripts of sample usage
+
+    def sample_scripts(self, window: int) -> list[tuple[str, Feedback]]:
+        """Return a script of sample usage for each documented function, executed (Appendix D).
+
+        Args:
+            window: Tokens of a prompt and its answer together. A longer document is cut.
+
+        Returns:
+            Pairs of a script and its feedback, in the order of the documents. A script that had a fault
+            of the sandbox is left out.
+
+        Raises:
+            Unavailable: The benchmark has no documentation.
+        """
+        documents = self.benchmark.documents()
+        if not documents:
+            raise Unavailable(
+                f"{self.benchmark.title} has no documentation, about which a model could write scripts; "
+                "choose another benchmark, or a method without `as published`"
+            )
+        template: str = PROMPTS["scripts"]
+        subject = self.benchmark.subject
+        limit = window - SCRIPT_TOKENS - self.generator.measure(template + subject)
+        prompts = {}
+        for name, document in documents.items():
+            shown = fitting_texts([document], limit, self.generator.measure)
+            prompts[name] = template.format(document="".join(shown), name=name, subject=subject)
+        answers = self.ask(SCRIPTS, prompts, max_tokens=SCRIPT_TOKENS)
+        scripts = {}
+        jobs = {}
+        task = self.results.tasks[0]  # a job is of a task; a script is of none
+        for name, answer in answers.items():
+            scripts[name] = code_in(answer.raw)
+            jobs[name] = self.benchmark.draft_job(task, scripts[name], ())
+        feedbacks = self.feedback_on(SCRIPTS, jobs, "scripts of sample usage")
+        return [(scripts[name], feedback) for name, feedback in feedbacks.items()]
+
     # Table 6
 
     def count_valid_inputs(self, inputs: Calls) -> None:
@@ -348,3 +414,18 @@ class EvorRun:
     @property
     def _input_file(self) -> Path:
         return self._feedback_file("NoRAG").with_name(INPUT_FILE)
+
+
+def code_in(raw: str) -> str:
+    """Return the code of an answer that was to hold one code block.
+
+    Args:
+        raw: The answer.
+
+    Returns:
+        Its first block that is not empty; without one the whole answer.
+    """
+    for block in blocks(raw):
+        if block.code.strip():
+            return block.code.strip()
+    return raw.strip()

@@ -4,7 +4,7 @@ The budgets are those of Appendix F: the documentation takes what the other sour
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from textwrap import shorten
 
@@ -34,11 +34,13 @@ class ContextRequest:
         queries: q_i, and in later rounds the question n beside it.
         introduction: The first part of the context; "" for none.
         ending: The last part of the context, such as the task's own error; "" for none.
+        budget: Tokens of the context; None for the method's or the benchmark's number.
     """
 
     queries: tuple[str, ...]
     introduction: str = ""
     ending: str = ""
+    budget: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,18 @@ class KnowledgeBase:
 
     Attributes:
         documents: Name -> text of the documentation.
-        collected: Source, such as "snippets" -> its texts.
+        collected: Source, such as "snippets" -> its texts as a context shows them.
         tokenizer: Name of BM25's tokenizer.
+        searched: Source -> its texts as they are searched, where more is searched than shown. Of a pair
+            (p, F) the whole program is searched, and its error with the line is shown (Appendix F).
+        language: The language of the fence around snippets.
     """
 
     documents: Mapping[str, str]
     collected: Mapping[str, Sequence[str]]
     tokenizer: str = UNICODE
+    searched: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    language: str = "python"
 
     @cached_property
     def _document_index(self) -> TextIndex:
@@ -94,7 +101,8 @@ class KnowledgeBase:
         sources = [s for s in TITLES if s in method.sources and self.collected.get(s)]
         rankings = {}
         for source in sources:
-            index = TextIndex(self.collected[source], self.tokenizer)
+            texts = self.searched.get(source, self.collected[source])
+            index = TextIndex(texts, self.tokenizer)
             rankings[source] = index.rank_by_turns(queries, method.retriever)
         uses_documents = DOCUMENTS in method.sources
         document_rankings: list[list[int]] = [[] for _ in requests]
@@ -103,9 +111,11 @@ class KnowledgeBase:
         retrieved = []
         for number, request in enumerate(requests):
             budget = method.context or budgets["context"]
+            if request.budget is not None:
+                budget = request.budget
             parts = [request.introduction] if request.introduction else []
             for source in sources:
-                limit = budgets.get(source, budget)
+                limit = min(budget, budgets.get(source, budget))
                 ranking = rankings[source][number]
                 part = self._collected_part(source, ranking, request.ending, limit, measure)
                 if part:
@@ -136,12 +146,12 @@ class KnowledgeBase:
         A text that the ending repeats is left out.
         """
         ranked = [self.collected[source][position] for position in ranking]
-        texts = [text for text in ranked if text not in ending]
+        texts = [text for text in dict.fromkeys(ranked) if text not in ending]
         text = "\n\n".join(fitting_texts(texts, limit, measure))
         if not text:
             return ""
         if source == SNIPPETS:
-            text = f"```python\n{text}\n```"
+            text = f"```{self.language}\n{text}\n```"
         return f"{TITLES[source]}\n{text}"
 
     def _fitting_documents(

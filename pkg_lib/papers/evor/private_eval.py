@@ -312,6 +312,19 @@ class PrivateEval(EvorBenchmark):
         code = super().solution(task, raw)
         return whole_program(task.prompt, code, task.entry_point)
 
+    def beginning(self, task: Task) -> str:
+        """Return the most lines of a prompt that are a program: not its unfinished end.
+
+        Args:
+            task: The problem n.
+        """
+        lines = task.prompt.splitlines()
+        for length in range(len(lines), 0, -1):
+            program = "\n".join(lines[:length])
+            if parsed_or_none(program) is not None:
+                return program
+        return ""
+
     def limits(self, task: Task) -> Limits:
         """Return the limits of a test process, which may import every installed package.
 

@@ -90,6 +90,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setitem(BENCHMARKS, "toy", Toy())
     monkeypatch.setattr(text_index, "Embedder", WordEmbedder)
     monkeypatch.setattr(Generator, "measure", lambda self, text: len(text.split()))
+    monkeypatch.setattr(Generator, "context_window", None)
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
 
     def make(answering=answer, stop=None):

@@ -1,0 +1,224 @@
+"""ExeDec (Shi et al., 2023; Section 3.1): a program is written in parts, each executed before the next.
+
+A subgoal model predicts the state that the next part of the program has to reach. The synthesizer writes
+the subprogram of that part, and all parts up to it are executed. The state that they reach is shown to both
+for the next part. M then combines the subprograms as the answer, from a context that holds them.
+
+The paper says neither how many subgoals there are nor what a state is. Here there are at most MAX_PARTS. A
+state is the variables at the top level after the parts ran, or the error with its line. A part that
+failed is left out when later parts run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pkg_lib.core.types import Generation, Task, Unavailable
+from pkg_lib.execution.sandbox import Job
+from pkg_lib.papers.evor.evor_run import EvorRun, code_in
+from pkg_lib.papers.evor.execution_feedback import Feedback
+from pkg_lib.papers.evor.templates import PROGRAMS, PROMPTS
+
+MAX_PARTS = 3
+SUBGOAL_TOKENS = 60  # of a subgoal
+SUBPROGRAM_TOKENS = 200  # of a subprogram
+PARTS_TOKENS = MAX_PARTS * (
+    SUBGOAL_TOKENS + SUBPROGRAM_TOKENS + 100
+)  # of all parts with their states
+VARIABLE_CHARACTERS = 60  # of a variable's value in a state
+NOTHING_LEFT = "DONE"  # what the subgoal model answers when the parts do everything
+STATE_MARK = "state: "  # what the report of a state begins with
+STATE_REPORT = f"RuntimeError: {STATE_MARK}"  # the same, as execution feedback has it
+UNKNOWN_STATE = "not known"  # after a fault of the sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPart:
+    """One part of a program.
+
+    Attributes:
+        subgoal: The state that it has to reach.
+        subprogram: Its lines.
+        state: The state after it ran, or its error.
+        ran: Whether it ran. A part that failed is shown with its error, and later parts run without it.
+    """
+
+    subgoal: str
+    subprogram: str
+    state: str
+    ran: bool
+
+
+@dataclass
+class Decomposition:
+    """Writes the programs of several tasks in parts.
+
+    Attributes:
+        run: M, E and the benchmark.
+        name: The round, under whose name answers and states are stored.
+        subgoal_model: The subgoal model by name; "" for M.
+        answers: The models' answers by task id, to count their tokens.
+    """
+
+    run: EvorRun
+    name: str
+    subgoal_model: str = ""
+    answers: list[dict[str, Generation]] = field(default_factory=list)
+
+    def parts(
+        self,
+        tasks: Sequence[Task],
+        knowledge: Mapping[str, str],
+    ) -> dict[str, list[ProgramPart]]:
+        """Write and execute the parts of each task's program.
+
+        Args:
+            tasks: The problems n.
+            knowledge: Task id -> the retrieved knowledge K_r; "" for none.
+
+        Returns:
+            Task id -> at most MAX_PARTS parts, in order.
+
+        Raises:
+            Unavailable: The benchmark's programs are not in Python.
+        """
+        benchmark = self.run.benchmark
+        if benchmark.language != "python":
+            raise Unavailable(
+                f"{self.name} executes parts of Python programs, and those of {benchmark.title} are in "
+                f"{benchmark.language}; choose another benchmark"
+            )
+        found: dict[str, list[ProgramPart]] = {task.id: [] for task in tasks}
+        unfinished = list(tasks)
+        for number in range(1, MAX_PARTS + 1):
+            subgoals = self._subgoals(number, unfinished, knowledge, found)
+            unfinished = [task for task in unfinished if task.id in subgoals]
+            subprograms = self._subprograms(number, unfinished, knowledge, found, subgoals)
+            feedbacks = self._executed(number, unfinished, found, subprograms)
+            for task in unfinished:
+                feedback = feedbacks.get(task.id)
+                part = ProgramPart(
+                    subgoal=subgoals[task.id],
+                    subprogram=subprograms[task.id],
+                    state=state_of(feedback),
+                    ran=feedback is not None and feedback.error.startswith(STATE_REPORT),
+                )
+                found[task.id].append(part)
+        return found
+
+    def combined(self, parts: Sequence[ProgramPart]) -> str:
+        """Return the part of a context from which M combines the subprograms.
+
+        Args:
+            parts: The parts of one task's program.
+
+        Returns:
+            The text; "" without parts.
+        """
+        if not parts:
+            return ""
+        template: str = PROMPTS["subgoals"]["combined"]
+        return template.format(parts=self._shown(parts)).strip()
+
+    def _shown(self, parts: Sequence[ProgramPart]) -> str:
+        """The parts as prompts show them."""
+        if not parts:
+            nothing: str = PROMPTS["subgoals"]["nothing"]
+            return nothing
+        template: str = PROMPTS["subgoals"]["part"]
+        texts = []
+        for number, part in enumerate(parts, 1):
+            text = template.format(
+                number=number,
+                subgoal=part.subgoal,
+                program=self.run.benchmark.fenced(part.subprogram),
+                state=part.state,
+            )
+            texts.append(text.strip())
+        return "\n\n".join(texts)
+
+    def _subgoals(
+        self,
+        number: int,
+        tasks: Sequence[Task],
+        knowledge: Mapping[str, str],
+        found: Mapping[str, list[ProgramPart]],
+    ) -> dict[str, str]:
+        """Prompt for the next subgoal; a task whose parts do everything has none."""
+        prompts = {}
+        for task in tasks:
+            prompt = PROMPTS["subgoals"]["subgoal"].format(
+                knowledge=knowledge[task.id],
+                task=task.prompt,
+                parts=self._shown(found[task.id]),
+            )
+            prompts[task.id] = prompt.strip()
+        file = f"{self.name}.subgoal {number}"
+        answers = self.run.ask(file, prompts, self.subgoal_model, SUBGOAL_TOKENS)
+        self.answers.append(answers)
+        subgoals = {}
+        for task_id, answer in answers.items():
+            subgoal = " ".join(answer.raw.split())
+            if subgoal and not subgoal.startswith(NOTHING_LEFT):
+                subgoals[task_id] = subgoal
+        return subgoals
+
+    def _subprograms(
+        self,
+        number: int,
+        tasks: Sequence[Task],
+        knowledge: Mapping[str, str],
+        found: Mapping[str, list[ProgramPart]],
+        subgoals: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Prompt M, the synthesizer, for the subprogram of each subgoal."""
+        prompts = {}
+        for task in tasks:
+            prompt = PROMPTS["subgoals"]["subprogram"].format(
+                knowledge=knowledge[task.id],
+                task=task.prompt,
+                parts=self._shown(found[task.id]),
+                subgoal=subgoals[task.id],
+            )
+            prompts[task.id] = prompt.strip()
+        file = f"{self.name}.subprogram {number}"
+        answers = self.run.ask(file, prompts, max_tokens=SUBPROGRAM_TOKENS)
+        self.answers.append(answers)
+        return {task_id: code_in(answer.raw) for task_id, answer in answers.items()}
+
+    def _executed(
+        self,
+        number: int,
+        tasks: Sequence[Task],
+        found: Mapping[str, list[ProgramPart]],
+        subprograms: Mapping[str, str],
+    ) -> dict[str, Feedback]:
+        """Execute each program up to the new part, without the parts that failed."""
+        jobs = {}
+        for task in tasks:
+            earlier = [part.subprogram for part in found[task.id] if part.ran]
+            jobs[task.id] = self._job(task, [*earlier, subprograms[task.id]])
+        name = f"{self.name}.state {number}"
+        return self.run.feedback_on(name, jobs, f"the parts of {self.name}")
+
+    def _job(self, task: Task, subprograms: Sequence[str]) -> Job:
+        benchmark = self.run.benchmark
+        report = PROGRAMS["state"].format(mark=STATE_MARK, longest=VARIABLE_CHARACTERS)
+        program = "\n".join([benchmark.beginning(task), *subprograms, report])
+        return benchmark.draft_job(task, program, ())
+
+
+def state_of(feedback: Feedback | None) -> str:
+    """Return the state after the parts of a program ran.
+
+    Args:
+        feedback: The feedback on a program that ends with the report of its state; None after a fault of
+            the sandbox.
+
+    Returns:
+        Its variables with their values, or the error with its line.
+    """
+    if feedback is None or feedback.ok:
+        return UNKNOWN_STATE
+    if feedback.error.startswith(STATE_REPORT):
+        return feedback.error.removeprefix(STATE_REPORT) or "no variables"
+    return feedback.text
