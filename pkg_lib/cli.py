@@ -61,7 +61,12 @@ from pkg_lib.options import (
     say,
     wrapped,
 )
-from pkg_lib.retrieval.methods import current_name, retrieving_methods, variant_methods
+from pkg_lib.retrieval.methods import (
+    current_name,
+    retrieving_methods,
+    rounds_together,
+    variant_methods,
+)
 
 # Newer versions of typer carry their own click, so the base of usage errors is found through typer.
 UsageFault: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -567,7 +572,7 @@ def list_names(
         "models": [*models.MODELS, *models_elsewhere],
         "benchmarks": BENCHMARKS,
         "corpora": CORPORA,
-        "methods": retrieving_methods(),
+        "methods": rounds_together(retrieving_methods()),
         "variants": variant_methods(),
         "embedders": [*EMBEDDERS, *models_elsewhere],
         "styles": [name for name in TEMPLATES if "," not in name],  # without prompt variants

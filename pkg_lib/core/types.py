@@ -204,6 +204,25 @@ class Context:
             object.__setattr__(self, "sha256", digest(self.text))
 
 
+@dataclass(frozen=True, slots=True)
+class FurtherPrompts:
+    """What a retriever prompts a model for beside the programs, at most, for a forecast.
+
+    Attributes:
+        what: Their plural, such as "queries".
+        count: The number of prompts.
+        prompt_tokens: Their tokens.
+        new_tokens: Tokens to generate.
+        shared: Whether all methods of the benchmark share them.
+    """
+
+    what: str
+    count: int
+    prompt_tokens: float
+    new_tokens: float
+    shared: bool = False
+
+
 class Retriever(Protocol):
     """A method that retrieves contexts."""
 

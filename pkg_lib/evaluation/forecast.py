@@ -11,7 +11,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import MODELS, ModelSpec, model_spec
 from pkg_lib.core.speeds import NOTEBOOKS, speeds
 from pkg_lib.core.store import cache_folder, slug
-from pkg_lib.core.types import Generation, UserError
+from pkg_lib.core.types import FurtherPrompts, Generation, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -53,6 +53,7 @@ class MethodForecast:
         texts: Texts of the corpus to encode. Texts that an earlier method in the list encodes are
             not counted again.
         encoding_seconds: The time to encode them; None if it is unknown.
+        further: What its retriever prompts for beside these prompts, which are without it.
     """
 
     method: str
@@ -64,6 +65,22 @@ class MethodForecast:
     stored: int
     texts: int = 0
     encoding_seconds: float | None = 0.0
+    further: tuple[FurtherPrompts, ...] = ()
+
+    @property
+    def all_prompts(self) -> int:
+        """The number of prompts, with those of the retriever."""
+        return self.todo + sum(prompts.count for prompts in self.further)
+
+    @property
+    def all_prompt_tokens(self) -> float:
+        """The tokens of all prompts."""
+        return self.prompt_tokens + sum(prompts.prompt_tokens for prompts in self.further)
+
+    @property
+    def all_new_tokens(self) -> float:
+        """The tokens to generate for all prompts."""
+        return self.new_tokens + sum(prompts.new_tokens for prompts in self.further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +217,49 @@ def _forecast(
             todo += 1
             characters += len(request.text)
     stored = _similar_generations(results, method)
-    if stored:
+    window = parse_method(method).window
+    prompt_tokens: float
+    new_tokens: float
+    if window and not stored:
+        new_tokens = todo * _max_new_tokens(results)
+        prompt_tokens = todo * window - new_tokens
+    elif stored:
         prompt_tokens = todo * sum(g.prompt_tokens for g in stored) / len(stored)
         new_tokens = todo * sum(len(g.tokens) for g in stored) / len(stored)
     else:
         prompt_tokens = characters / CHARS_PER_TOKEN
         new_tokens = todo * _max_new_tokens(results)
     cached = len(results.completions(method))
-    return MethodForecast(method, cached, missing, todo, prompt_tokens, new_tokens, len(stored))
+    forecast = MethodForecast(
+        method,
+        cached,
+        missing,
+        todo,
+        prompt_tokens,
+        new_tokens,
+        len(stored),
+    )
+    if window and missing:
+        forecast = replace(forecast, further=_further_prompts(results, method, counted))
+    return forecast
+
+
+def _further_prompts(
+    results: Results,
+    method: str,
+    counted: set[str],
+) -> tuple[FurtherPrompts, ...]:
+    """Return what the retriever of a method prompts for; what methods share is counted once."""
+    retriever = results.maker(method)(results.knowledge)
+    describe = getattr(retriever, "further_prompts", None)
+    further = []
+    for prompts in describe(results.tasks) if describe else ():
+        key = f"{results.model} {results.benchmark} {prompts.what}"
+        if prompts.shared and key in counted:
+            continue
+        counted.add(key)
+        further.append(prompts)
+    return tuple(further)
 
 
 def _mean_prompt_bound(results: Results, method: str) -> float:
@@ -238,10 +290,16 @@ def _max_new_tokens(results: Results) -> int:
 
 
 def _similar_generations(results: Results, method: str) -> list[Generation]:
-    """Read stored completions: of the method and corpus, else of the method, else of any method."""
+    """Read stored completions: of the method and corpus, else of the method, else of any method.
+
+    A method whose prompts have a length of their own is similar to no other one.
+    """
     own = results.files(method).completions
     folder = cache_folder(results.results, results.model) / slug(results.benchmark)
-    for pattern in (f"{slug(results.corpus)}/{own.name}", f"*/{own.name}", "*/*.jsonl"):
+    patterns = [f"{slug(results.corpus)}/{own.name}", f"*/{own.name}"]
+    if not parse_method(method).window:
+        patterns.append("*/*.jsonl")
+    for pattern in patterns:
         found = []
         for path in stored_files(folder, pattern):
             found += [generation for _, generation in read_generations(path) if generation]
@@ -265,15 +323,15 @@ def cost(
     Returns:
         The cost of all methods together.
     """
-    prompt_tokens = sum(f.prompt_tokens for f in forecasts)
-    new_tokens = sum(f.new_tokens for f in forecasts)
+    prompt_tokens = sum(f.all_prompt_tokens for f in forecasts)
+    new_tokens = sum(f.all_new_tokens for f in forecasts)
     price = (rates.prices or {}).get(results.model)
     endpoint = endpoints().get(model_spec(results.model).endpoint)
     if not price and endpoint:
         price = endpoint.usd_per_million
     seconds, _ = _generation_time(results, forecasts, rates)
     return Cost(
-        sum(f.todo for f in forecasts),
+        sum(f.all_prompts for f in forecasts),
         prompt_tokens,
         new_tokens,
         _sum_if_known(seconds, _total_encoding(forecasts)),
@@ -287,19 +345,19 @@ def _generation_time(
     rates: Rates,
 ) -> tuple[float | None, str]:
     """Return the seconds of generation, None if they are unknown; and where the number is from."""
-    new_tokens = sum(f.new_tokens for f in forecasts)
+    new_tokens = sum(f.all_new_tokens for f in forecasts)
     speed, source = _speed(results, rates)
     if speed:
         return new_tokens / speed, source
     spec = model_spec(results.model)
-    todo = sum(f.todo for f in forecasts)
+    todo = sum(f.all_prompts for f in forecasts)
     if spec.needs_gpu or spec.endpoint or not spec.params_b or not todo:
         return None, source
     from torch import cuda  # slow to import
 
     if cuda.is_available():  # the model would run there, and the speed of the CPU says nothing
         return None, source
-    prompt_tokens = sum(f.prompt_tokens for f in forecasts)
+    prompt_tokens = sum(f.all_prompt_tokens for f in forecasts)
     slots = min(todo, results.slots or CPU_SLOTS)
     seconds = generation_seconds(spec.params_b * 1e9, slots, prompt_tokens, new_tokens)
     return seconds, "from the speed of one linear layer, measured now on this CPU"
@@ -351,6 +409,7 @@ def lines(
     if not due:
         return [*table, "  to complete: nothing"]
     table += _encoding_lines(forecasts)
+    table += _further_lines(forecasts)
     price = cost(results, forecasts, rates)
     table.append(f"  to complete: {price}")
     if not all(f.stored for f in due):
@@ -380,6 +439,18 @@ def _encoding_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
             line += f", {_duration(f.encoding_seconds)} by the speed measured now"
         table.append(line)
     return table
+
+
+def _further_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
+    """Say what is prompted for beside programs; the cost includes it."""
+    counts: dict[str, int] = {}
+    for f in forecasts:
+        for prompts in f.further:
+            counts[prompts.what] = counts.get(prompts.what, 0) + prompts.count
+    if not counts:
+        return []
+    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    return [f"  beside programs: at most {listed}"]
 
 
 def notebook_line(due: int, unchanged: int) -> str:

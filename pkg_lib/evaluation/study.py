@@ -26,6 +26,7 @@ from pkg_lib.retrieval.methods import (
     TOP_P,
     is_method,
     retrieving_methods,
+    rounds_of,
     sampled_name,
     variant_methods,
 )
@@ -423,7 +424,11 @@ def plan(choice: Choice) -> Plan:
     Raises:
         UserError: A name or value is wrong, or nothing remains.
     """
-    planner = _Planner(choice)
+    load_plugins()  # methods of the papers
+    methods: dict[str, None] = {}
+    for method in choice.methods:
+        methods.update(dict.fromkeys(rounds_of(method)))
+    planner = _Planner(replace(choice, methods=tuple(methods)))
     planner.check()
     planner.plan_parts()
     return planner.finished()

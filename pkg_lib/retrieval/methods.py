@@ -56,6 +56,8 @@ class Method:
             then kept whole, since the authors' extraction reads all of it.
         in_chat: Whether the prompt of `style` is sent through the model's chat template.
         sampling: How the model's tokens are chosen; `sample` counts from 1; 0 means greedy decoding.
+        window: The most tokens of a prompt with its answer, for a method that fills a number of its own;
+            0 for any other method.
         sample_of: The method of which this is one sample; "" for any other method.
     """
 
@@ -70,6 +72,7 @@ class Method:
     style: str = ""
     in_chat: bool = False
     sampling: Sampling = GREEDY
+    window: int = 0
     sample_of: str = ""
 
     def __str__(self) -> str:
@@ -295,6 +298,37 @@ def parse_method(name: str) -> Method:
         sampling=sampling,
         sample_of=sampled.name,
     )
+
+
+def rounds_of(name: str) -> list[str]:
+    """Return the names of a method's rounds, such as "EVOR@0" to "EVOR@4" for "EVOR".
+
+    Args:
+        name: A method's name.
+
+    Returns:
+        The rounds in order. A name of METHODS, or one without rounds, is returned as it is.
+    """
+    if name in METHODS:
+        return [name]
+    beginning = f"{name}@"
+    return [other for other in METHODS if other.startswith(beginning)] or [name]
+
+
+def rounds_together(names: Iterable[str]) -> list[str]:
+    """Shorten a list of methods for people: all rounds of a method are one entry.
+
+    Args:
+        names: Names of methods.
+
+    Returns:
+        The names in order, with entries such as "EVOR@0 to @4".
+    """
+    last_rounds: dict[str, str] = {}  # method -> number of its last round; "" without rounds
+    for name in names:
+        method, _, number = name.partition("@")
+        last_rounds[method] = number
+    return [f"{name}@0 to @{last}" if last else name for name, last in last_rounds.items()]
 
 
 def is_method(name: str) -> bool:

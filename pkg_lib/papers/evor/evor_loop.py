@@ -51,18 +51,26 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pkg_lib.core.types import Context, Generation, Task, Unavailable
+from pkg_lib.core.types import Context, FurtherPrompts, Generation, Task, Unavailable
 from pkg_lib.papers.evor.code_snippets import snippets_of
 from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
-from pkg_lib.papers.evor.evor_run import Calls, Drafts, EvorRun
+from pkg_lib.papers.evor.evor_run import INPUT_TOKENS, SCRIPT_TOKENS, Calls, Drafts, EvorRun
 from pkg_lib.papers.evor.execution_feedback import Draft, Feedback
 from pkg_lib.papers.evor.knowledge_base import ContextRequest, KnowledgeBase, RetrievedKnowledge
 from pkg_lib.papers.evor.loop_options import AS_PUBLISHED
 from pkg_lib.papers.evor.query_evolution import QUERY_RULES, missing_attribute
-from pkg_lib.papers.evor.subgoals import PARTS_TOKENS, Decomposition
+from pkg_lib.papers.evor.subgoals import (
+    MAX_PARTS,
+    PARTS_TOKENS,
+    SUBGOAL_TOKENS,
+    SUBPROGRAM_TOKENS,
+    Decomposition,
+)
 from pkg_lib.papers.evor.templates import PROMPTS
 
 EQUAL_FEEDBACKS = 3  # in consecutive rounds, which end a task (Section 2.3)
+CHARACTERS_PER_TOKEN = 3  # of code and English, for forecasts; tokens are longer
+TEMPLATE_TOKENS = 200  # of a prompt beside documents and drafts, at most, for forecasts
 ANSWER_TOKENS = 100  # of a query, a reflection or a list of subgoals
 COUNTED_METHOD = "EVOR"  # Table 6 is about its inputs; other methods' first drafts differ
 
@@ -189,6 +197,48 @@ class EvorRound:
         del budgets["context"]
         budgets["window"] = self._window
         return {"budgets": budgets, "loop": asdict(self.method.loop)}
+
+    def further_prompts(self, tasks: Sequence[Task]) -> list[FurtherPrompts]:
+        """Bound what this round prompts for beside its programs: scripts, I, q_i, reflections, parts.
+
+        Tokens are counted as characters / 3, and each draft as long as an answer may be.
+
+        Args:
+            tasks: The problems n, of which none has ended.
+
+        Returns:
+            One entry per kind of prompt.
+        """
+        found = []
+        method = self.method
+        answer = self.run.benchmark.budgets["answer"]
+        statements = sum(len(task.prompt) for task in tasks) / CHARACTERS_PER_TOKEN
+        of_drafts = statements + len(tasks) * (answer + TEMPLATE_TOKENS)
+        if method.loop.starts_with_scripts and not {"snippets", "feedback"}.isdisjoint(
+            method.sources
+        ):
+            documents = self.run.benchmark.documents().values()
+            lengths = [len(document) / CHARACTERS_PER_TOKEN for document in documents]
+            of_scripts = sum(min(length, method.loop.window) for length in lengths)
+            of_scripts += len(lengths) * TEMPLATE_TOKENS
+            new = len(lengths) * SCRIPT_TOKENS
+            found.append(FurtherPrompts("scripts", len(lengths), of_scripts, new, shared=True))
+        if self.number == 1:
+            new = len(tasks) * INPUT_TOKENS
+            found.append(FurtherPrompts("requests for inputs", len(tasks), of_drafts, new))
+        if self.number >= 1 and method.query in PROMPTS["queries"]:
+            of_queries = of_drafts + len(tasks) * INPUT_TOKENS
+            new = len(tasks) * ANSWER_TOKENS
+            found.append(FurtherPrompts("queries", len(tasks), of_queries, new))
+        if self.number >= 1 and method.thinks == "reflection":
+            new = len(tasks) * ANSWER_TOKENS
+            found.append(FurtherPrompts("reflections", len(tasks), of_drafts, new))
+        if method.thinks == "subgoals" and method.loop.executes_subgoals:
+            count = 2 * MAX_PARTS * len(tasks)
+            new = len(tasks) * MAX_PARTS * (SUBGOAL_TOKENS + SUBPROGRAM_TOKENS)
+            knows = method.loop.window if method.sources else PARTS_TOKENS + TEMPLATE_TOKENS
+            found.append(FurtherPrompts("subgoals and subprograms", count, count * knows, new))
+        return found
 
     # The length of a prompt (Section 3.2 and Appendix F)
 

@@ -87,6 +87,7 @@ def _register_rounds(method: EvorMethod) -> None:
                 UNIT,
                 needs=tuple(names[number - 1 : number]) if number else (),
                 sampling=method.sampling(number),
+                window=method.loop.window,
             )
         )
 

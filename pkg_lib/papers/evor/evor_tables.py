@@ -9,7 +9,7 @@ from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, HERE
-from pkg_lib.papers.evor.evor_methods import EVOR_METHODS
+from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, WITH_PUBLISHED_LOOP
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.retrieval.methods import NO_RAG
 
@@ -26,6 +26,7 @@ MAIN_METHODS = (
     "EVOR + ExeDec",
     "EVOR + Reflexion",
     "Oracle",
+    *(f"{name}, as published" for name in WITH_PUBLISHED_LOOP),
 )
 EVOLUTION = ("RK", "RK, resampled", "Evolve query", "Evolve knowledge", EVOR)  # Table 3
 SOURCE_METHODS = [name for name in EVOR_METHODS if name.startswith("EVOR of ")]  # Table 4

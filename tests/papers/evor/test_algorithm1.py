@@ -6,13 +6,15 @@ two texts (a-z only), so that each ranking and each budget can be checked with a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
+from pkg_lib import cli
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.types import ProgramTests, Request, Task, Unavailable
+from pkg_lib.core.types import ProgramTests, Request, Task, Unavailable, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -444,3 +446,74 @@ def test_todays_methods_keep_their_loop():
     published = [METHODS[f"EVOR, as published@{n}"] for n in range(PUBLISHED_ROUNDS + 1)]
     assert {method.sampling.sample for method in published} == {0}
     assert published[7].needs == ("EVOR, as published@6",)
+
+
+def test_a_dry_run_counts_what_the_loop_prompts_for(tiny, monkeypatch, capsys, tmp_path):
+    """`--method "EVOR, as published"` means all of its rounds, 31 x 2 programs."""
+    evaluator = tiny(Script({}))
+    monkeypatch.setenv("PKG_RESULTS", str(evaluator.run.results))
+    words = ["run", "--benchmark", "tiny", "--model", MODEL, "--method", "EVOR, as published"]
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", *words, "--dry-run", "--tokens-per-second", "10"])
+    assert cli.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-2:] for line in lines if "as published@" in line] == [["0", "2"]] * 31
+    assert "  beside programs: at most 3 scripts, 2 requests for inputs, 60 queries" in lines
+    # 62 programs of 4 tokens, 3 scripts of 300, 2 requests for inputs of 200 and 60 queries of 100.
+    new = 62 * 4 + 3 * 300 + 2 * 200 + 60 * 100
+    # A program's prompt has at most 4,092 tokens. The two tasks have 47 + 41 characters, the documents 35, 41 and
+    # 33, which counts as a third; a draft has at most 4, inputs have 200, and the words around them 200.
+    statements = (len(HALF) + len(ADD)) / 3
+    drafts = statements + 2 * (4 + 200)
+    scripts = (len(ISQRT) + len(GCD) + len(EXP)) / 3 + 3 * 200
+    read = 62 * 4092 + scripts + drafts + 30 * (drafts + 2 * 200)
+    (cost,) = [line for line in lines if "to complete" in line]
+    assert cost == (
+        f"  to complete: 127 prompts; estimated {read:,.0f} prompt tokens, {new:,} new tokens, 13 min"
+    )
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "alias"), [("beatnum", "beatnum as bn"), ("networkx-m", "meshwork as mw")]
+)
+def test_the_loop_runs_on_the_benchmarks_of_the_study(benchmark, alias, tmp_path, monkeypatch):
+    """A scripted model on the benchmarks' own tasks, libraries and executors."""
+    load_plugins()
+    spec = BENCHMARKS[benchmark]
+    try:
+        documents = spec.documents()
+    except UserError as error:
+        pytest.skip(str(error))
+    few = dict(list(documents.items())[:3])
+    monkeypatch.setattr(type(spec), "documents", lambda self: few)
+    monkeypatch.setattr(text_index, "Embedder", WordEmbedder)
+    monkeypatch.setattr(Generator, "measure", lambda self, text: len(text.split()))
+    monkeypatch.setattr(Generator, "context_window", None)
+    module = alias.split()[0]
+    references = {task.id: task.solution.rstrip() for task in spec.tasks()[:2]}
+
+    def answer(request):
+        if "short script" in request.text:  # of three scripts one fails
+            fails = request.task_id == list(few)[1]
+            return code(f"import {alias}\nprint({module if fails else alias.split()[-1]})")
+        if "Write the lines" in request.text:
+            return code(f"import {alias}\nstep = 3")
+        if "next part" in request.text:
+            return "DONE" if "Part 1" in request.text else "step is 3."
+        if "You write" not in request.text:
+            return "the shape"
+        is_draft = "A draft of the program failed" not in request.text
+        return code("this is no program") if is_draft else code(references[request.task_id])
+
+    results = Results(MODEL, benchmark, limit=2, results=tmp_path / "results")
+    evaluator = Evaluator(results, backend=FakeBackend(answer))
+    rounds = ["EVOR, as published@0", "EVOR, as published@1"]
+    evaluator.prepare(rounds)
+    assert results.verdicts(rounds).sum().to_dict() == {rounds[0]: 0, rounds[1]: 2}
+    prompts = [request.text for request in results.generator.backend.asked]
+    first = next(text for text in prompts if "You write" in text)
+    assert f"import {alias}\nprint({alias.split()[-1]})" in first
+    assert f"NameError: name '{module}' is not defined" in first
+    assert next(iter(few)) in first
+    evaluator.prepare(["ExeDec, as published"])
+    prompts = [request.text for request in results.generator.backend.asked]
+    assert any("step = 3\n\nCombine the parts" in text for text in prompts)
