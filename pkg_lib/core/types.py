@@ -247,6 +247,8 @@ class Request:
         as_it_is: Whether the prompt is sent without the model's chat template.
         whole_answer: Whether the answer is decoded to its end. By default, decoding stops once the
             extraction is settled.
+        max_new_tokens: The most tokens of the answer; None for the number of the weights on this machine
+            that complete it.
     """
 
     task_id: str
@@ -255,6 +257,7 @@ class Request:
     sample: int = 0
     as_it_is: bool = False
     whole_answer: bool = False
+    max_new_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

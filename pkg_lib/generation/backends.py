@@ -313,7 +313,8 @@ class TransformersBackend:
             return "end"
         if not row.request.whole_answer and self._is_settled(row):
             return "settled"
-        return "length" if len(row.tokens) >= self.max_new_tokens else ""
+        most = row.request.max_new_tokens or self.max_new_tokens
+        return "length" if len(row.tokens) >= most else ""
 
     def _is_settled(self, row: Row) -> bool:
         if self.stop is not None:

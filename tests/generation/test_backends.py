@@ -105,9 +105,11 @@ def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
         assert why == ("settled" if len(expected[i]) > i else "end")
 
 
-def finishes(backend: TransformersBackend, text: str, whole: bool = False) -> tuple[str, int]:
+def finishes(
+    backend: TransformersBackend, text: str, whole: bool = False, most: int | None = None
+) -> tuple[str, int]:
     """The first finish of a row that receives this text token by token, and after how many."""
-    row = Row(Request("t", "p", "f", whole_answer=whole), [1])
+    row = Row(Request("t", "p", "f", whole_answer=whole, max_new_tokens=most), [1])
     for n, token in enumerate(backend.tokenizer(text)["input_ids"], 1):
         row.tokens.append(token)
         if why := backend.finish(row):
@@ -124,6 +126,8 @@ def test_a_row_settles_with_its_closing_mark(backend):
     assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
     backend.max_new_tokens = 10
     assert finishes(backend, fenced) == ("length", 10)
+    assert finishes(backend, fenced, most=4) == ("length", 4)
+    assert finishes(backend, "x" * 30, most=20) == ("length", 20)
 
 
 def test_a_row_settles_with_its_closing_tag(backend):

@@ -121,7 +121,8 @@ class EvorRun:
         path = f"{slug(benchmark)}/{slug(file)}.jsonl"
         requests = []
         for task_id, text in prompts.items():
-            request = Request(task_id, text, entry_point="")
+            # The programs' weights may be loaded, whose answers are longer.
+            request = Request(task_id, text, entry_point="", max_new_tokens=max_tokens)
             requests.append(StoredRequest(request, path))
         generator.complete(requests, f"{file} on {benchmark}")
         answers = {}
