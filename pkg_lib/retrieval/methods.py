@@ -311,8 +311,11 @@ def rounds_of(name: str) -> list[str]:
     """
     if name in METHODS:
         return [name]
-    beginning = f"{name}@"
-    return [other for other in METHODS if other.startswith(beginning)] or [name]
+    rounds = []
+    for other in METHODS:
+        if other.startswith(f"{name}@"):
+            rounds.append(other)  # noqa: PERF401
+    return rounds or [name]
 
 
 def rounds_together(names: Iterable[str]) -> list[str]:
@@ -328,7 +331,13 @@ def rounds_together(names: Iterable[str]) -> list[str]:
     for name in names:
         method, _, number = name.partition("@")
         last_rounds[method] = number
-    return [f"{name}@0 to @{last}" if last else name for name, last in last_rounds.items()]
+    entries = []
+    for method, last in last_rounds.items():
+        if last:
+            entries.append(f"{method}@0 to @{last}")
+        else:
+            entries.append(method)
+    return entries
 
 
 def is_method(name: str) -> bool:

@@ -54,24 +54,16 @@ from typing import Any
 from pkg_lib.core.types import Context, FurtherPrompts, Generation, Task, Unavailable
 from pkg_lib.papers.evor.code_snippets import snippets_of
 from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
-from pkg_lib.papers.evor.evor_run import INPUT_TOKENS, SCRIPT_TOKENS, Calls, Drafts, EvorRun
+from pkg_lib.papers.evor.evor_run import ANSWER_TOKENS, Calls, Drafts, EvorRun
 from pkg_lib.papers.evor.execution_feedback import Draft, Feedback
 from pkg_lib.papers.evor.knowledge_base import ContextRequest, KnowledgeBase, RetrievedKnowledge
 from pkg_lib.papers.evor.loop_options import AS_PUBLISHED
+from pkg_lib.papers.evor.prompt_counts import PromptCounts
 from pkg_lib.papers.evor.query_evolution import QUERY_RULES, missing_attribute
-from pkg_lib.papers.evor.subgoals import (
-    MAX_PARTS,
-    PARTS_TOKENS,
-    SUBGOAL_TOKENS,
-    SUBPROGRAM_TOKENS,
-    Decomposition,
-)
+from pkg_lib.papers.evor.subgoals import PARTS_TOKENS, Decomposition
 from pkg_lib.papers.evor.templates import PROMPTS
 
 EQUAL_FEEDBACKS = 3  # in consecutive rounds, which end a task (Section 2.3)
-CHARACTERS_PER_TOKEN = 3  # of code and English, for forecasts; tokens are longer
-TEMPLATE_TOKENS = 200  # of a prompt beside documents and drafts, at most, for forecasts
-ANSWER_TOKENS = 100  # of a query, a reflection or a list of subgoals
 COUNTED_METHOD = "EVOR"  # Table 6 is about its inputs; other methods' first drafts differ
 
 
@@ -163,7 +155,7 @@ class EvorRound:
         endings = self._endings(iteration, knowledge_base)
         budgets = self._budgets(iteration)
         requests = list(map(ContextRequest, queries, introductions, endings, budgets))
-        if self.method.thinks == "subgoals" and self.method.loop.executes_subgoals:
+        if self.method.executes_subgoals:
             # ExeDec writes the parts of the program with K_r, and M combines them in line 10.
             requests = self._with_parts(iteration, requests, knowledge_base)
         retrieved = self._retrieved(knowledge_base, requests)
@@ -199,46 +191,16 @@ class EvorRound:
         return {"budgets": budgets, "loop": asdict(self.method.loop)}
 
     def further_prompts(self, tasks: Sequence[Task]) -> list[FurtherPrompts]:
-        """Bound what this round prompts for beside its programs: scripts, I, q_i, reflections, parts.
-
-        Tokens are counted as characters / 3, and each draft as long as an answer may be.
+        """Bound what this round prompts for beside its programs, for a dry run.
 
         Args:
-            tasks: The problems n, of which none has ended.
+            tasks: The problems n.
 
         Returns:
             One entry per kind of prompt.
         """
-        found = []
-        method = self.method
-        answer = self.run.benchmark.budgets["answer"]
-        statements = sum(len(task.prompt) for task in tasks) / CHARACTERS_PER_TOKEN
-        of_drafts = statements + len(tasks) * (answer + TEMPLATE_TOKENS)
-        if method.loop.starts_with_scripts and not {"snippets", "feedback"}.isdisjoint(
-            method.sources
-        ):
-            documents = self.run.benchmark.documents().values()
-            lengths = [len(document) / CHARACTERS_PER_TOKEN for document in documents]
-            of_scripts = sum(min(length, method.loop.window) for length in lengths)
-            of_scripts += len(lengths) * TEMPLATE_TOKENS
-            new = len(lengths) * SCRIPT_TOKENS
-            found.append(FurtherPrompts("scripts", len(lengths), of_scripts, new, shared=True))
-        if self.number == 1:
-            new = len(tasks) * INPUT_TOKENS
-            found.append(FurtherPrompts("requests for inputs", len(tasks), of_drafts, new))
-        if self.number >= 1 and method.query in PROMPTS["queries"]:
-            of_queries = of_drafts + len(tasks) * INPUT_TOKENS
-            new = len(tasks) * ANSWER_TOKENS
-            found.append(FurtherPrompts("queries", len(tasks), of_queries, new))
-        if self.number >= 1 and method.thinks == "reflection":
-            new = len(tasks) * ANSWER_TOKENS
-            found.append(FurtherPrompts("reflections", len(tasks), of_drafts, new))
-        if method.thinks == "subgoals" and method.loop.executes_subgoals:
-            count = 2 * MAX_PARTS * len(tasks)
-            new = len(tasks) * MAX_PARTS * (SUBGOAL_TOKENS + SUBPROGRAM_TOKENS)
-            knows = method.loop.window if method.sources else PARTS_TOKENS + TEMPLATE_TOKENS
-            found.append(FurtherPrompts("subgoals and subprograms", count, count * knows, new))
-        return found
+        counts = PromptCounts(self.run.benchmark, self.method, tasks)
+        return counts.of_round(self.number)
 
     # The length of a prompt (Section 3.2 and Appendix F)
 
@@ -379,16 +341,16 @@ class EvorRound:
         Returns:
             Programs that run, each with what its task gives, here nothing; and pairs (code, error).
         """
-        if not self.method.loop.starts_with_scripts:
-            return [(example, "") for example in self.run.verified_examples], []
-        programs: list[tuple[str, str]] = []
+        programs = []
         pairs = []
-        if not {"snippets", "feedback"}.isdisjoint(self.method.sources):
+        if self.method.writes_scripts:
             for script, feedback in self.run.sample_scripts(self._window):
                 if feedback.ok:
                     programs.append((script, ""))
                 else:
                     pairs.append((script, feedback))
+        elif not self.method.loop.starts_with_scripts:
+            programs = [(example, "") for example in self.run.verified_examples]
         return programs, pairs
 
     def _entries(
@@ -398,19 +360,23 @@ class EvorRound:
     ) -> tuple[dict[str, Sequence[str]], dict[str, Sequence[str]]]:
         """The entries of K by source: as a context shows them, and as they are searched if that is more."""
         added = self.method.loop.added
+        shown: dict[str, Sequence[str]] = {}
+        searched: dict[str, Sequence[str]] = {}
         if added == "programs and pairs":
-            unique = dict.fromkeys(pairs)
-            shown: dict[str, Sequence[str]] = {
-                "snippets": list(dict.fromkeys(program for program, _ in programs)),
-                "feedback": [feedback.text for _, feedback in unique],
-            }
-            return shown, {"feedback": [f"{code}\n{feedback.text}" for code, feedback in unique]}
-        failures = [feedback.text for _, feedback in pairs]
-        shown = {
-            "snippets": snippets_of(programs, whole_programs=added == "programs"),
-            "feedback": list(dict.fromkeys(failures)),
-        }
-        return shown, {}
+            whole = [program for program, _ in programs]
+            shown["snippets"] = list(dict.fromkeys(whole))
+            errors = []
+            with_programs = []
+            for program, feedback in dict.fromkeys(pairs):
+                errors.append(feedback.text)
+                with_programs.append(f"{program}\n{feedback.text}")
+            shown["feedback"] = errors
+            searched["feedback"] = with_programs
+            return shown, searched
+        shown["snippets"] = snippets_of(programs, whole_programs=added == "programs")
+        errors = [feedback.text for _, feedback in pairs]
+        shown["feedback"] = list(dict.fromkeys(errors))
+        return shown, searched
 
     # The parts of a context around what is retrieved
 
@@ -420,7 +386,7 @@ class EvorRound:
         thinks = self.method.thinks
         if thinks == "reflection" and self.method.loop.keeps_reflections:
             return self._memories(iteration)
-        if thinks == "subgoals" and self.method.loop.executes_subgoals:
+        if self.method.executes_subgoals:
             return none  # they need K_r; see `_with_parts`
         thought = PROMPTS["thoughts"].get(thinks)
         if thought is None:

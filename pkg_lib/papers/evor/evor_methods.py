@@ -93,6 +93,17 @@ class EvorMethod:
         """The names of all rounds, in order."""
         return [self.round_name(number) for number in range(self.rounds + 1)]
 
+    @property
+    def writes_scripts(self) -> bool:
+        """Whether K starts with scripts of sample usage, and is searched for them."""
+        is_searched = "snippets" in self.sources or "feedback" in self.sources
+        return self.loop.starts_with_scripts and is_searched
+
+    @property
+    def executes_subgoals(self) -> bool:
+        """Whether it writes programs in parts, each executed before the next (ExeDec)."""
+        return self.thinks == "subgoals" and self.loop.executes_subgoals
+
     def sampling(self, number: int) -> Sampling:
         """Return how the answer of a round is decoded.
 

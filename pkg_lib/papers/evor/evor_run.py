@@ -52,6 +52,7 @@ INPUT_FILE = f"inputs{ROWS}"  # beside the feedback
 # A draft that adds nothing to the task's program may well run.
 NOTHING_WRITTEN = "the program ends where the task's does"
 INPUT_TOKENS = 200  # of an answer of M_t
+ANSWER_TOKENS = 100  # of a query, a reflection or a list of subgoals
 SCRIPT_TOKENS = (
     300  # of a script of sample usage: snippets have as many tokens of a prompt (Appendix F)
 )
