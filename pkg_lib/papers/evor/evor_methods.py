@@ -15,18 +15,10 @@ from pkg_lib.papers.evor.templates import read_toml
 from pkg_lib.retrieval.methods import NO_RAG, TOP_P, sampled_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
-# How the query of a round after the first is made. The last two are prompts to M_q of Algorithm 1: the
-# stored runs' "model", and "needed knowledge", which also shows the inputs I, as line 7 does.
-QUERIES = (
-    "question",
-    "code",
-    "feedback",
-    "names",
-    "absent names",
-    "explained code",
-    "model",
-    "needed knowledge",
-)
+# How the query of a round after the first is made; "model" is M_q of Algorithm 1.
+QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
+# M_q as line 7 of Algorithm 1 has it, with the inputs I; for methods with the paper's own loop.
+PUBLISHED_QUERY = "needed knowledge"
 TEMPERATURE = 0.8  # of every answer that is sampled
 SAMPLES = 5  # solutions among which MPSC selects
 LAST_PROMPT = "EVOR, last prompt"  # EVOR's last prompt of each task, which MPSC samples
@@ -49,7 +41,8 @@ class EvorMethod:
 
     Attributes:
         name: Its name in tables.
-        query: One of QUERIES: how rounds after the first formulate their query (Section 2.1).
+        query: How rounds after the first formulate their query (Section 2.1): one of QUERIES, or
+            PUBLISHED_QUERY.
         sources: The sources of its knowledge base (Section 2.2.1).
         rounds: The number m of iterations after the first.
         grows: Whether drafts enter the knowledge base (Section 2.2.2).
@@ -146,7 +139,7 @@ def as_published(method: EvorMethod) -> EvorMethod:
     return replace(
         method,
         name=f"{method.name}, as published",
-        query="needed knowledge" if method.query == "model" else method.query,
+        query=PUBLISHED_QUERY if method.query == "model" else method.query,
         rounds=PUBLISHED_ROUNDS if method.rounds else 0,
         retriever="MiniLM",
         brief=False,
