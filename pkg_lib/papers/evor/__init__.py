@@ -7,10 +7,13 @@ Read `evor_loop.py` first: it is Algorithm 1 line by line. Imports point one way
     evor_bench, library_tasks, newlisp,          one benchmark per file
         private_eval
     make_library, private_library                libraries under new names, for two of them
+    loop_options                                 where the paper's loop and the stored runs' differ
     evor_methods                                 the methods of the tables
     code_snippets, text_index, knowledge_base    K and R (Section 2.2)
     query_evolution                              q_i by rule (Section 2.1)
     evor_run                                     E, M_q and M_t, and what they have stored
+    subgoals                                     ExeDec: subgoals, subprograms, execution (Section 3.1)
+    prompt_counts                                what a dry run counts beside programs
     evor_loop                                    one iteration of Algorithm 1
     mpsc                                         the baseline MPSC (Section 3.1)
     evor_registration                            the methods by name
