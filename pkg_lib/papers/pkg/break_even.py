@@ -287,12 +287,14 @@ def _logarithmic_axis(
 def break_even_figure(
     bounds: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw between which numbers of queries the graph pays off.
 
     Args:
         bounds: The frame of `query_bounds`.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure: a line between the bounds of each pair, and the paper's as squares below.
@@ -303,8 +305,9 @@ def break_even_figure(
         legend=0.5,
         left=1.15,
         title=title,
+        ax=ax,
     )
-    figures.write_title(figure, title)
+    figures.write_title(axes, title)
     if bounds.empty:
         axes.text(
             0.5,
