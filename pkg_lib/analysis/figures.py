@@ -373,7 +373,7 @@ def rate_point(
 
 def curve_with_intervals(
     axes: Axes,
-    places: Sequence[float],
+    places: Iterable[float],
     values: pd.DataFrame,
     look: RateLook,
     line: str = "-",
@@ -388,7 +388,7 @@ def curve_with_intervals(
         line: Style of the line.
     """
     axes.errorbar(
-        places,
+        list(places),
         values["value"],
         # A bound may pass the value by a rounding error.
         [

@@ -40,7 +40,7 @@ def pass_rate_figure(
             groups.setdefault(retriever, {})[chunking] = context
         else:
             groups.setdefault("no retrieval", {})[context] = context
-    labels = []
+    labels: list[str] = []
     headings = []
     rows = []
     pairs = []

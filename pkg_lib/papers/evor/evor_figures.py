@@ -1,6 +1,7 @@
 """EVOR's figures: pass@1 by round, by tokens (Figure 3), and by retriever and length (5 and 6)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,14 +15,43 @@ from pkg_lib.retrieval.methods import NO_RAG
 SAMPLED = "DocPrompting"  # whose samples cost as many tokens as EVOR's rounds
 USUAL = "RK"  # both retrievers, 1,000 tokens
 DRAWN_FORMS = {*RETRIEVERS.values(), *LENGTHS.values()}
-# Look and line of each curve.
-PASSED = (figures.RateLook("pass@1", figures.COLOURS[0]), "-")
-FOUND = (figures.RateLook("documentation\nfound", figures.COLOURS[1], "s", filled=False), "--")
+BLUE, ORANGE, *_ = figures.COLOURS
+PASSED = figures.RateLook("pass@1", BLUE)
+FOUND = figures.RateLook(
+    "documentation\nfound",
+    ORANGE,
+    marker="s",
+    filled=False,
+)
+# Method -> look of its curve.
 CURVES = {
-    EVOR: (figures.RateLook("EVOR, by round", figures.COLOURS[0]), "-"),
-    SAMPLED: (figures.RateLook("DocPrompting,\nby sample", figures.COLOURS[1], "^", False), "--"),
-    NO_RAG: (figures.RateLook(NO_RAG, "black", "D", filled=False), "none"),
+    EVOR: figures.RateLook("EVOR, by round", BLUE),
+    SAMPLED: figures.RateLook(
+        "DocPrompting,\nby sample",
+        ORANGE,
+        marker="^",
+        filled=False,
+    ),
+    NO_RAG: figures.RateLook(
+        NO_RAG,
+        "black",
+        marker="D",
+        filled=False,
+    ),
 }
+LINES = {EVOR: "-", SAMPLED: "--", NO_RAG: "none"}
+
+
+class FormRow(NamedTuple):
+    """A row of the figure of forms.
+
+    Attributes:
+        label: Its name.
+        verdicts: Benchmark with its number of tasks -> verdicts of the form; empty for a heading.
+    """
+
+    label: str
+    verdicts: dict[str, pd.Series]
 
 
 def changed_benchmarks(evor: EvorResults) -> int:
@@ -41,9 +71,9 @@ def changed_benchmarks(evor: EvorResults) -> int:
     return stats.count_significant(pairs)
 
 
-def _titles(benchmarks: Sequence[BenchmarkResults]) -> list[str]:
-    """Name benchmarks with their number of tasks."""
-    return [f"{benchmark.short_title} ({len(benchmark.tasks)})" for benchmark in benchmarks]
+def _title(benchmark: BenchmarkResults) -> str:
+    """Name a benchmark with its number of tasks."""
+    return f"{benchmark.short_title} ({len(benchmark.tasks)})"
 
 
 @figures.styled
@@ -74,9 +104,9 @@ def round_figure(evor: EvorResults) -> Figure:
         places = range(len(rounds))
         passed = [benchmark.verdicts(name).sum() for name in rounds]
         rates = figures.wilson_points(passed, len(benchmark.tasks))
-        figures.curve_with_intervals(axes, places, rates, *PASSED)
+        figures.curve_with_intervals(axes, places, rates, PASSED)
         found = figures.mean_points([100 * benchmark.recall(name) for name in rounds])
-        figures.curve_with_intervals(axes, places, found, *FOUND)
+        figures.curve_with_intervals(axes, places, found, FOUND, "--")
     longest = max(len(benchmark.rounds(EVOR)) for benchmark in evor.evolved)
     panels[0].set(xticks=range(longest), ylim=(0, 100))
     figures.panel_legend(figure, panels)
@@ -130,23 +160,80 @@ def token_figure(evor: EvorResults) -> Figure:
         times the tokens of the first round all rounds cost.
     """
     curves = [token_curves(benchmark) for benchmark in evor.evolved]
-    factors = [of[EVOR]["tokens"].iloc[-1] / of[EVOR]["tokens"].iloc[0] for of in curves]
+    factors = []
+    for of_benchmark in curves:
+        spent = of_benchmark[EVOR]["tokens"]
+        factors.append(spent.iloc[-1] / spent.iloc[0])
+    least = f"{min(factors):.1f}"
+    most = f"{max(factors):.1f}"
+    changed = changed_benchmarks(evor)
     title = (
-        f"All rounds cost {min(factors):.1f} to {max(factors):.1f} times the tokens of round 0\n"
-        f"and change pass@1 significantly on {changed_benchmarks(evor)} of {len(curves)} benchmarks"
+        f"All rounds cost {least} to {most} times the tokens of round 0\n"
+        f"and change pass@1 significantly on {changed} of {len(curves)} benchmarks"
     )
-    titles = _titles(evor.evolved)
+    titles = [_title(benchmark) for benchmark in evor.evolved]
     figure, panels = figures.panel_axes(
-        titles, title, "tokens per task", "solved (%), 95 % interval", 1.15
+        titles,
+        title,
+        across="tokens per task",
+        upwards="solved (%), 95 % interval",
+        height=1.15,
     )
     for axes, of_benchmark in zip(panels, curves, strict=True):
         for method, curve in of_benchmark.items():
-            figures.curve_with_intervals(axes, curve["tokens"], curve, *CURVES[method])
+            figures.curve_with_intervals(
+                axes,
+                curve["tokens"],
+                curve,
+                CURVES[method],
+                LINES[method],
+            )
     panels[0].set(xlim=(0, None), ylim=(0, None))
     for axes in panels:
         figures.ticks_inside(axes.xaxis)
     figures.panel_legend(figure, panels)
     return figure
+
+
+def form_rows(benchmarks: Sequence[BenchmarkResults]) -> list[FormRow]:
+    """Return the rows of the figure of forms: retrievers, then lengths of the context.
+
+    Args:
+        benchmarks: Benchmarks with other forms of RK.
+
+    Returns:
+        A heading of each group, and a row per form that is complete on a benchmark.
+    """
+    lengths = {f"{length:,}": form for length, form in LENGTHS.items()}
+    groups = {
+        "retriever": RETRIEVERS,
+        "tokens of context": lengths,
+    }
+    rows = []
+    for heading, forms in groups.items():
+        rows.append(FormRow(heading, {}))
+        for name, form in forms.items():
+            complete = {}
+            for benchmark in benchmarks:
+                verdicts = benchmark.last_verdicts(form)
+                if verdicts.notna().all():
+                    complete[_title(benchmark)] = verdicts
+            if complete:
+                label = f"{name} ({USUAL})" if form == USUAL else name
+                rows.append(FormRow(label, complete))
+    return rows
+
+
+def _compared_forms(benchmarks: Sequence[BenchmarkResults]) -> list[tuple[pd.Series, pd.Series]]:
+    """Return the verdicts of each complete form beside those of RK as it is."""
+    pairs = []
+    for benchmark in benchmarks:
+        usual = benchmark.last_verdicts(USUAL)
+        for form in DRAWN_FORMS - {USUAL}:
+            other = benchmark.last_verdicts(form)
+            if other.notna().all():
+                pairs.append((other, usual))
+    return pairs
 
 
 @figures.styled
@@ -161,48 +248,36 @@ def form_figure(
         ax: Axes to draw into; None makes a figure.
 
     Returns:
-        The figure: a row per complete form, with one marker per benchmark.
+        The figure: a row per complete form, with one marker per benchmark. The title counts the
+        forms that differ from RK.
     """
     benchmarks = benchmarks_with_forms(evor)
-    styles = figures.distinct_styles(_titles(benchmarks))
-    labels = []
-    headings = []
-    rows = []  # (row, number of the benchmark, verdicts)
-    lengths = {f"{length:,}": form for length, form in LENGTHS.items()}
-    for heading, forms in {"retriever": RETRIEVERS, "tokens of context": lengths}.items():
-        headings.append(len(labels))
-        labels.append(heading)
-        for label, form in forms.items():
-            verdicts = [benchmark.last_verdicts(form) for benchmark in benchmarks]
-            complete = [number for number, of in enumerate(verdicts) if of.notna().all()]
-            rows += [(len(labels), number, verdicts[number]) for number in complete]
-            if complete:
-                labels.append(f"{label} (RK)" if form == USUAL else label)
-    pairs = []
-    for benchmark in benchmarks:
-        usual = benchmark.last_verdicts(USUAL)
-        others = [benchmark.last_verdicts(form) for form in DRAWN_FORMS - {USUAL}]
-        pairs += [(other, usual) for other in others if other.notna().all()]
+    rows = form_rows(benchmarks)
+    pairs = _compared_forms(benchmarks)
     title = (
-        f"{stats.count_significant(pairs)} of {len(pairs)} other retrievers and lengths "
-        "differ\nsignificantly from RK in pass@1"
+        f"{stats.count_significant(pairs)} of {len(pairs)} other retrievers and lengths differ\n"
+        f"significantly from {USUAL} in pass@1"
     )
-    legend = 0.06 + 0.15 * len(benchmarks)
     figure, axes = figures.row_axes(
-        len(labels),
-        0.2,
-        legend,
+        len(rows),
+        height=0.2,
+        legend=0.06 + 0.15 * len(benchmarks),
         left=1.15,
         title=title,
         right=0.14,
         ax=ax,
     )
-    step = 0.6 / len(benchmarks)
-    for row, number, verdicts_of_form in rows:
-        name, (colour, marker) = list(styles.items())[number]
-        place = row + step * (number - (len(benchmarks) - 1) / 2)
-        look = figures.RateLook(name, colour, marker)
-        figures.rate_point(axes, verdicts_of_form.sum(), len(verdicts_of_form), place, look)
+    names = [_title(benchmark) for benchmark in benchmarks]
+    step = 0.6 / len(names)
+    first = -step * (len(names) - 1) / 2
+    styles = figures.distinct_styles(names)
+    for row, form in enumerate(rows):
+        for name, verdicts in form.verdicts.items():
+            look = figures.RateLook(name, *styles[name])
+            place = row + first + step * names.index(name)
+            figures.rate_point(axes, verdicts.sum(), len(verdicts), place, look)
+    labels = [row.label for row in rows]
+    headings = [place for place, row in enumerate(rows) if not row.verdicts]
     figures.label_rows(axes, labels, headings)
     axes.set(xlim=(0, None), xlabel="pass@1 (%), 95 % Wilson interval")
     axes.grid(axis="x")

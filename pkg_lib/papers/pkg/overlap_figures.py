@@ -62,15 +62,15 @@ def draw_venn(
     Returns:
         A figure of one text column; without two methods it says that they are not measured.
     """
-    figure, axes = column_axes(3.0, (0, 0, 1, 0.92), ax)
+    figure, axes = column_axes(3.2, (0, 0, 1, 0.86), ax)
     axes.set(
         xlim=(-2.2, 2.2),
         ylim=(-2.0, 1.9),
         aspect="equal",
     )
     axes.set_axis_off()
-    write_title(axes, title)
     if solved.empty or solved.shape[1] not in CENTRES:
+        write_title(axes, title)
         axes.text(
             0,
             0,
@@ -79,6 +79,7 @@ def draw_venn(
             color=QUIET,
         )
         return figure
+    write_title(axes, f"{title}\n{_measured_tasks(solved)}")
     _draw_circles(axes, solved)
     for region, tasks in exact_regions(solved).items():
         x, y = place_of_count(list(solved.columns), region)
@@ -305,12 +306,18 @@ def _draw_totals(
     axes.spines[:].set_visible(False)
 
 
+def _measured_tasks(solved: pd.DataFrame) -> str:
+    """Say on which tasks the methods are compared."""
+    return f"{len(solved)} tasks that all {solved.shape[1]} methods measured"
+
+
 def _left_out(solved: pd.DataFrame) -> str:
     """Say how many tasks are compared, and which of them the bars leave out."""
     if solved.empty:
         return "no task is measured by all methods"
     sizes = [len(tasks) for tasks in intersections(solved).values()]
-    text = f"{len(solved)} tasks, {len(solved) - sum(sizes)} solved by no method"
+    none = len(solved) - sum(sizes)
+    text = f"{_measured_tasks(solved)}, {none} solved by no method"
     rest = sizes[LARGEST:]
     if rest:
         text += f"; {len(rest)} smaller intersections with {sum(rest)} tasks are not drawn"

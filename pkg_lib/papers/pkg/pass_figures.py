@@ -46,7 +46,7 @@ def pass_rates(
     """
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts.columns))
-    height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
+    height, legend = (0.34, 0.64) if len(published) else (0.29, 0.12)
     figure, axes = figures.row_axes(
         verdicts.shape[1],
         height,
@@ -71,7 +71,7 @@ def pass_rates(
             mec=figures.QUIET,
             mew=0.6,
         )
-    axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%), 95 % Wilson interval")
+    axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%),\n95 % Wilson interval")
     figures.write_title(axes, title)
     if len(published):
         figures.legend_below(
