@@ -7,20 +7,24 @@ import io
 import math
 from collections.abc import (
     Callable,
+    Collection,
     Iterable,
     Mapping,
     Sequence,
 )
+from dataclasses import dataclass
 from functools import wraps
 from itertools import cycle
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
 import matplotlib.style
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
@@ -37,6 +41,7 @@ BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DPI = 300
+DISPLAY_DPI = 150  # in a notebook
 WIDTH = 3.35  # inches
 LEGEND: dict[str, Any] = {
     "loc": "lower left",
@@ -51,6 +56,38 @@ PDF_METADATA = {
     "Creator": None,
 }
 PNG_METADATA = {"Software": None}
+
+
+class HouseFigure(Figure):
+    """A figure that is drawn in the house style, also after it was changed.
+
+    A notebook displays it without pyplot.
+    """
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw the figure. Ticks that are made only now have the house style, too.
+
+        Args:
+            renderer: Where it is drawn.
+        """
+        with matplotlib.style.context(STYLE, after_reset=True):
+            super().draw(renderer)
+
+    def _repr_png_(self) -> bytes:
+        """Return the picture that a notebook displays."""
+        picture = io.BytesIO()
+        with matplotlib.style.context(STYLE, after_reset=True):
+            self.savefig(picture, format="png", dpi=DISPLAY_DPI)
+        return picture.getvalue()
+
+
+def use_style() -> None:
+    """Use the house style for everything that is drawn from now on.
+
+    Figures of this package have the style without it. What a user adds to one of them, such as
+    another title, has the style only after this call.
+    """
+    matplotlib.style.use(STYLE)
 
 
 def distinct_styles(
@@ -68,6 +105,23 @@ def distinct_styles(
     """
     styles = zip(cycle(colours), cycle(MARKERS), strict=False)
     return dict(zip(names, styles, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class RateLook:
+    """How a rate looks in a figure.
+
+    Attributes:
+        name: Its name in the legend; "" for none.
+        colour: Its colour.
+        marker: Its marker.
+        filled: Whether the marker is filled. Open markers are without retrieval.
+    """
+
+    name: str
+    colour: str
+    marker: str = "o"
+    filled: bool = True
 
 
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
@@ -131,6 +185,7 @@ def row_axes(
     left: float = 0.94,
     title: str = "",
     right: float = 0.36,
+    ax: Axes | None = None,
 ) -> tuple[Figure, Axes]:
     """Make a figure with one horizontal row per method, the first on top.
 
@@ -141,6 +196,7 @@ def row_axes(
         left: Left margin in inches.
         title: The title, for which lines are kept free.
         right: Right margin in inches.
+        ax: Axes of another figure to draw into. The sizes are that figure's own then.
 
     Returns:
         The figure and its axes.
@@ -149,26 +205,228 @@ def row_axes(
     top = 0.24 + 0.14 * title.count("\n")
     rows = count * height
     total = rows + top + bottom
-    figure = Figure(figsize=(WIDTH, total))
-    axes = figure.add_axes((left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total))
+    place = (left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total)
+    figure, axes = column_axes(total, place, ax)
     axes.set_ylim(count - 0.5, -0.5)
     return figure, axes
 
 
-def write_title(
-    figure: Figure,
-    title: str,
-) -> None:
-    """Write the title of a figure of `row_axes` at the left edge of the figure.
+def column_axes(
+    height: float,
+    place: tuple[float, float, float, float],
+    ax: Axes | None = None,
+    projection: str | None = None,
+) -> tuple[Figure, Axes]:
+    """Make a figure of one text column with one axes.
 
-    It suits rows with long names, whose axes begin far to the right of that edge.
+    Args:
+        height: Height of the figure in inches.
+        place: Left and lower end, width and height of the axes as shares of the figure.
+        ax: Axes of another figure to draw into; then no figure is made.
+        projection: Projection of new axes, such as "polar".
+
+    Returns:
+        The figure and its axes.
+    """
+    if ax is not None:
+        return cast("Figure", ax.get_figure(root=True)), ax
+    figure = HouseFigure(figsize=(WIDTH, height))
+    return figure, figure.add_axes(place, projection=projection)
+
+
+def panel_axes(
+    titles: Sequence[str],
+    title: str,
+    across: str,
+    upwards: str,
+    height: float = 1.3,
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure of two panels in a row that share their axes.
+
+    Args:
+        titles: Title of each panel.
+        title: Title of the figure.
+        across: Name of the horizontal axis.
+        upwards: Name of the vertical axis.
+        height: Height of a panel in inches.
+
+    Returns:
+        The figure and the axes of the panels.
+    """
+    rows = math.ceil(len(titles) / 2)
+    if rows == 1:
+        height = max(height, 1.6)  # the name of the vertical axis needs as much
+    # Below an odd number of panels, the legend is in the free place.
+    legend = 0.0 if len(titles) % 2 else 0.2
+    size = (WIDTH, rows * height + 0.34 + 0.14 * title.count("\n") + legend)
+    figure = HouseFigure(figsize=size, layout="constrained")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=8)
+    grid = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+    panels = list(grid.flat)
+    for panel, name in zip(panels, titles, strict=False):
+        panel.set_title(name, loc="left", fontsize=7.5)
+        panel.grid(axis="y")
+    lowest = panels[-2:]
+    if len(titles) % 2:
+        panels.pop().set_axis_off()
+        # The panel above the free place is the lowest of its column.
+        lowest = panels[-2:]
+    for panel in lowest:
+        panel.tick_params(labelbottom=True)
+    for panel in panels[-2:] if legend else panels[-1:]:
+        panel.set_xlabel(across)
+    figure.supylabel(upwards, fontsize=7.5)
+    return figure, panels
+
+
+def panel_legend(
+    figure: Figure,
+    panels: Sequence[Axes],
+) -> None:
+    """Place one legend for all panels of `panel_axes`: in the free place, or else below them.
 
     Args:
         figure: The figure.
+        panels: Its panels.
+    """
+    named: dict[str, Artist] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    free = [axes for axes in figure.axes if axes not in panels]
+    if free:
+        free[0].legend(list(named.values()), list(named), loc="center left")
+        return
+    figure.legend(list(named.values()), list(named), loc="outside lower left", ncols=2)
+
+
+def write_title(
+    axes: Axes,
+    title: str,
+) -> None:
+    """Write the title of a figure of `row_axes` or `column_axes` at the left edge of the figure.
+
+    It suits rows with long names, whose axes begin far to the right of that edge. Axes that a user
+    has given have their title above them.
+
+    Args:
+        axes: The axes of the figure.
         title: The title.
     """
+    figure = cast("Figure", axes.get_figure(root=True))
+    if not isinstance(figure, HouseFigure):
+        axes.set_title(title, loc="left")
+        return
     top = 1 - 0.06 / figure.get_figheight()
     figure.text(0.02, top, title, fontsize=8, va="top")
+
+
+def label_rows(
+    axes: Axes,
+    labels: Sequence[str],
+    headings: Collection[int] = (),
+) -> None:
+    """Name the rows of `row_axes`.
+
+    Args:
+        axes: The axes.
+        labels: Names of the rows.
+        headings: Rows that hold the heading of a group, in bold, and no value.
+    """
+    axes.set_yticks(range(len(labels)), labels)
+    for row in headings:
+        axes.get_yticklabels()[row].set_fontweight("bold")
+
+
+def rate_point(
+    axes: Axes,
+    passed: float,
+    tasks: int,
+    row: float,
+    look: RateLook,
+) -> None:
+    """Draw a rate with its 95 % Wilson interval.
+
+    Args:
+        axes: Axes of `row_axes`, in percent.
+        passed: Number of solved tasks.
+        tasks: Number of tasks, at least 1.
+        row: Height in the axes.
+        look: How it looks.
+    """
+    bounds = wilson(int(passed), tasks)
+    assert bounds is not None, "a rate has tasks"
+    ends = [100 * bound for bound in bounds]
+    axes.plot(ends, [row, row], color=look.colour, linewidth=0.9)
+    axes.plot(
+        100 * passed / tasks,
+        row,
+        look.marker,
+        markersize=3.4,
+        mfc=look.colour if look.filled else "white",
+        mec=look.colour,
+        mew=0.8,
+        label=look.name,
+        clip_on=False,
+    )
+
+
+def curve_with_intervals(
+    axes: Axes,
+    places: Iterable[float],
+    values: pd.DataFrame,
+    look: RateLook,
+    line: str = "-",
+) -> None:
+    """Draw a curve of rates with a 95 % interval at each point.
+
+    Args:
+        axes: The axes, in percent.
+        places: Horizontal places of the points.
+        values: ``value``, ``low`` and ``high`` of each point in percent.
+        look: How it looks.
+        line: Style of the line.
+    """
+    axes.errorbar(
+        list(places),
+        values["value"],
+        # A bound may pass the value by a rounding error.
+        [
+            (values["value"] - values["low"]).clip(lower=0),
+            (values["high"] - values["value"]).clip(lower=0),
+        ],
+        color=look.colour,
+        marker=look.marker,
+        markersize=3.4,
+        mfc=look.colour if look.filled else "white",
+        mew=0.8,
+        linestyle=line,
+        linewidth=0.9,
+        elinewidth=0.7,
+        label=look.name,
+        clip_on=False,
+    )
+
+
+def wilson_points(
+    passed: Sequence[float],
+    tasks: int,
+) -> pd.DataFrame:
+    """Compute rates with their 95 % Wilson intervals for `curve_with_intervals`.
+
+    Args:
+        passed: Numbers of solved tasks.
+        tasks: Number of tasks, at least 1.
+
+    Returns:
+        ``value``, ``low`` and ``high`` of each number in percent.
+    """
+    rows = []
+    for count in passed:
+        bounds = wilson(int(count), tasks)
+        assert bounds is not None, "a rate has tasks"
+        rows.append((100 * count / tasks, 100 * bounds[0], 100 * bounds[1]))
+    return pd.DataFrame(rows, columns=["value", "low", "high"], dtype=float)
 
 
 def beside(
@@ -197,6 +455,22 @@ def beside(
     )
 
 
+def mean_points(series: Iterable[pd.Series]) -> pd.DataFrame:
+    """Compute means with their 95 % bootstrap intervals for `curve_with_intervals`.
+
+    Args:
+        series: The values of each point.
+
+    Returns:
+        ``value``, ``low`` and ``high`` of each point; NaN without values.
+    """
+    rows = []
+    for values in series:
+        low, high = bootstrap_bar(values)
+        rows.append((values.mean(), low, high))
+    return pd.DataFrame(rows, columns=["value", "low", "high"], dtype=float)
+
+
 def ticks_inside(axis: Axis) -> None:
     """Keep the current limits of an axis and the ticks within them.
 
@@ -214,6 +488,8 @@ def legend_below(
 ) -> None:
     """Place one legend below the axes at the left, in place of seaborn's own.
 
+    The legend is at the lower edge of the figure, or right below axes that a user has given.
+
     Args:
         axes: The axes, whose labels appear once each.
         **options: Options of `matplotlib.figure.Figure.legend`.
@@ -223,9 +499,14 @@ def legend_below(
         own_legend.remove()
     handles, labels = axes.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
-    if named:
-        options = LEGEND | options
+    if not named:
+        return
+    options = LEGEND | options
+    if isinstance(axes.get_figure(root=True), HouseFigure):
         axes.figure.legend(list(named.values()), list(named), **options)
+        return
+    options |= {"loc": "upper left", "bbox_to_anchor": (0, -0.25), "bbox_transform": axes.transAxes}
+    axes.legend(list(named.values()), list(named), **options)
 
 
 def rate_bars(

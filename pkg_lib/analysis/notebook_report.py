@@ -7,7 +7,7 @@ from IPython.display import Image, Markdown
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis.contents import Section
-from pkg_lib.analysis.figures import save_figure
+from pkg_lib.analysis.figures import save_figure, use_style
 from pkg_lib.analysis.report import save_section
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.core.store import results_dir
@@ -15,6 +15,8 @@ from pkg_lib.core.store import results_dir
 
 class NotebookReport:
     """The files and the section of one notebook. A cell that runs again replaces what it added.
+
+    It also turns on the house style, so that a figure keeps it when a later cell changes the figure.
 
     Attributes:
         name: What the names of its files begin with.
@@ -27,6 +29,7 @@ class NotebookReport:
         name: str,
         heading: str,
     ) -> None:
+        use_style()
         self.name = name
         self.heading = heading
         self.results = results_dir()

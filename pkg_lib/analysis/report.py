@@ -8,6 +8,7 @@ import base64
 import io
 import json
 import os
+import re
 import struct
 from collections.abc import (
     Callable,
@@ -59,6 +60,7 @@ from pkg_lib.retrieval.methods import METHODS
 
 ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
 LEADERBOARD = "leaderboard"  # name of its page
+UNREACHABLE = re.compile(r"<pre(?![^>]*tabindex)")
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: name of a page -> its table of verdicts; the files
@@ -401,6 +403,8 @@ def _export(
         exclude_anchor_links=True,
     )
     body, _ = exporter.from_notebook_node(notebook, {"figures": figures})
+    # Long lines scroll sideways; the keyboard can scroll only what it can reach.
+    body = UNREACHABLE.sub('<pre tabindex="0"', body)
     failed = any(output.output_type == "error" for output in outputs)
     highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
     return {

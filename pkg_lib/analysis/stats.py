@@ -407,6 +407,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return correct_p_values(p_values, "holm")
 
 
+def count_significant(pairs: Iterable[tuple[pd.Series, pd.Series]]) -> int:
+    """Count the significant differences among paired verdicts.
+
+    Args:
+        pairs: Verdicts of a method, and those that they are compared with.
+
+    Returns:
+        Number of differences with p below ALPHA by McNemar's exact test, corrected by Holm over the
+        pairs. A pair without a common task does not differ.
+    """
+    p_values = []
+    for verdicts, baseline in pairs:
+        difference = paired_score(verdicts, baseline)
+        p_values.append(difference.p if difference else 1.0)
+    return sum(p < ALPHA for p in holm(p_values))
+
+
 def paired_differences(
     verdicts: pd.DataFrame,
     baseline: str = BASELINE,

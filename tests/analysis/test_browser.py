@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -25,6 +27,8 @@ PAGES = [
     EXPERIMENT,
     "site/claims.html",
     "site/leaderboard.html",
+    "site/what_helps.html",
+    "site/evor.html",
     *TASKS,
     "notebooks/claims.html",
     "notebooks/explore.html",
@@ -42,6 +46,53 @@ def browser(site):
         browser = Browser(Path(profile))
         yield browser
         browser.close()
+
+
+def axe() -> str | None:
+    """The text of axe.min.js: the file that PKG_AXE names, else that of an installed package."""
+    if "PKG_AXE" in os.environ:
+        return Path(os.environ["PKG_AXE"]).read_text("utf8")
+    for package in ("axe_playwright_python", "axe_core_python"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            return (Path(folder) / "axe.min.js").read_text("utf8")
+    return None
+
+
+AXE = axe()
+# Violations that hinder a reader, each with its first elements.
+FOUND = """axe.run().then(result => result.violations
+  .filter(v => ['serious', 'critical'].includes(v.impact))
+  .map(v => `${v.id}: ${v.nodes.slice(0, 3).map(n => n.html.slice(0, 120)).join(' ')}`))"""
+needs_axe = pytest.mark.skipif(
+    AXE is None,
+    reason="no axe-core: pip install --no-deps axe-playwright-python, or PKG_AXE names axe.min.js",
+)
+
+
+@needs_axe
+@WIDTHS
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing_serious(browser, site, page, width):
+    browser.open(site.parent / page, width)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.run(f"{AXE}; 1")
+    assert browser.run(FOUND) == []
+
+
+@needs_axe
+def test_axe_sees_a_picture_without_a_text_and_a_pale_word(browser, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<!DOCTYPE html><html lang=en><title>t</title><main><h1>h</h1><img src='none.png'>"
+        "<p style='color:#ccc'>pale</p></main>"
+    )
+    browser.open(bad, 400)
+    browser.run(f"{AXE}; 1")
+    assert [found.partition(":")[0] for found in browser.run(FOUND)] == [
+        "color-contrast",
+        "image-alt",
+    ]
 
 
 def box(element, side):

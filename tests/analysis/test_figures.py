@@ -1,11 +1,17 @@
 """figures: what is drawn, at which size, and the same bytes twice."""
 
+import io
+
 import matplotlib as mpl
 import pandas as pd
 import pytest
-from checks import legible
+from checks import legible, problems
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+from PIL import Image
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.notebook_report import NotebookReport
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg.pass_figures import helped_and_hurt_bars, pass_rates
@@ -83,3 +89,54 @@ def test_an_interval_is_drawn_for_enough_values_only():
     assert 0 <= low < values.mean() < high <= 1
     assert all(map(pd.isna, figures.bootstrap_bar(values, least=4)))
     assert all(map(pd.isna, figures.bootstrap_bar(values[:0])))
+
+
+def test_a_figure_is_displayed_and_keeps_the_style_when_it_is_changed(
+    verdicts, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    with mpl.rc_context({"font.size": 20}):
+        NotebookReport("n", "A notebook")
+        figure = pass_rates(verdicts, "m", "humaneval")
+        (axes,) = figure.axes
+        axes.set_title("another title")
+        axes.set_xlim(0, 33)  # other ticks
+        assert "another title" in legible(figure)
+        picture = Image.open(io.BytesIO(figure._repr_png_()))
+    inches = [pixels / figures.DISPLAY_DPI for pixels in picture.size]
+    assert inches == pytest.approx(figure.get_size_inches(), abs=0.02)
+
+
+def test_ticks_that_are_made_when_a_figure_is_drawn_have_the_style(verdicts):
+    with mpl.rc_context({"xtick.labelsize": 20}):
+        figure = pass_rates(verdicts, "m", "humaneval")
+        figure.axes[0].xaxis.set_minor_locator(FixedLocator([10, 30]))
+        figure.axes[0].xaxis.set_minor_formatter("{x:.1f}")
+        figure.draw_without_rendering()
+    labels = figure.axes[0].get_xticklabels(minor=True)
+    assert {label.get_fontsize() for label in labels} == {7}
+
+
+@pytest.mark.parametrize("draw", [pass_rates, helped_and_hurt_bars])
+def test_a_figure_is_drawn_into_the_axes_of_another(draw, verdicts):
+    users = Figure(figsize=(8, 4))
+    left, right = users.subplots(1, 2)
+    assert draw(verdicts, "m", "humaneval", ax=right) is users
+    assert right.patches and not left.patches and users.axes == [left, right]
+    assert users.legends == [], "a legend at the edge of the figure would be far from the axes"
+    assert right.get_title(loc="left") == "m"
+
+
+def test_the_check_for_legibility_sees_small_clipped_and_overlapping_texts():
+    figure = Figure(figsize=(8.5 / 2.54, 2))
+    figure.text(0.1, 0.5, "small", fontsize=5)
+    figure.text(0.9, 0.9, "outside of it")
+    figure.text(0.1, 0.2, "over", fontsize=8)
+    figure.text(0.1, 0.21, "under", fontsize=8)
+    assert problems(figure) == [
+        "5.0 pt: small",
+        "clipped: outside of it",
+        "under overlaps over",
+    ]
+    figure.set_figwidth(5)
+    assert "12.70 cm wide" in problems(figure)

@@ -25,7 +25,8 @@ def source_of(path):
 
 
 def bypasses(tree):
-    """What sets a style of its own: pyplot, rcParams, a theme, another style sheet, a size below LEAST."""
+    """What sets a style of its own: pyplot, rcParams, a theme, another style sheet, a plain figure, a size
+    below LEAST."""
     sizes = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -38,6 +39,8 @@ def bypasses(tree):
         ):
             if ast.unparse(node.args[0]) != "STYLE":
                 yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Figure":
+            yield "Figure"  # a HouseFigure keeps the style when it is changed
         elif isinstance(node, ast.keyword):
             sizes.append((node.arg, node.value))
         elif isinstance(node, ast.Dict):
@@ -73,5 +76,23 @@ def test_no_source_goes_past_the_style(path):
 
 def test_the_check_sees_what_goes_past():
     bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nsns.set_theme()\n"
-    bad += "matplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)\na.text(**{'size': 5})"
-    assert len(list(bypasses(ast.parse(bad)))) == 6
+    bad += "matplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)\na.text(**{'size': 5})\n"
+    bad += "figure = Figure()"
+    assert len(list(bypasses(ast.parse(bad)))) == 7
+
+
+def calls(function, names):
+    """The calls of functions by these names."""
+    found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return [call for call in found if ast.unparse(call.func).rpartition(".")[2] in names]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_figure_of_one_axes_is_drawn_into_the_axes_that_a_user_gives(path):
+    for function in ast.parse(source_of(path)).body:
+        if draws(function):
+            for call in calls(function, {"row_axes", "column_axes"}):
+                given = [ast.unparse(value) for value in call.args]
+                given += [ast.unparse(keyword.value) for keyword in call.keywords]
+                assert "ax" in given, function.name
+                assert "ax" in [argument.arg for argument in function.args.args], function.name

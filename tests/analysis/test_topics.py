@@ -242,6 +242,19 @@ def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(case):
         assert ("Reranked" in shown) == (case != "Reranked not measured" and name != "maps")
 
 
+def test_the_rings_of_a_radar_are_named_inwards_and_no_retrieval_has_its_interval():
+    verdicts, topic = random_verdicts()
+    figure = drawings(verdicts, topic)["radar"]
+    shown = legible(figure)
+    assert [text for text in shown if text[0].isdigit()] == ["25", "50", "75 %"]
+    assert "NoRAG, 95 %" in shown
+    (band,) = figure.axes[0].collections
+    rates = topic_rates.rates_by_topic(verdicts, topic).xs("NoRAG", level="method")
+    radii = band.get_paths()[0].vertices[:, 1]
+    assert radii.max() == pytest.approx(100 * rates.loc[NAMES, "high"].max())
+    assert radii.min() == pytest.approx(100 * rates.loc[NAMES, "low"].min())
+
+
 def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     verdicts, topic = random_verdicts()
     verdicts.iloc[:5, 0] = pd.NA

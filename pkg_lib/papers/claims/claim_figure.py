@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pkg_lib.analysis.figures import INK, QUIET, styled, ticks_inside
+from pkg_lib.analysis.figures import INK, QUIET, HouseFigure, styled, ticks_inside
 from pkg_lib.analysis.tables import MINUS
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claims import Assessed, Claim
@@ -82,7 +82,7 @@ def claim_figure(assessed: Iterable[Assessed], benchmark: str) -> Figure:
         corpora |= dict.fromkeys(map(_corpus, lanes))
     shapes = dict(zip(corpora, SHAPES, strict=False))
     height = max(1.0, 0.065 * lane) + 1.1
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = HouseFigure(figsize=(WIDTH, height), layout="constrained")
     first = _draw_panels(figure, shown, places, shapes)
     lowest = max(lane, 1)
     labels = [claim_label(claim.claim) for claim in shown]

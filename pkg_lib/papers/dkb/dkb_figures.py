@@ -1,15 +1,14 @@
 """DKB's figures: a type with its neighbours, all types of a repository, and recall by kind of question."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import networkx as nx
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.transforms import Bbox
 
 from pkg_lib.analysis import figures
 from pkg_lib.data.questions import full_name
@@ -35,12 +34,15 @@ EDGES = {
 }
 PIPELINE_COLOURS = ("#B4BAC0", figures.QUIET, *figures.COLOURS)
 MOST_TYPES = 150  # of the overview
-# Shift of a name from its type in points -> its alignment.
-SIDES = {
-    (5, 0): "left",
-    (-5, 0): "right",
-    (0, 7): "center",
-    (0, -7): "center",
+HUBS = 6  # types with most edges, numbered in the overview
+HUB: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 9,
+    "mfc": "white",
+    "mec": figures.INK,
+    "mew": 1.0,
+    "linestyle": "none",
+    "zorder": 3,
 }
 Places = dict[str, tuple[float, float]]
 Edges = dict[tuple[str, str], str]  # pair of types -> label of its edge
@@ -52,8 +54,8 @@ def _draw(
     places: Places,
     edges: Edges,
     legend_columns: int,
-) -> list[Line2D]:
-    """Draw types at their places, and edges; return the types' marks."""
+) -> None:
+    """Draw types at their places, and edges."""
     for (first, second), label in edges.items():
         style, colour = EDGES[label]
         ends = zip(places[first], places[second], strict=True)
@@ -65,11 +67,10 @@ def _draw(
             linewidth=0.7,
             zorder=1,
         )
-    marks: list[Line2D] = []
     for name, place in places.items():
         kind = graph.nodes[name].kind
         colour, marker = TYPE_LOOKS[kind]
-        marks += axes.plot(
+        axes.plot(
             *place,
             marker,
             color=colour,
@@ -81,7 +82,6 @@ def _draw(
         )
     axes.set_axis_off()
     figures.legend_below(axes, ncols=legend_columns, handlelength=1.8)
-    return marks
 
 
 # One type
@@ -114,12 +114,17 @@ def users_and_used(graph: TypeGraph, name: str) -> tuple[dict[str, str], dict[st
 
 
 @figures.styled
-def neighbourhood_figure(graph: TypeGraph, centre: str) -> Figure:
+def neighbourhood_figure(
+    graph: TypeGraph,
+    centre: str,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw one type with what uses it (left) and what it uses (right).
 
     Args:
         graph: The type graph.
         centre: Simple or full name of the type.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -135,6 +140,7 @@ def neighbourhood_figure(graph: TypeGraph, centre: str) -> Figure:
         legend=0.1,
         left=0.05,
         right=0.05,
+        ax=ax,
     )
     # A letter of 7 pt takes some 1.8 % of the width. Where both sides' names are long, letters are
     # smaller.
@@ -194,123 +200,76 @@ def _write_names(
 
 
 @figures.styled
-def overview_figure(graph: TypeGraph, title: str) -> Figure:
-    """Draw all types: the connected parts side by side, and in a row the types without an edge.
+def overview_figure(
+    graph: TypeGraph,
+    title: str,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the largest connected part of the types, and number its hubs.
 
     Args:
         graph: The type graph. Of a large one, the MOST_TYPES types with most edges are drawn.
         title: What is drawn.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
-        The figure. Types are named where there is room.
+        The figure. The title counts the types of the part, and says how many of its edges the hubs
+        have. The legend names the hubs with their numbers of edges.
     """
     degrees = graph.digraph.degree
-    by_name = sorted(graph.nodes)
-    by_degree = sorted(by_name, key=lambda name: degrees[name], reverse=True)
+    parts = [sorted(part) for part in nx.weakly_connected_components(graph.digraph)]
+    part = max(parts, key=len)
+    by_degree = sorted(part, key=lambda name: degrees[name], reverse=True)
     names = by_degree[:MOST_TYPES]
-    shown = set(names)
-    edges = {pair: labels[-1] for pair, labels in graph.edges.items() if shown.issuperset(pair)}
-    figure, axes = figures.row_axes(
-        count=1,
-        height=3.7,
-        legend=0.0,
-        left=0.05,
-        right=0.05,
-    )
-    figure.set_figwidth(6.69)
+    hubs = by_degree[:HUBS]
+    edges = [pair for pair in graph.edges if set(names).issuperset(pair)]
+    of_hubs = [pair for pair in edges if not set(hubs).isdisjoint(pair)]
+    figure, axes = figures.column_axes(3.4, (0.02, 0.18, 0.96, 0.71), ax)
     places = _layout(names, edges)
-    marks = _draw(axes, graph, places, edges, legend_columns=8)
-    axes.autoscale()
-    axes.autoscale_view()  # now, since names are placed by where the marks are
-    simple_names = {name: graph.nodes[name].simple for name in names}
-    named = _name_where_free(axes, simple_names, places, marks)
-    drawn = "" if len(names) == len(graph.nodes) else f", {len(names)} drawn"
-    axes.set_title(f"{title}{drawn}, {named} named", loc="left")
+    for first, second in edges:
+        ends = zip(places[first], places[second], strict=True)
+        axes.plot(*ends, color=figures.QUIET, linewidth=0.6, zorder=1)
+    for name in by_degree[HUBS:MOST_TYPES]:
+        axes.plot(*places[name], "o", color=figures.COLOURS[0], markersize=3.6, zorder=2)
+    for number, name in enumerate(hubs, start=1):
+        label = f"{number}  {graph.nodes[name].simple} ({degrees[name]})"
+        axes.plot(*places[name], label=label, **HUB)
+        axes.annotate(str(number), places[name], ha="center", va="center_baseline", fontsize=7)
+    axes.set_axis_off()
+    drawn = "" if len(names) == len(part) else f" ({len(names)} drawn)"
+    figures.write_title(
+        axes,
+        f"{title}: {len(part)} of {len(graph.nodes)} types are connected{drawn}.\n"
+        f"The {len(hubs)} numbered types are at {len(of_hubs)} of their {len(edges)} edges.",
+    )
+    figures.legend_below(axes, handlelength=0, handletextpad=0, markerscale=0)
     return figure
 
 
-def _layout(names: Sequence[str], edges: Edges) -> Places:
+def _layout(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> Places:
     """Return the places of types. All is sorted, since a layout follows the order of nodes and edges."""
-    connected = nx.Graph(sorted(edges))
-    parts = sorted(sorted(part) for part in nx.connected_components(connected))
-    places: Places = {}
-    left = 0.0
-    for part in sorted(parts, key=len, reverse=True):
-        radius = len(part) ** 0.5
-        inner = nx.Graph()
-        inner.add_nodes_from(part)
-        inner.add_edges_from(sorted(edge for edge in edges if edge[0] in part))
-        centre = (left + radius, 0)
-        places |= nx.kamada_kawai_layout(inner, scale=radius, center=centre)
-        left += 2 * radius + 1
-    alone = sorted(set(names) - set(places))
-    lowest = min((y for _, y in places.values()), default=0)
-    width = max(left, 1)
-    for number, name in enumerate(alone):
-        x = number * width / len(alone)
-        places[name] = (x, lowest - 1.5)
+    graph = nx.Graph()
+    graph.add_nodes_from(sorted(names))
+    graph.add_edges_from(sorted(edges))
+    places: Places = nx.kamada_kawai_layout(graph)
     return places
-
-
-def _name_where_free(
-    axes: Axes,
-    names: Mapping[str, str],
-    places: Places,
-    marks: Sequence[Line2D],
-) -> int:
-    """Write names beside, above or below their types where nothing else is; return their number."""
-    taken = [mark.get_window_extent() for mark in marks]
-    for name, text in names.items():
-        box = _free_label(axes, text, places[name], taken)
-        if box:
-            taken.append(box)
-    return len(taken) - len(marks)
-
-
-def _free_label(
-    axes: Axes,
-    text: str,
-    place: tuple[float, float],
-    taken: Sequence[Bbox],
-) -> Bbox | None:
-    """Write a name at the first side of a place that is free; return its box, None for none."""
-    room = axes.get_figure(root=True).bbox  # type: ignore[union-attr]
-    background = {
-        "facecolor": "white",
-        "edgecolor": "none",
-        "pad": 0.3,
-        "alpha": 0.75,
-    }
-    for shift, alignment in SIDES.items():
-        label = axes.annotate(
-            text,
-            place,
-            shift,
-            ha=alignment,
-            va="center_baseline",
-            fontsize=7,
-            zorder=2,
-            textcoords="offset points",
-            bbox=background,
-        )
-        box = label.get_window_extent()
-        inside = room.x0 < box.x0 and box.x1 < room.x1
-        if inside and not box.count_overlaps(taken):
-            return box
-        label.remove()
-    return None
 
 
 # Recall
 
 
 @figures.styled
-def recall_figure(evidence: Evidence, repository: str) -> Figure:
+def recall_figure(
+    evidence: Evidence,
+    repository: str,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw the recall by kind of question: means with intervals, and single questions.
 
     Args:
         evidence: The measured contexts.
         repository: Name of the repository.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure, one row per kind and one point per pipeline.
@@ -324,6 +283,7 @@ def recall_figure(evidence: Evidence, repository: str) -> Figure:
         height=0.5,
         legend=0.5,
         left=0.8,
+        ax=ax,
     )
     sns.stripplot(
         points,

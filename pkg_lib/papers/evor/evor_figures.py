@@ -1,37 +1,79 @@
 """EVOR's figures: pass@1 by round, by tokens (Figure 3), and by retriever and length (5 and 6)."""
 
-from collections.abc import Mapping
-from itertools import cycle
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import AutoLocator
 
 from pkg_lib.analysis import figures, stats
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.papers.evor.evor_tables import LENGTHS, RETRIEVERS, benchmarks_with_forms
+from pkg_lib.retrieval.methods import NO_RAG
 
-SIZE = (figures.WIDTH, 2.6)  # inches
-COLOURS = (*figures.COLOURS, "#56B4E9", "#D55E00")  # more of Okabe and Ito's
 SAMPLED = "DocPrompting"  # whose samples cost as many tokens as EVOR's rounds
-LINES = {EVOR: "o-", SAMPLED: "^--"}
-PASSED, FOUND = "o-", "s:"  # lines of pass@1 and of the recall of documents
-LEGEND = {"loc": "outside lower left", "ncols": 2}
-Curve = list[tuple[float, float | None]]  # tokens per task, share of solved tasks
+USUAL = "RK"  # both retrievers, 1,000 tokens
+DRAWN_FORMS = {*RETRIEVERS.values(), *LENGTHS.values()}
+BLUE, ORANGE, *_ = figures.COLOURS
+PASSED = figures.RateLook("pass@1", BLUE)
+FOUND = figures.RateLook(
+    "documentation\nfound",
+    ORANGE,
+    marker="s",
+    filled=False,
+)
+# Method -> look of its curve.
+CURVES = {
+    EVOR: figures.RateLook("EVOR, by round", BLUE),
+    SAMPLED: figures.RateLook(
+        "DocPrompting,\nby sample",
+        ORANGE,
+        marker="^",
+        filled=False,
+    ),
+    NO_RAG: figures.RateLook(
+        NO_RAG,
+        "black",
+        marker="D",
+        filled=False,
+    ),
+}
+LINES = {EVOR: "-", SAMPLED: "--", NO_RAG: "none"}
 
 
-def benchmark_colours(evor: EvorResults) -> dict[str, str]:
-    """Return the colour of each benchmark with more than one round of EVOR.
+class FormRow(NamedTuple):
+    """A row of the figure of forms.
+
+    Attributes:
+        label: Its name.
+        verdicts: Benchmark with its number of tasks -> verdicts of the form; empty for a heading.
+    """
+
+    label: str
+    verdicts: dict[str, pd.Series]
+
+
+def changed_benchmarks(evor: EvorResults) -> int:
+    """Count the benchmarks on which the last round of EVOR differs from the first.
 
     Args:
         evor: The results.
 
     Returns:
-        Name of the benchmark -> colour.
+        Number of benchmarks with a significant difference by McNemar's exact test, corrected by Holm
+        over the benchmarks.
     """
-    names = [benchmark.name for benchmark in evor.evolved]
-    return dict(zip(names, cycle(COLOURS), strict=False))
+    pairs = []
+    for benchmark in evor.evolved:
+        rounds = benchmark.rounds(EVOR)
+        pairs.append((benchmark.verdicts(rounds[-1]), benchmark.verdicts(rounds[0])))
+    return stats.count_significant(pairs)
+
+
+def _title(benchmark: BenchmarkResults) -> str:
+    """Name a benchmark with its number of tasks."""
+    return f"{benchmark.short_title} ({len(benchmark.tasks)})"
 
 
 @figures.styled
@@ -42,56 +84,67 @@ def round_figure(evor: EvorResults) -> Figure:
         evor: The results.
 
     Returns:
-        The figure.
+        The figure: a panel per benchmark. In parentheses are the number of tasks and the number of
+        those whose needed documents are known. Intervals of pass@1 are Wilson's, those of the recall
+        are bootstrapped over tasks. The title counts the benchmarks on which the last round differs
+        from the first.
     """
-    figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.subplots()
-    colours = benchmark_colours(evor)
+    changed = changed_benchmarks(evor)
+    title = (
+        "From round 0 to the last, pass@1 changes significantly\n"
+        f"on {changed} of {len(evor.evolved)} benchmarks"
+    )
+    titles = []
     for benchmark in evor.evolved:
-        colour = colours[benchmark.name]
-        passed = []
-        found = []
-        for name in benchmark.rounds(EVOR):
-            passed.append(100 * benchmark.verdicts(name).mean())
-            found.append(100 * benchmark.recall(name).mean())
-        axes.plot(passed, PASSED, color=colour, label=benchmark.short_title)
-        axes.plot(found, FOUND, color=colour)
-    axes.plot([], [], FOUND, color=figures.QUIET, label="documentation found")
-    axes.set(xlabel="round", ylabel="%", ylim=(0, 100))
-    locator = AutoLocator()
-    locator.set_params(integer=True)
-    axes.xaxis.set_major_locator(locator)
-    figure.legend(**LEGEND)
+        known = len(benchmark.recall(f"{EVOR}@0"))
+        titles.append(f"{benchmark.short_title} ({len(benchmark.tasks)}; {known})")
+    figure, panels = figures.panel_axes(titles, title, "round", "% of tasks, 95 % interval", 1.15)
+    for axes, benchmark in zip(panels, evor.evolved, strict=True):
+        rounds = benchmark.rounds(EVOR)
+        places = range(len(rounds))
+        passed = [benchmark.verdicts(name).sum() for name in rounds]
+        rates = figures.wilson_points(passed, len(benchmark.tasks))
+        figures.curve_with_intervals(axes, places, rates, PASSED)
+        found = figures.mean_points([100 * benchmark.recall(name) for name in rounds])
+        figures.curve_with_intervals(axes, places, found, FOUND, "--")
+    longest = max(len(benchmark.rounds(EVOR)) for benchmark in evor.evolved)
+    panels[0].set(xticks=range(longest), ylim=(0, 100))
+    figures.panel_legend(figure, panels)
     return figure
 
 
-def token_curves(benchmark: BenchmarkResults) -> dict[str, Curve]:
-    """Return what tokens buy (Figure 3): rounds of EVOR, or samples of DocPrompting.
+def token_curves(benchmark: BenchmarkResults) -> dict[str, pd.DataFrame]:
+    """Compute what tokens buy (Figure 3): rounds of EVOR, or samples of DocPrompting.
 
     Args:
         benchmark: The results on a benchmark.
 
     Returns:
-        Method -> tokens per task and share of solved tasks, by round or by number of samples of
-        which one must pass (pass@k).
+        Method -> a row per round, or per number of samples of which one must pass (pass@k):
+        ``tokens`` per task; ``value``, ``low`` and ``high`` in percent. NoRAG has one row. A method
+        that was not measured is left out.
     """
-    evor_curve: Curve = []
-    spent = 0.0
-    for name in benchmark.rounds(EVOR):
-        spent += benchmark.tokens(name).mean()
-        rate = stats.pass_at_1(benchmark.verdicts(name))
-        evor_curve.append((spent, rate.value))
-    sampled_curve: Curve = []
+    curves = {}
+    rounds = benchmark.rounds(EVOR)
+    passed = [benchmark.verdicts(name).sum() for name in rounds]
+    spent = pd.Series([benchmark.tokens(name).mean() for name in rounds])
+    rates = figures.wilson_points(passed, len(benchmark.tasks))
+    curves[EVOR] = rates.assign(tokens=spent.cumsum())
     samples = benchmark.results.draws(SAMPLED, "T0.8")
     if samples:
-        verdicts = [benchmark.verdicts(sample) for sample in samples]
-        together = pd.concat(verdicts, axis=1)
+        together = pd.concat([benchmark.verdicts(sample) for sample in samples], axis=1)
         tokens = benchmark.tokens(samples[0]).mean()
+        rows = []
         for count in range(1, len(samples) + 1):
-            mean = stats.mean_pass_at_k(together, count)
-            share = mean.value if mean else None
-            sampled_curve.append((tokens * count, share))
-    return {EVOR: evor_curve, SAMPLED: sampled_curve}
+            rate = stats.mean_pass_at_k(together, count)
+            if rate:
+                rows.append((tokens * count, 100 * rate.value, 100 * rate.low, 100 * rate.high))
+        curves[SAMPLED] = pd.DataFrame(rows, columns=["tokens", "value", "low", "high"])
+    without = benchmark.last_verdicts(NO_RAG)
+    if without.notna().all():
+        rates = figures.wilson_points([without.sum()], len(benchmark.tasks))
+        curves[NO_RAG] = rates.assign(tokens=benchmark.tokens(NO_RAG).mean())
+    return curves
 
 
 @figures.styled
@@ -102,89 +155,133 @@ def token_figure(evor: EvorResults) -> Figure:
         evor: The results.
 
     Returns:
-        The figure.
+        The figure: a panel per benchmark, with the number of tasks in parentheses. Intervals are
+        Wilson's, those of several samples are bootstrapped over tasks. The title says how many
+        times the tokens of the first round all rounds cost.
     """
-    figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.subplots()
-    colours = benchmark_colours(evor)
-    for benchmark in evor.evolved:
-        for method, curve in token_curves(benchmark).items():
-            if not curve:
-                continue
-            frame = pd.DataFrame(curve, columns=["tokens", "rate"])
-            axes.plot(
-                frame["tokens"],
-                100 * frame["rate"],
+    curves = [token_curves(benchmark) for benchmark in evor.evolved]
+    factors = []
+    for of_benchmark in curves:
+        spent = of_benchmark[EVOR]["tokens"]
+        factors.append(spent.iloc[-1] / spent.iloc[0])
+    least = f"{min(factors):.1f}"
+    most = f"{max(factors):.1f}"
+    changed = changed_benchmarks(evor)
+    title = (
+        f"All rounds cost {least} to {most} times the tokens of round 0\n"
+        f"and change pass@1 significantly on {changed} of {len(curves)} benchmarks"
+    )
+    titles = [_title(benchmark) for benchmark in evor.evolved]
+    figure, panels = figures.panel_axes(
+        titles,
+        title,
+        across="tokens per task",
+        upwards="solved (%), 95 % interval",
+        height=1.15,
+    )
+    for axes, of_benchmark in zip(panels, curves, strict=True):
+        for method, curve in of_benchmark.items():
+            figures.curve_with_intervals(
+                axes,
+                curve["tokens"],
+                curve,
+                CURVES[method],
                 LINES[method],
-                color=colours[benchmark.name],
-                label=f"{method}, {benchmark.short_title}",
             )
-    axes.set(xlabel="tokens a task", ylabel="solved (%)")
-    axes.set(xlim=(0, None), ylim=(0, None))
-    figure.legend(**LEGEND)
+    panels[0].set(xlim=(0, None), ylim=(0, None))
+    for axes in panels:
+        figures.ticks_inside(axes.xaxis)
+    figures.panel_legend(figure, panels)
     return figure
 
 
+def form_rows(benchmarks: Sequence[BenchmarkResults]) -> list[FormRow]:
+    """Return the rows of the figure of forms: retrievers, then lengths of the context.
+
+    Args:
+        benchmarks: Benchmarks with other forms of RK.
+
+    Returns:
+        A heading of each group, and a row per form that is complete on a benchmark.
+    """
+    lengths = {f"{length:,}": form for length, form in LENGTHS.items()}
+    groups = {
+        "retriever": RETRIEVERS,
+        "tokens of context": lengths,
+    }
+    rows = []
+    for heading, forms in groups.items():
+        rows.append(FormRow(heading, {}))
+        for name, form in forms.items():
+            complete = {}
+            for benchmark in benchmarks:
+                verdicts = benchmark.last_verdicts(form)
+                if verdicts.notna().all():
+                    complete[_title(benchmark)] = verdicts
+            if complete:
+                label = f"{name} ({USUAL})" if form == USUAL else name
+                rows.append(FormRow(label, complete))
+    return rows
+
+
+def _compared_forms(benchmarks: Sequence[BenchmarkResults]) -> list[tuple[pd.Series, pd.Series]]:
+    """Return the verdicts of each complete form beside those of RK as it is."""
+    pairs = []
+    for benchmark in benchmarks:
+        usual = benchmark.last_verdicts(USUAL)
+        for form in DRAWN_FORMS - {USUAL}:
+            other = benchmark.last_verdicts(form)
+            if other.notna().all():
+                pairs.append((other, usual))
+    return pairs
+
+
 @figures.styled
-def form_figure(evor: EvorResults) -> Figure:
+def form_figure(
+    evor: EvorResults,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw RK by retriever (Figure 5) and by length of the context (Figure 6).
 
     Args:
         evor: The results.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
-        The figure.
+        The figure: a row per complete form, with one marker per benchmark. The title counts the
+        forms that differ from RK.
     """
-    colours = benchmark_colours(evor)
-    figure = Figure(figsize=SIZE, layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    by_place = dict(enumerate(RETRIEVERS.values()))
-    for benchmark in benchmarks_with_forms(evor):
-        colour = colours.get(benchmark.name)
-        _draw_forms(left, benchmark, by_place, colour)
-        _draw_forms(right, benchmark, LENGTHS, colour, benchmark.title)
-    left.set(
-        xticks=range(len(RETRIEVERS)),
-        xticklabels=list(RETRIEVERS),
-        xlim=(-0.5, 2.5),
-        ylabel="solved (%)",
-        ylim=(0, None),
+    benchmarks = benchmarks_with_forms(evor)
+    rows = form_rows(benchmarks)
+    pairs = _compared_forms(benchmarks)
+    title = (
+        f"{stats.count_significant(pairs)} of {len(pairs)} other retrievers and lengths differ\n"
+        f"significantly from {USUAL} in pass@1"
     )
-    right.set(xlabel="tokens of context", xlim=(0, None))
-    figure.legend(**LEGEND)
+    figure, axes = figures.row_axes(
+        len(rows),
+        height=0.2,
+        legend=0.06 + 0.15 * len(benchmarks),
+        left=1.15,
+        title=title,
+        right=0.14,
+        ax=ax,
+    )
+    names = [_title(benchmark) for benchmark in benchmarks]
+    step = 0.6 / len(names)
+    first = -step * (len(names) - 1) / 2
+    styles = figures.distinct_styles(names)
+    for row, form in enumerate(rows):
+        for name, verdicts in form.verdicts.items():
+            look = figures.RateLook(name, *styles[name])
+            place = row + first + step * names.index(name)
+            figures.rate_point(axes, verdicts.sum(), len(verdicts), place, look)
+    labels = [row.label for row in rows]
+    headings = [place for place, row in enumerate(rows) if not row.verdicts]
+    figures.label_rows(axes, labels, headings)
+    axes.set(xlim=(0, None), xlabel="pass@1 (%), 95 % Wilson interval")
+    axes.grid(axis="x")
+    figures.ticks_inside(axes.xaxis)
+    figures.write_title(axes, title)
+    figures.legend_below(axes, ncols=1)
     return figure
-
-
-def _draw_forms(
-    axes: Axes,
-    benchmark: BenchmarkResults,
-    forms: Mapping[int, str],
-    colour: str | None,
-    label: str | None = None,
-) -> None:
-    """Draw pass@1 with its interval of each complete form at its place."""
-    places = []
-    rates = []
-    below = []
-    above = []
-    for place, form in forms.items():
-        verdicts = benchmark.last_verdicts(form)
-        if not verdicts.notna().all():
-            continue
-        rate = 100 * verdicts.mean()
-        bounds = stats.wilson(int(verdicts.sum()), len(verdicts))
-        assert bounds is not None, "a benchmark has tasks"
-        low, high = bounds
-        places.append(place)
-        rates.append(rate)
-        below.append(abs(100 * low - rate))
-        above.append(abs(100 * high - rate))
-    axes.errorbar(
-        places,
-        rates,
-        [below, above],
-        fmt="o",
-        capsize=2,
-        color=colour,
-        label=label,
-    )

@@ -274,10 +274,10 @@ def _logarithmic_axis(
     finite = numbers[~pd.isna(numbers)]
     low = math.floor(math.log10(finite.min())) if len(finite) else 0
     high = math.ceil(math.log10(finite.max()) + 1e-9) if len(finite) else 2
-    never = 10.0 ** (high + 0.18 * (high - low))
+    never = 10.0 ** (high + 0.24 * (high - low))
     ticks = [10.0**power for power in range(low, high + 1, 1 + (high - low) // 6)]
     names = [f"{tick / 1000:,.0f}k" if tick >= 1000 else f"{tick:.0f}" for tick in ticks]
-    end = 10.0 ** (high + 0.3 * (high - low))
+    end = 10.0 ** (high + 0.36 * (high - low))
     axes.set(xscale="log", xlim=(0.8 * 10.0**low, end))
     axes.set_xticks([*ticks, never], [*names, "never"])
     return float(never)
@@ -287,12 +287,14 @@ def _logarithmic_axis(
 def break_even_figure(
     bounds: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw between which numbers of queries the graph pays off.
 
     Args:
         bounds: The frame of `query_bounds`.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure: a line between the bounds of each pair, and the paper's as squares below.
@@ -303,8 +305,9 @@ def break_even_figure(
         legend=0.5,
         left=1.15,
         title=title,
+        ax=ax,
     )
-    figures.write_title(figure, title)
+    figures.write_title(axes, title)
     if bounds.empty:
         axes.text(
             0.5,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
@@ -27,6 +29,11 @@ RETRIEVAL, SAMPLES, BOTH = "retrieval", "samples", "both"
 VISIBLE = "Visible"  # selection by visible examples
 BEST, ALONE = "best single", "alone"
 SAMPLE_KS = (1, 2, 5)
+# Family -> look and line of its curve.
+FAMILY_LOOKS = {
+    SAMPLES: (figures.RateLook("plain samples", figures.COLOURS[0]), "-"),
+    RETRIEVAL: (figures.RateLook(RETRIEVAL, figures.COLOURS[1], "s", filled=False), "--"),
+}
 # Benchmark -> what its prompts show of MBPP's tests.
 SHOWN_OF_MBPP = {
     "mbpp": "the first test",
@@ -242,19 +249,22 @@ def token_curve(
         family: Name of the family.
 
     Returns:
-        One row per number of candidates: ``tokens`` (mean per task, read and written), and pass@1
-        in percent by visible examples and by the oracle.
+        One row per number of candidates: ``tokens`` (mean per task, read and written); pass@1 by
+        visible examples as ``value``, ``low`` and ``high`` (95 % Wilson interval) in percent.
     """
     methods = candidates.families[family]
     verdicts = candidates.verdicts.dropna()
-    rows = []
+    spent = []
+    passed = []
     tokens = 0.0
     for size, method in enumerate(methods, start=1):
         completions = candidates.results.completions(method)
         tokens += sum(_read_and_written(completions[task]) for task in verdicts.index)
-        rates = candidates.select(methods[:size], verdicts).mean()
-        rows.append((tokens / len(verdicts), 100 * rates[VISIBLE], 100 * rates[ORACLE]))
-    return pd.DataFrame(rows, columns=["tokens", VISIBLE, ORACLE], dtype=float)
+        selected = candidates.select(methods[:size], verdicts)
+        spent.append(tokens / len(verdicts))
+        passed.append(int(selected[VISIBLE].sum()))
+    rates = figures.wilson_points(passed, len(verdicts))
+    return rates.assign(tokens=spent)
 
 
 def _read_and_written(completion: Generation) -> int:
@@ -264,38 +274,71 @@ def _read_and_written(completion: Generation) -> int:
 
 @figures.styled
 def token_curves_figure(candidates: Candidates) -> Figure:
-    """Draw pass@1 over tokens for samples and retrieval.
+    """Draw pass@1 over tokens for samples and retrieval, selected by visible examples.
 
     Args:
         candidates: The candidates of the experiments.
 
     Returns:
-        The figure: filled markers are samples, open ones retrieve; dotted lines are the oracle.
+        The figure: a panel per experiment, with the number of tasks in parentheses. Filled circles
+        are samples, open squares retrieve. The first point is the greedy answer of the baseline.
     """
-    figure = Figure(figsize=(figures.WIDTH, 3.1))
-    axes = figure.add_axes((0.14, 0.4, 0.84, 0.56))
-    for place, (label, of_experiment) in enumerate(candidates.items()):
-        colour = figures.COLOURS[place]
-        marker = figures.MARKERS[place]
-        for family in of_experiment.families:
-            if family == BOTH:
-                continue
-            curve = token_curve(of_experiment, family)
-            axes.plot(
-                curve["tokens"],
-                curve[VISIBLE],
-                label=f"{label}, {family}",
-                color=colour,
-                marker=marker,
-                markersize=4,
-                mfc=colour if family == SAMPLES else "white",
-            )
-            axes.plot(curve["tokens"], curve[ORACLE], ":", color=colour, linewidth=0.8)
-    axes.set(xlabel="tokens a task, read and written", ylabel="pass@1 (%)")
-    figures.ticks_inside(axes.xaxis)
-    figures.ticks_inside(axes.yaxis)
-    figures.legend_below(axes)
+    titles = []
+    curves: list[dict[str, pd.DataFrame]] = []
+    for label, of_experiment in candidates.items():
+        tasks = len(of_experiment.verdicts.dropna())
+        titles.append(f"{label} ({tasks})")
+        families = [family for family in FAMILY_LOOKS if family in of_experiment.families]
+        curves.append({family: token_curve(of_experiment, family) for family in families})
+    compared = [of for of in curves if len(of) == len(FAMILY_LOOKS)]
+    better = sum(samples_solve_more(of[SAMPLES], of[RETRIEVAL]) for of in compared)
+    title = f"At equal tokens, samples are above retrieval in {better} of {len(compared)}"
+    figure, panels = figures.panel_axes(
+        titles, title, "tokens per task", "pass@1 (%), 95 % interval"
+    )
+    for axes, of_panel in zip(panels, curves, strict=True):
+        for family, (look, line) in FAMILY_LOOKS.items():
+            if family in of_panel:
+                curve = of_panel[family]
+                figures.curve_with_intervals(axes, curve["tokens"], curve, look, line)
+            else:
+                _write_not_measured(axes, look.name)
+    panels[0].set_xlim(0, None)
+    for axes in panels:
+        figures.ticks_inside(axes.xaxis)
+        figures.ticks_inside(axes.yaxis)
+    figures.panel_legend(figure, panels)
     return figure
+
+
+def samples_solve_more(
+    samples: pd.DataFrame,
+    retrieval: pd.DataFrame,
+) -> bool:
+    """Tell whether samples solve more than retrieval at the tokens of all samples together.
+
+    Args:
+        samples: The frame of `token_curve` for samples.
+        retrieval: The same for retrieval, interpolated between its points.
+    """
+    last = samples.iloc[-1]
+    at_equal_tokens = np.interp(last["tokens"], retrieval["tokens"], retrieval["value"])
+    return bool(last["value"] > at_equal_tokens)
+
+
+def _write_not_measured(
+    axes: Axes,
+    name: str,
+) -> None:
+    """Say in a panel which family it lacks."""
+    axes.annotate(
+        f"{name}:\nnot measured",
+        (0.97, 0.05),
+        xycoords="axes fraction",
+        ha="right",
+        fontsize=7,
+        color=figures.QUIET,
+    )
 
 
 def samples_table(

@@ -40,6 +40,7 @@ def draw_scores(
     sizes: Mapping[str, int],
     measure: str,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw a dot per task and a bar at the median of each group.
 
@@ -50,11 +51,12 @@ def draw_scores(
         sizes: Group -> number of its tasks, with those without a score.
         measure: What the score is.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column.
     """
-    figure, axes = row_axes(len(COLOURS), 0.52, legend=0.2)
+    figure, axes = row_axes(len(COLOURS), 0.52, legend=0.2, ax=ax)
     _draw_dots(axes, scores)
     for row, group in enumerate(COLOURS):
         beside(axes, row, str(sizes[group]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
@@ -149,17 +150,19 @@ def closed_pass_table(
 def closed_rates(
     verdicts: VerdictsByModel,
     benchmark: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw pass@1 of each method with its 95 % Wilson interval, one marker per model.
 
     Args:
         verdicts: Verdicts of each model.
         benchmark: One of REPLAYED_BENCHMARKS.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure.
     """
-    figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2)
+    figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2, ax=ax)
     looks = {}
     parts = []
     for place, (model, frame) in enumerate(verdicts.items()):

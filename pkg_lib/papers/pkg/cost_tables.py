@@ -340,12 +340,14 @@ def context_tokens_table(
 def context_tokens_figure(
     results: Results,
     use: TokenUse,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw the tokens that a context adds: the mean as a bar, 5th to 95th percentile as a line.
 
     Args:
         results: The experiment.
         use: Its tokens.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure; the paper's means are small markers.
@@ -353,7 +355,7 @@ def context_tokens_figure(
     reference = comparable_table9(results)
     title = results.narrow_heading
     legend = 0.2 if len(reference) else 0.0
-    figure, axes = figures.row_axes(use.added.shape[1], 0.34, legend=legend, title=title)
+    figure, axes = figures.row_axes(use.added.shape[1], 0.34, legend=legend, title=title, ax=ax)
     sns.barplot(
         use.added,
         orient="h",
@@ -376,7 +378,7 @@ def context_tokens_figure(
     _draw_published_means(axes, list(use.added.columns), reference)
     axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.grid(axis="x")
-    figures.write_title(figure, title)
+    figures.write_title(axes, title)
     figures.legend_below(axes)
     return figure
 

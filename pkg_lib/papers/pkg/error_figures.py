@@ -10,6 +10,7 @@ from pkg_lib.analysis.figures import (
     legend_below,
     row_axes,
     styled,
+    write_title,
 )
 from pkg_lib.analysis.tables import DASH
 
@@ -31,12 +32,14 @@ LABELLED_SHARE = 0.07  # Share of the axis that a part needs to hold its number.
 def draw_errors(
     counts: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw one stacked bar of errors per setting.
 
     Args:
         counts: Counts [setting, error] of `error_types.settings_counts`.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column.
@@ -44,7 +47,7 @@ def draw_errors(
     labels = [_broken(str(name)) for name in counts.index]
     has_three_lines = any(label.count("\n") > 1 for label in labels)
     height = 0.4 if has_three_lines else 0.28
-    figure, axes = row_axes(len(counts), height, legend=0.38, left=1.1)
+    figure, axes = row_axes(len(counts), height, legend=0.38, left=1.1, ax=ax)
     totals = counts.sum(axis=1, min_count=1)
     widest = max(1.0, totals.max()) if totals.notna().any() else 1.0
     _draw_stacks(axes, counts, widest)
@@ -62,7 +65,7 @@ def draw_errors(
             beside(axes, place, f"{total:.0f}")
     axes.set(xlim=(0, widest), ylim=(len(counts) - 0.5, -0.5), xlabel="failed solutions")
     axes.set_yticks(range(len(counts)), labels)
-    axes.set_title(title, loc="left")
+    write_title(axes, title)
     legend_below(axes, ncols=3, handlelength=1.4)
     return figure
 

@@ -9,7 +9,7 @@ import matplotlib.style
 import networkx as nx
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, legend_below, styled
+from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, HouseFigure, legend_below, styled
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATHVALUE, Graph
 from pkg_lib.graph.text.documents import deserialize, steps
@@ -100,7 +100,7 @@ def tree(graph: Graph, view: nx.DiGraph, title: str, pruned: Collection[int] = (
         levels[node] = levels[parent] + 1
         rows[node] = row
     height = ROW * len(view) + MARGIN
-    figure = Figure(figsize=(3.35, height))
+    figure = HouseFigure(figsize=(3.35, height))
     box = (0.02, 0.4 / height, 0.96, 1 - MARGIN / height)
     axes = figure.add_axes(box)
     axes.set(xlim=(-5, WIDTH - 5), ylim=(len(view) - 0.5, -0.5))

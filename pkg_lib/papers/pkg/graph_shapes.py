@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from pkg_lib.analysis.figures import COLOURS, WIDTH, styled, ticks_inside
+from pkg_lib.analysis.figures import COLOURS, WIDTH, HouseFigure, styled, ticks_inside
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import schema
 from pkg_lib.graph.schema import Graph
@@ -129,7 +129,7 @@ def shapes_figure(built: Sequence[CorpusGraph]) -> Figure:
     Returns:
         A figure of one text column.
     """
-    figure = Figure(figsize=(WIDTH, 4.2))
+    figure = HouseFigure(figsize=(WIDTH, 4.2))
     upper_box = (0.15, 0.62, 0.81, 0.28)
     lower_box = (0.15, 0.21, 0.81, 0.28)
     upper = figure.add_axes(upper_box)

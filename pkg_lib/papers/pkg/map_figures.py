@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from pkg_lib.analysis.figures import (
     INK,
+    HouseFigure,
     styled,
 )
 from pkg_lib.analysis.tables import (
@@ -52,7 +53,7 @@ def draw_maps(
     Returns:
         A figure of 17 cm.
     """
-    figure = Figure(figsize=(6.7, 4.1))
+    figure = HouseFigure(figsize=(6.7, 4.1))
     width = 0.96 / max(1, verdicts.shape[1])
     for number, method in enumerate(verdicts):
         known = verdicts[method]

@@ -11,9 +11,11 @@ from pkg_lib.analysis.figures import (
     BASE,
     INK,
     QUIET,
-    WIDTH,
+    HouseFigure,
+    column_axes,
     styled,
     ticks_inside,
+    write_title,
 )
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.papers.pkg.overlap import (
@@ -48,32 +50,27 @@ FEWEST = 12  # Places for bars, so that three of them do not fill the page.
 def draw_venn(
     solved: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw two or three circles of one size with the number of tasks in each region.
 
     Args:
         solved: Whether a method solves a task, [task, method].
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column; without two methods it says that they are not measured.
     """
-    figure = Figure(figsize=(WIDTH, 3.0))
-    axes = figure.add_axes((0, 0, 1, 0.92))
+    figure, axes = column_axes(3.2, (0, 0, 1, 0.86), ax)
     axes.set(
         xlim=(-2.2, 2.2),
         ylim=(-2.0, 1.9),
         aspect="equal",
     )
     axes.set_axis_off()
-    figure.text(
-        0.02,
-        0.985,
-        title,
-        va="top",
-        fontsize=8,
-    )
     if solved.empty or solved.shape[1] not in CENTRES:
+        write_title(axes, title)
         axes.text(
             0,
             0,
@@ -82,6 +79,7 @@ def draw_venn(
             color=QUIET,
         )
         return figure
+    write_title(axes, f"{title}\n{_measured_tasks(solved)}")
     _draw_circles(axes, solved)
     for region, tasks in exact_regions(solved).items():
         x, y = place_of_count(list(solved.columns), region)
@@ -200,7 +198,7 @@ def draw_intersections(
     left = 1.7 / PAGE_WIDTH
     right = 1 - left - 0.01
     bottom = 0.12 / height
-    figure = Figure(figsize=(PAGE_WIDTH, height))
+    figure = HouseFigure(figsize=(PAGE_WIDTH, height))
     bars = figure.add_axes((left, bottom + matrix / height + 0.02, right, 1.35 / height - 0.02))
     dots = figure.add_axes((left, bottom, right, matrix / height))
     totals = figure.add_axes((0.95 / PAGE_WIDTH, bottom, 0.6 / PAGE_WIDTH, matrix / height))
@@ -308,12 +306,18 @@ def _draw_totals(
     axes.spines[:].set_visible(False)
 
 
+def _measured_tasks(solved: pd.DataFrame) -> str:
+    """Say on which tasks the methods are compared."""
+    return f"{len(solved)} tasks that all {solved.shape[1]} methods measured"
+
+
 def _left_out(solved: pd.DataFrame) -> str:
     """Say how many tasks are compared, and which of them the bars leave out."""
     if solved.empty:
         return "no task is measured by all methods"
     sizes = [len(tasks) for tasks in intersections(solved).values()]
-    text = f"{len(solved)} tasks, {len(solved) - sum(sizes)} solved by no method"
+    none = len(solved) - sum(sizes)
+    text = f"{_measured_tasks(solved)}, {none} solved by no method"
     rest = sizes[LARGEST:]
     if rest:
         text += f"; {len(rest)} smaller intersections with {sum(rest)} tasks are not drawn"

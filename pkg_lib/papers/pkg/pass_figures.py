@@ -31,6 +31,7 @@ def pass_rates(
     verdicts: pd.DataFrame,
     title: str,
     benchmark: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw pass@1 of each method with its 95 % Wilson interval, and the published models below it.
 
@@ -38,18 +39,20 @@ def pass_rates(
         verdicts: Verdicts [task, method].
         title: The title.
         benchmark: The benchmark's name.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column.
     """
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts.columns))
-    height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
+    height, legend = (0.34, 0.64) if len(published) else (0.29, 0.12)
     figure, axes = figures.row_axes(
         verdicts.shape[1],
         height,
         legend,
         title=title,
+        ax=ax,
     )
     figures.rate_bars(axes, verdicts)
     below = [place + 0.36 for place in range(verdicts.shape[1])]
@@ -68,8 +71,8 @@ def pass_rates(
             mec=figures.QUIET,
             mew=0.6,
         )
-    axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%), 95 % Wilson interval")
-    axes.set_title(title, loc="left")
+    axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%),\n95 % Wilson interval")
+    figures.write_title(axes, title)
     if len(published):
         figures.legend_below(
             axes,
@@ -86,6 +89,7 @@ def helped_and_hurt_bars(
     verdicts: pd.DataFrame,
     title: str,
     benchmark: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw the tasks that only the method solved (right) and that only no retrieval solved (left).
 
@@ -93,6 +97,7 @@ def helped_and_hurt_bars(
         verdicts: Verdicts [task, method].
         title: The title.
         benchmark: The benchmark's name.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column; the net number of tasks is at the right edge.
@@ -101,8 +106,9 @@ def helped_and_hurt_bars(
     figure, axes = figures.row_axes(
         len(changes),
         0.26,
-        legend=0.0,
+        legend=0.12,
         title=title,
+        ax=ax,
     )
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
     counts = changes[["helped", "hurt"]].where(enough)
@@ -131,12 +137,12 @@ def helped_and_hurt_bars(
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     limit = 1.25 * widest
     axes.set_xlim(-limit, limit)
-    axes.set_xlabel(f"tasks of {title_of(benchmark)}: hurt | helped, against {BASELINE}")
+    axes.set_xlabel(f"tasks of {title_of(benchmark)}:\nhurt | helped, against {BASELINE}")
     ticks = MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
     axes.set_xticks([tick for tick in ticks if abs(tick) <= limit])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(counts)), list(counts.index))
-    axes.set_title(title, loc="left")
+    figures.write_title(axes, title)
     axes.annotate(
         "net",
         (1, 1),

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
@@ -422,13 +423,19 @@ def _percent_range(fractions: pd.Series) -> str:
 
 
 @styled
-def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
+def effects_figure(
+    effects: pd.DataFrame,
+    model: str,
+    benchmark: str,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw the effects of one model on one benchmark.
 
     Args:
         effects: The frame of `prompt_effects.effects`.
         model: Name of the model.
         benchmark: Name of the benchmark.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure: a row per effect, a marker per style and way of sending. Effects of content and
@@ -452,6 +459,7 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
         legend=0.25 + 0.16 * legend_rows,
         left=1.5,
         right=0.1,
+        ax=ax,
     )
     step = 0.8 / max(len(prompts), 1)
     for row in table.to_dict("records"):

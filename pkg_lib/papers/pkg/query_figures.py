@@ -26,11 +26,15 @@ LABEL_CHARS = 24
 
 
 @styled
-def draw_branches(explained: Explanation) -> Figure:
+def draw_branches(
+    explained: Explanation,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw the cosine without each branch of the best node; the dashed line is the whole node's.
 
     Args:
         explained: What a method did for a query.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column.
@@ -43,6 +47,7 @@ def draw_branches(explained: Explanation) -> Figure:
         legend=0.2,
         left=1.45,
         right=0.46,
+        ax=ax,
     )
     for row, branch in enumerate(branches):
         cosine = explained.without[branch]

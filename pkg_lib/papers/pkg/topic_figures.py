@@ -14,12 +14,12 @@ from pkg_lib.papers.pkg.topics import topics
 
 # Colour, marker and line of each method in order.
 LOOKS = (
-    ("#222222", "o", "-"),
+    (figures.INK, "o", "-"),
     ("#E69F00", "^", "--"),
     ("#0072B2", "s", "-."),
     ("#009E73", "D", ":"),
 )
-RING = 20  # percent between two rings
+RING = 25  # percent between two rings
 LETTERS = 7  # size in points
 # Behind the name of a ring.
 BOX = {
@@ -45,33 +45,36 @@ def _short_name(topic: str) -> str:
 def _name_rings(
     axes: Axes,
     highest: np.ndarray,
+    largest: float,
 ) -> None:
-    """Name the rings between the two neighbouring axes with the lowest rates, beyond the lines.
+    """Name the rings inside the outermost on the axis with the lowest rates.
 
-    `highest` has the rate of the best method on each axis, in percent.
+    `highest` has the rate of the best method on each axis, and `largest` is the largest value that is
+    drawn, in percent.
     """
-    top = min(100, RING * (int(highest.max() // RING) + 1))
-    neighbours = np.maximum(highest, np.roll(highest, -1))
-    angle = 2 * np.pi * (neighbours.argmin() + 0.5) / len(highest)
+    top = min(100, RING * (int(max(largest, highest.max()) // RING) + 1))
+    angle = 2 * np.pi * highest.argmin() / len(highest)
+    rings = range(RING, top + 1, RING)
     axes.set(
         ylim=(0, top),
-        yticks=range(RING, top + 1, RING),
+        yticks=rings,
         yticklabels=[],
     )
-    axes.grid(color="#D5D5D5")
+    axes.yaxis.grid(color="#A8A8A8", linewidth=0.5)
+    axes.xaxis.grid(color="#D5D5D5")
     axes.spines["polar"].set_visible(False)
-    for ring in range(top, 0, -2 * RING):  # every second ring, since names could touch
-        if ring > neighbours.min() or ring == top:
-            axes.text(
-                angle,
-                ring,
-                f"{ring} %",
-                ha="center",
-                va="center",
-                fontsize=LETTERS,
-                color=figures.QUIET,
-                bbox=BOX,
-            )
+    for ring in rings[:-1]:
+        unit = " %" if ring == rings[-2] else ""  # on all rings, the names could touch
+        axes.text(
+            angle,
+            ring,
+            f"{ring}{unit}",
+            ha="center",
+            va="center",
+            fontsize=LETTERS,
+            bbox=BOX,
+            zorder=1.9,  # below the lines
+        )
 
 
 def _name_axes(
@@ -113,24 +116,25 @@ def _name_axes(
 def topic_radar(
     rates: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw pass@1 of each method with one axis per topic, from 0 % in the centre outwards.
 
     Args:
         rates: The frame of `topic_rates.rates_by_topic`.
         title: The title.
+        ax: Polar axes to draw into; None makes a figure.
 
     Returns:
-        The figure.
+        The figure. The band is the 95 % Wilson interval of no retrieval; `topic_differences` has the
+        intervals of the other methods.
     """
     percentages = 100 * rates["rate"].unstack("method").loc[topics().index]
-    height = 3.2
-    figure = Figure(figsize=(figures.WIDTH, height))
-    axes = figure.add_axes(
-        (0.22, 0.186, 0.56, 0.56 * figures.WIDTH / height),
-        projection="polar",
-    )
+    height = 3.4
+    place = (0.22, 0.22, 0.56, 0.56 * figures.WIDTH / height)
+    figure, axes = figures.column_axes(height, place, ax, projection="polar")
     angles = 2 * np.pi * np.arange(len(percentages)) / len(percentages)
+    ends = _draw_band(axes, angles, rates)
     methods = rates.index.unique("method")
     for method, (colour, marker, line) in zip(methods, LOOKS, strict=False):
         values = percentages[method]
@@ -148,17 +152,35 @@ def topic_radar(
             linewidth=1.1,
         )
     measured = np.nan_to_num(percentages.to_numpy())
-    _name_rings(axes, measured.max(axis=1))
+    _name_rings(axes, measured.max(axis=1), np.nanmax([*ends, 0]))
     names = [f"{_short_name(t)}\nn={_task_count(rates, t)}" for t in percentages.index]
     _name_axes(axes, angles, names)
-    figure.text(0.02, 0.985, title, va="top", fontsize=8)
-    figure.legend(
-        loc="lower center",
-        ncols=4,
-        borderaxespad=0.3,
-        handlelength=2.2,
-    )
+    figures.write_title(axes, title)
+    figures.legend_below(axes, ncols=3, handlelength=2.2)
     return figure
+
+
+def _draw_band(
+    axes: Axes,
+    angles: np.ndarray,
+    rates: pd.DataFrame,
+) -> np.ndarray:
+    """Draw the interval of no retrieval as a band; return its upper ends in percent."""
+    baseline = rates.xs(BASELINE, level="method").loc[topics().index]
+    low, high = 100 * baseline[["low", "high"]].to_numpy(float).T
+    if np.isnan(high).all():
+        return high
+    around = [*angles, 2 * np.pi]
+    axes.fill_between(
+        around,
+        [*low, low[0]],
+        [*high, high[0]],
+        color=figures.BASE,
+        alpha=0.6,
+        linewidth=0,
+        label=f"{BASELINE}, 95 %",
+    )
+    return high
 
 
 def _draw_differences(
@@ -193,12 +215,14 @@ def _draw_differences(
 def topic_differences(
     rates: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw the difference of each method to no retrieval by topic, with its 95 % score interval.
 
     Args:
         rates: The frame of `topic_rates.rates_by_topic`.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure; numbers of tasks are in parentheses.
@@ -210,6 +234,7 @@ def topic_differences(
         legend=0.2,
         left=1.34,
         title=title,
+        ax=ax,
     )
     _draw_differences(axes, rates, order)
     axes.grid(axis="x")
@@ -222,6 +247,6 @@ def topic_differences(
     names = [f"{_short_name(topic)} ({_task_count(rates, topic)})" for topic in order]
     axes.set_yticks(range(len(order)), names)
     figures.ticks_inside(axes.xaxis)
-    figure.text(0.02, 0.99, title, va="top", fontsize=8)
+    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=3)
     return figure

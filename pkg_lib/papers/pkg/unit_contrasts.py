@@ -309,6 +309,7 @@ def draw_contrasts(
     contrasts: pd.DataFrame,
     published: pd.DataFrame,
     title: str,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw the contrasts with their intervals, and the published models below each.
 
@@ -316,12 +317,13 @@ def draw_contrasts(
         contrasts: What `paired_contrasts` returns.
         published: What `published_contrasts` returns.
         title: The title.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         A figure of one text column.
     """
     figure, axes = figures.row_axes(
-        len(contrasts), 0.42, legend=0.2, left=0.98, title=title, right=0.5
+        len(contrasts), 0.42, legend=0.2, left=0.98, title=title, right=0.5, ax=ax
     )
     places = np.arange(len(contrasts)) - 0.1
     _draw_measured(axes, contrasts, places)
@@ -342,7 +344,7 @@ def draw_contrasts(
     axes.set_xlabel("difference in pass@1 (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(figure, title)
+    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=3)
     return figure
 

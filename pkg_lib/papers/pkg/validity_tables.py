@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import rate_of_counts
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, wilson
+from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
@@ -19,6 +19,7 @@ from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
 RateKey = tuple[str, str, str]  # experiment, method, kind of context
 CORRECT = STRATA[0]
+WITHOUT = figures.RateLook(BASELINE, "black", filled=False)
 VALIDITY_COLUMNS = (
     "tasks",
     BASELINE,
@@ -189,12 +190,14 @@ def validity_table(
 def validity_figure(
     rates: pd.DataFrame,
     experiments: Experiments,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw pass@1 from no retrieval to the method, by what the context is.
 
     Args:
         rates: The frame of `validity_rates`.
         experiments: The experiments.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
         The figure: open circles without, filled ones with the context; one colour per model. The
@@ -214,7 +217,9 @@ def validity_figure(
             experiment, method, _ = cast("RateKey", key)
             model = experiments[experiment].model
             rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
-    figure, axes = figures.row_axes(len(rows), 0.17, legend=0.46, left=2.0, right=0.1)
+    title = "pass@1 by what the context is (number of tasks)"
+    figure, axes = figures.row_axes(len(rows), 0.17, 0.46, left=2.0, right=0.14, ax=ax)
+    figures.write_title(axes, title)
     labels = []
     for place, row in enumerate(rows):
         if row is None:
@@ -222,35 +227,17 @@ def validity_figure(
             continue
         tasks = int(row.counts["n"])
         labels.append(f"{row.label} ({tasks})")
-        colour = figures.COLOURS[models.index(row.model)]
+        number = models.index(row.model)
         name = f"with the context, {short_model_name(row.model)}"
-        _draw_rate(axes, row.counts[BASELINE], tasks, place - 0.18, "black", "white", BASELINE)
-        _draw_rate(axes, row.counts["method"], tasks, place + 0.18, colour, colour, name)
-    axes.set_yticks(range(len(labels)), labels)
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        if row is None:
-            label.set_fontweight("bold")
+        with_context = figures.RateLook(name, figures.COLOURS[number], figures.MARKERS[number])
+        figures.rate_point(axes, row.counts[BASELINE], tasks, place - 0.18, WITHOUT)
+        figures.rate_point(axes, row.counts["method"], tasks, place + 0.18, with_context)
+    bold = [place for place, row in enumerate(rows) if row is None]
+    figures.label_rows(axes, labels, bold)
     axes.set(xlim=(0, 100), xlabel="pass@1 (%),\n95 % Wilson interval")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure
-
-
-def _draw_rate(
-    axes: Axes,
-    passed: float,
-    tasks: int,
-    place: float,
-    edge: str,
-    face: str,
-    name: str,
-) -> None:
-    """Draw a rate with its interval at a height of the axes."""
-    bounds = wilson(int(passed), tasks)
-    assert bounds is not None  # a row has tasks
-    low, high = bounds
-    axes.plot([100 * low, 100 * high], [place] * 2, color=edge, linewidth=0.8)
-    axes.plot(100 * passed / tasks, place, "o", ms=3, mfc=face, mec=edge, mew=0.8, label=name)
 
 
 def copy_agreement(

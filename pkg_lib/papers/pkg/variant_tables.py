@@ -1,8 +1,10 @@
 """The same contexts in other prompts, and variants of methods on the same tasks."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
@@ -15,6 +17,11 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 Comparisons = Mapping[tuple[str, str], pd.DataFrame]  # (experiment, method) -> its prompt variants
+PAPERS_PROMPT = "the paper's prompt"
+SWAPPED = "swapped"
+VARIANT_LABELS = {SWAPPED: "another task's context"}
+VARIANT_STEP = 0.16  # of a row, between two variants
+VARIANT_COLOURS = (figures.INK, *figures.COLOURS)
 PROMPT_COLUMNS = (
     "tasks",
     "pass@1",
@@ -104,34 +111,84 @@ def prompt_variants_table(
 
 
 @figures.styled
-def prompt_variants_figure(comparisons: Comparisons) -> Figure:
-    """Draw pass@1 with the paper's prompt, and its range over all prompt variants.
+def prompt_variants_figure(
+    comparisons: Comparisons,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the difference in pass@1 between each prompt variant and no retrieval.
 
     Args:
         comparisons: The result of `prompt_comparisons`.
+        ax: Axes to draw into; None makes a figure.
 
     Returns:
-        The figure: a bar per experiment and method, a line over its variants, and no retrieval.
+        The figure: a row per experiment and method, a marker per variant with its interval. The
+        number of tasks is in parentheses. The title counts the variants below no retrieval.
     """
     shown = {
-        (label, method): comparison
-        for (label, method), comparison in comparisons.items()
-        if len(comparison) and method != BASELINE
+        key: comparison
+        for key, comparison in comparisons.items()
+        if len(comparison) and key[1] != BASELINE
     }
-    figure, axes = figures.row_axes(len(shown), 0.22, legend=0.3, left=1.6)
-    for place, ((_, method), comparison) in enumerate(shown.items()):
-        rates = 100 * comparison["rate"]
-        without = 100 * (comparison["rate"] - comparison["difference"]).iloc[0]
-        axes.barh(place, rates[method], 0.6, color=figures.COLOURS[0], label="the paper's prompt")
-        if len(comparison) > 1:
-            ends = [rates.min(), rates.max()]
-            axes.plot(ends, [place] * 2, "k|-", label="all prompt variants")
-        axes.plot(without, place, "D", mfc="white", mec="black", label=BASELINE)
-    axes.set_yticks(range(len(shown)), [f"{label}, {method}" for label, method in shown])
-    axes.set(xlim=(0, 100), xlabel="pass@1 (%)")
+    names: dict[str, None] = {}
+    for (_, method), comparison in shown.items():
+        names |= dict.fromkeys(_variant_name(str(name), method) for name in comparison.index)
+    styles = figures.distinct_styles(names, VARIANT_COLOURS)
+    legend_rows = math.ceil(len(names) / 2)
+    legend = 0.16 + 0.15 * legend_rows
+    figure, axes = figures.row_axes(len(shown), 0.4, legend, left=1.5, right=0.1, ax=ax)
+    labels = []
+    below = 0
+    total = 0
+    for row, ((label, method), comparison) in enumerate(shown.items()):
+        tasks = int(comparison["n"].iloc[0])
+        labels.append(f"{label},\n{method} ({tasks})")
+        first = row - VARIANT_STEP * (len(comparison) - 1) / 2
+        for number, (name, variant) in enumerate(comparison.iterrows()):
+            short_name = _variant_name(str(name), method)
+            place = first + number * VARIANT_STEP
+            _draw_difference(axes, variant, place, short_name, styles[short_name])
+            below += variant["difference"] < 0
+            total += 1
+    axes.axvline(0, color=figures.INK, linewidth=0.6)
+    for row in range(1, len(shown)):
+        axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
+    figures.label_rows(axes, labels)
+    axes.set_xlabel(f"pass@1 less that of {BASELINE}\n(percentage points, 95 % interval)")
     axes.grid(axis="x")
-    figures.legend_below(axes, ncols=3)
+    figures.write_title(axes, f"{below} of {total} prompts with a context are below {BASELINE}")
+    figures.legend_below(axes)
     return figure
+
+
+def _variant_name(
+    name: str,
+    method: str,
+) -> str:
+    """Name a prompt variant without its method, such as "context first"."""
+    return name.removeprefix(f"{method}, ") if name != method else PAPERS_PROMPT
+
+
+def _draw_difference(
+    axes: Axes,
+    variant: pd.Series,
+    place: float,
+    name: str,
+    style: tuple[str, str],
+) -> None:
+    """Draw a difference with its interval in percentage points."""
+    colour, marker = style
+    ends = [100 * variant["low"], 100 * variant["high"]]
+    axes.plot(ends, [place, place], color=colour, linewidth=0.9)
+    axes.plot(
+        100 * variant["difference"],
+        place,
+        marker,
+        color=colour,
+        markersize=3.6,
+        mfc="white" if name == SWAPPED else colour,
+        label=VARIANT_LABELS.get(name, name),
+    )
 
 
 def variant_cells(

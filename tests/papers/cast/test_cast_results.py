@@ -8,6 +8,7 @@ import pytest
 from pkg_lib.analysis.stats import BASELINE, ControlError
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import Unavailable
+from pkg_lib.papers.cast.cast_figures import pass_rate_figure
 from pkg_lib.papers.cast.cast_results import (
     CHAT,
     CHAT_BENCHMARK,
@@ -18,6 +19,7 @@ from pkg_lib.papers.cast.cast_results import (
     load_cast_results,
 )
 from pkg_lib.papers.cast.cast_steps import BASELINES, VARIANTS, mappings
+from tests.analysis.checks import legible
 
 MODEL = "some-model"
 METHOD = "cast, BM25"
@@ -159,3 +161,18 @@ def test_a_broken_control_row_is_refused(tmp_path, passes, is_right):
 def test_a_model_without_stored_verdicts_is_unavailable(tmp_path):
     with pytest.raises(Unavailable, match=MODEL):
         load_cast_results(tmp_path, MODEL)
+
+
+def test_the_figure_of_pass_rates_groups_contexts_by_retriever():
+    tasks = [f"t{number}" for number in range(20)]
+    passed = {BASELINE: 0, "fixed-size, BM25": 0, "cast, BM25": 20, CHAT: 1}
+    frame = pd.DataFrame(
+        {name: [n < count for n in range(20)] for name, count in passed.items()}, tasks
+    )
+    results = SimpleNamespace(model=MODEL, verdicts=frame.astype("boolean"))
+    figure = pass_rate_figure(results)
+    shown = legible(figure)
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    without = ["no retrieval", f"{BASELINE} (20)", f"{CHAT} (20)"]
+    assert rows == [*without, "BM25", "fixed-size (20)", "cast (20)"]
+    assert [text for text in shown if text.endswith("chunks for 1 of 1 retrievers")]

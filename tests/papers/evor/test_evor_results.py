@@ -12,6 +12,7 @@ from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.papers.evor import evor_analysis, evor_figures, evor_tables
 from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
 from pkg_lib.papers.evor.evor_results import BenchmarkResults, EvorResults, load_evor_results
+from tests.analysis.checks import legible
 
 TASKS = "ab"
 ALL, NONE, HALF = {"a": True, "b": True}, {"a": False, "b": False}, {"a": True}
@@ -97,15 +98,21 @@ def test_knowledge_bases_are_compared_after_the_same_round():
 @pytest.mark.parametrize("forms", [("RK, BM25", "RK, 500 tokens"), ("RK, whole documents",), ()])
 def test_a_form_that_is_incomplete_is_not_drawn(forms):
     evor = results_of({"RK": ALL, "RK, 2000 tokens": HALF} | dict.fromkeys(forms, NONE))
-    left, right = evor_figures.form_figure(evor).axes
-    bars = [container.lines[0] for axes in (left, right) for container in axes.containers]
-    points = [[*zip(*line.get_data(), strict=True)] for line in bars]
-    drawn = "RK, BM25" in forms
-    assert points == [
-        [(0, 0), (2, 100)] if drawn else [(2, 100)],
-        [(500, 0), (1000, 100)] if drawn else [(1000, 100)],
-    ]
-    assert [label.get_text() for label in left.get_xticklabels()] == ["BM25", "MiniLM", "both"]
+    figure = evor_figures.form_figure(evor)
+    (axes,) = figure.axes
+    points = [line.get_xdata() for line in axes.lines if line.get_marker() == "o"]
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    retrievers, lengths = ["both (RK)"], ["1,000 (RK)"]
+    if "RK, BM25" in forms:
+        retrievers, lengths = ["BM25", *retrievers], ["500", *lengths]
+        assert points == [[0], [100], [0], [100]]
+    else:
+        assert points == [[100], [100]]
+    assert rows == ["retriever", *retrievers, "tokens of context", *lengths]
+    compared = 2 if "RK, BM25" in forms else 0
+    shown = legible(figure)
+    assert "M (2)" in shown
+    assert any(text.startswith(f"0 of {compared} other retrievers") for text in shown)
 
 
 def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
@@ -191,11 +198,31 @@ def test_what_is_not_stored_is_in_no_table():
 def test_a_round_figure_draws_verdicts_and_recall():
     contexts = {f"EVOR@{n}": [(f"EVOR@{n}", 0, 1.0), (f"EVOR@{n}", 0, 0.0)] for n in range(2)}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL}, contexts)
-    (axes,) = evor_figures.round_figure(evor).axes
-    drawn = [list(line.get_ydata()) for line in axes.lines]
-    assert drawn == [[0, 100], [50, 50], []]
+    figure = evor_figures.round_figure(evor)
+    panel, place_of_legend = figure.axes
+    drawn = [list(container.lines[0].get_ydata()) for container in panel.containers]
+    assert drawn == [[0, 100], [50, 50]] and place_of_legend.get_legend()
+    assert "M (2; 2)" in legible(figure)
     curves = evor_figures.token_curves(evor.benchmarks[0])
-    assert curves["EVOR"] == [(10.0, 0.0), (20.0, 1.0)] and curves["DocPrompting"] == []
+    assert curves["EVOR"]["tokens"].tolist() == [10.0, 20.0]
+    assert curves["EVOR"]["value"].tolist() == [0.0, 100.0]
+    assert curves.keys() == {"EVOR"}
+
+
+def test_a_token_figure_says_what_all_rounds_cost():
+    contexts = {name: [(name, 0, 1.0)] * 2 for name in ("EVOR@0", "EVOR@1", "NoRAG")}
+    evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL, "NoRAG": HALF | {"b": False}}, contexts)
+    shown = legible(evor_figures.token_figure(evor))
+    assert {"M (2)", "EVOR, by round", "NoRAG"} <= set(shown)
+    title = "All rounds cost 2.0 to 2.0 times the tokens of round 0\n"
+    assert f"{title}and change pass@1 significantly on 0 of 1 benchmarks" in shown
+
+
+def test_a_round_that_solves_many_more_tasks_counts_as_a_change(monkeypatch):
+    monkeypatch.setattr("pkg_lib.analysis.stats.ALPHA", 0.6)  # p is 0.5 with two tasks
+    evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL})
+    assert evor_figures.changed_benchmarks(evor) == 1
+    assert evor_figures.changed_benchmarks(results_of({"EVOR@0": ALL, "EVOR@1": ALL})) == 0
 
 
 def test_a_benchmark_that_is_none_of_evors_or_not_measured_is_named(tmp_path):

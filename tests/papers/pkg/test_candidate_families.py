@@ -110,9 +110,19 @@ def test_tables_of_selections_and_families(candidates):
 def test_a_token_curve_adds_candidates_one_by_one(candidates):
     curve = families.token_curve(candidates, families.RETRIEVAL)
     assert curve["tokens"].tolist() == [15.0, 60.0]
-    assert curve[families.VISIBLE].tolist() == [25.0, 75.0]
+    assert curve["value"].tolist() == [25.0, 75.0]
+    assert (curve["low"] < curve["value"]).all() and (curve["value"] < curve["high"]).all()
+
+
+def test_the_figure_of_tokens_compares_samples_with_retrieval(candidates):
     shown = legible(families.token_curves_figure({"run": candidates}))
-    assert {"run, retrieval", "run, samples"} <= set(shown) and "run, both" not in shown
+    assert {"run (4)", "plain samples", "retrieval"} <= set(shown)
+    # One sample reaches 50 % at 31 tokens, where the line of retrieval is at 43 %.
+    assert "At equal tokens, samples are above retrieval in 1 of 1" in shown
+    del candidates.families[families.SAMPLES]
+    shown = legible(families.token_curves_figure({"run": candidates}))
+    assert "plain samples:\nnot measured" in shown
+    assert "At equal tokens, samples are above retrieval in 0 of 0" in shown
 
 
 def test_the_gate_saves_tokens_where_the_baseline_passes_its_examples(candidates):

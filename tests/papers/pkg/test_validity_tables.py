@@ -94,8 +94,12 @@ def test_prompt_variants_are_compared_with_the_papers_prompt():
     assert rows.loc["run, Func-PKG", against] == "–"
     assert rows.loc["run, Func-PKG, context first", against].startswith("+20.0 ")
     assert rows.loc["run, Func-PKG, context first", "pass@1"] == "60.0"
-    shown = legible(variant_tables.prompt_variants_figure(comparisons))
-    assert {"run, Func-PKG", "the paper's prompt", BASELINE} <= set(shown)
+    figure = variant_tables.prompt_variants_figure(comparisons)
+    shown = legible(figure)
+    assert {"run,\nFunc-PKG (5)", "the paper's prompt", "context first"} <= set(shown)
+    assert f"2 of 2 prompts with a context are below {BASELINE}" in shown
+    points = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() in "os"]
+    assert points == [pytest.approx([-40]), pytest.approx([-20])]
 
 
 def test_variants_of_a_method_are_compared_on_common_tasks():
