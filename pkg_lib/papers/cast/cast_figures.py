@@ -26,7 +26,7 @@ def pass_rate_figure(cast: CastResults) -> Figure:
     )
     figures.rate_bars(axes, cast.verdicts)
     axes.set_xlabel("Pass@1 (%), 95 % Wilson interval")
-    axes.set_title(cast.model, loc="left")
+    axes.set_title(f"Package functions, {cast.model}", loc="left")
     return figure
 
 
@@ -65,6 +65,6 @@ def ranking_figure(cast: CastResults) -> Figure:
         errorbar=figures.bootstrap_bar,
     )
     axes.set_xlabel("nDCG@5 (%), 95 % bootstrap interval")
-    axes.set_title(f"Retrieval on {len(cast.tasks)} tasks", loc="left")
+    axes.set_title(f"Retrieval on {len(cast.tasks)} package functions", loc="left")
     figures.legend_below(axes)
     return figure
