@@ -314,9 +314,18 @@ def ask(
         str, opt("The model that extracts LLM-KB's graph and answers.", **AS_MODEL)
     ] = "",
     retries: Annotated[int, opt("Number of retries for files that LLM-KB skipped.", least=0)] = 0,
+    method: Annotated[
+        Many, opt("A method that answers: No-Graph, DKB or LLM-KB; repeatable. Default: all.")
+    ] = None,
     record: Annotated[
         bool, opt("Measure the time of indexing and of a query again.", "--record")
     ] = False,
+    dry_run: Annotated[
+        bool, opt("Only estimate what the answers would cost.", "--dry-run")
+    ] = False,
+    tokens_per_second: Annotated[
+        float | None, opt("Speed of the model, for --dry-run.", least=0.001)
+    ] = None,
 ) -> None:
     """Measure retrieval for questions about Java source.
 
@@ -325,7 +334,17 @@ def ask(
     from pkg_lib.papers.dkb import measurement
 
     place = str(absolute(repository)) if Path(repository).exists() else repository
-    say(measurement.run(place, str(absolute(questions)), results_dir(), model, retries, record))
+    if method and not (model or dry_run):
+        raise UserError("--method says whose answers the --model writes; give a model too")
+    options = measurement.AskOptions(
+        model,
+        method or (),
+        retries,
+        record,
+        dry_run,
+        tokens_per_second,
+    )
+    say(measurement.run(place, str(absolute(questions)), results_dir(), options))
 
 
 @evor_app.command("make-library")
