@@ -282,6 +282,9 @@ def typegraph(
     record: Annotated[
         str, opt("Measure both modes, and store them under this name in results.")
     ] = "",
+    tokens: Annotated[
+        bool, opt("With --record: count the embedder's tokens of all chunks.", "--tokens")
+    ] = False,
     embed: Annotated[
         bool, opt("With --record: embed all chunks too, and store the seconds.", "--embed")
     ] = False,
@@ -289,8 +292,8 @@ def typegraph(
     """Build the type graph of Java source (node-link JSON)."""
     from pkg_lib.graph.types import build
 
-    if embed and not record:
-        raise UserError("--embed stores its seconds with --record NAME; give both")
+    if (tokens or embed) and not record:
+        raise UserError("--tokens and --embed are stored with --record NAME; give it too")
     built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
     if output:
@@ -300,7 +303,7 @@ def typegraph(
         from pkg_lib.papers.dkb import measurement, repository_study
 
         folder = repository_study.folder_of(results_dir(), record)
-        measurement.measure(directory, record, folder, processes, embed)
+        measurement.measure(directory, record, folder, processes, tokens, embed)
         typer.echo(f"recorded: {folder / 'index.json'}")
 
 

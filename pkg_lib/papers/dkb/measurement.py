@@ -177,6 +177,7 @@ def measure(
     name: str,
     folder: Path,
     processes: int = 1,
+    tokens: bool = False,
     embed: bool = False,
 ) -> None:
     """Read, split and graph a repository, and write index.json.
@@ -186,8 +187,8 @@ def measure(
         name: Name of the repository.
         folder: Where the file is written.
         processes: Number of processes that parse.
-        embed: Whether all chunks are embedded too, for the time of Table 1 and the tokens of
-            Table 3. Nothing else here needs a model.
+        tokens: Whether the embedder's tokens of all chunks are counted too (Table 3).
+        embed: Whether all chunks are embedded too (the time of Table 1).
     """
     circumstances = _circumstances()
     tree = scan(root)
@@ -214,9 +215,9 @@ def measure(
         "processes": processes,
         **circumstances,
     }
-    if embed:
+    if tokens or embed:
         parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
-        index["embedding"] = _embedding_cost(parts)
+        index["embedding"] = _embedding_cost(parts, embed)
     write_json(folder / "index.json", index)
 
 
@@ -224,27 +225,31 @@ def _chunks_by_path(files: Mapping[str, str]) -> dict[str, list[TextChunk]]:
     return {path: chunks_of(path, text) for path, text in files.items()}
 
 
-def _embedding_cost(parts: list[str]) -> dict[str, Any]:
-    """Embed texts with an empty cache.
+def _embedding_cost(parts: list[str], embed: bool) -> dict[str, Any]:
+    """Count the tokens of texts, and embed them with an empty cache.
 
     Args:
         parts: The texts.
+        embed: Whether they are embedded.
 
     Returns:
-        The embedder, the seconds by the clock, those of all processors together, and the tokens.
+        The embedder, the tokens, and with `embed` the seconds by the clock and those of all
+        processors together.
     """
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
         embedder.encode(["warm"])  # loads the model
-        processor_start = time.process_time()
-        seconds, _ = _timed(lambda: embedder.encode(parts))
-        processor_seconds = time.process_time() - processor_start
-    return {
-        "embedder": embedder.name,
-        "seconds": round(seconds, 3),
-        "processor_seconds": round(processor_seconds, 3),
-        "tokens": _word_pieces(embedder, parts),
-    }
+        cost: dict[str, Any] = {
+            "embedder": embedder.name,
+            "tokens": _word_pieces(embedder, parts),
+        }
+        if embed:
+            processor_start = time.process_time()
+            seconds, _ = _timed(lambda: embedder.encode(parts))
+            processor_seconds = time.process_time() - processor_start
+            cost["seconds"] = round(seconds, 3)
+            cost["processor_seconds"] = round(processor_seconds, 3)
+    return cost
 
 
 def _word_pieces(embedder: Embedder, parts: list[str]) -> int:
@@ -335,6 +340,7 @@ def record(study: RepositoryStudy) -> None:
     for name in ("rows", "variants"):
         evidence[name] = evidence[name].to_dict("split", index=False)
     evidence |= {
+        "query_seconds": queries["query_seconds"],
         "budget": BUDGET._asdict(),
         "digest": study.digest,
         "versions": versions(),

@@ -33,7 +33,7 @@ from pkg_lib.core.store import (
     write_json,
 )
 from pkg_lib.core.types import Generation, Request, UserError, digest
-from pkg_lib.data.questions import Question, gold, read_questions
+from pkg_lib.data.questions import Question, disputed, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
@@ -181,6 +181,7 @@ class RepositoryStudy:
             raise UserError(f"k = {self.k}: of {chunks} the best {KEPT} are stored")
         for question in self.questions:
             gold(question, self.graph)
+            disputed(question, self.graph)
 
     @property
     def graph(self) -> TypeGraph:
