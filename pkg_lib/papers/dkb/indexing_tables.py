@@ -138,7 +138,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     notes = [UNKNOWN]
     for index in indexes:
         title = index["repository"]
-        embedding = index.get("embedding", {}).get("seconds", NAN)
+        embedding = index.get("embedding", {}).get("processor_seconds", NAN)
         model = NAN
         if index is study.index:
             embedding = study.ranked.get("embedding_seconds", NAN)
@@ -181,7 +181,16 @@ def _machine_note(index: Index) -> str:
     millions = index["characters"] / 1e6
     size = f"{index['files']:,} files, {millions:,.2f} million characters"
     machine = f"{index['processes']} processes on {index['processors']} processors"
-    return f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
+    note = f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
+    embedding = index.get("embedding", {})
+    if "seconds" in embedding:
+        # Other programs ran beside it, so the clock says more about them.
+        clock = number(embedding["seconds"])
+        processor = number(embedding["processor_seconds"])
+        note += (
+            f" Embedding: {processor} s of one processor, {clock} s by the clock beside other work."
+        )
+    return note
 
 
 def latency_table(study: RepositoryStudy) -> ResultTable:
