@@ -588,6 +588,15 @@ def list_names(
             typer.echo(wrapped(f"  {default} {models.SOURCE_OF_WEIGHTS}.", 2))
 
 
+@app.command(rich_help_panel=RESULTS)
+def papers() -> None:
+    """Say of each table and figure of the papers what it was measured on, or why it was not."""
+    from pkg_lib.analysis import contents
+
+    for paper in contents.PAPERS:
+        typer.echo(f"{paper}\n\n{contents.coverage(paper)}\n")
+
+
 @app.command(
     rich_help_panel=SETUP,
     context_settings={"ignore_unknown_options": True, "help_option_names": []},

@@ -150,11 +150,24 @@ def topics(
 def chunk(
     path: Annotated[Path | None, arg("A source file, or a directory of them.")] = None,
     mode: Annotated[str, opt("lossless, or as-published (loses some text).")] = "lossless",
-    method: Annotated[str, opt("How: cast, algorithm-1, split-only or fixed-size.")] = "cast",
+    method: Annotated[
+        str, opt("How: cast, algorithm-1, split-only, fixed-size or sliding-window.")
+    ] = "cast",
     max_size: Annotated[
         int, opt("Maximum characters of a chunk, without white space.", least=1)
     ] = 2000,
-    lines: Annotated[int, opt("Lines in a fixed-size chunk.", least=1)] = 60,
+    lines: Annotated[
+        int | None,
+        opt("Lines in a chunk. Default: fixed-size 60, sliding-window 20.", least=1),
+    ] = None,
+    step: Annotated[int, opt("Lines between the starts of sliding windows.", least=1)] = 10,
+    chunk_overlap: Annotated[
+        int, opt("As published: nodes that a chunk shares with each neighbour.", least=0)
+    ] = 0,
+    chunk_expansion: Annotated[
+        bool,
+        opt("As published: a header with file, classes and functions.", "--chunk-expansion"),
+    ] = False,
     language: Annotated[str, opt("The language, if the file name does not show it.")] = "",
     processes: Processes = 1,
     join: Annotated[
@@ -166,7 +179,7 @@ def chunk(
     A summary of what was kept, lost or skipped goes to standard error.
     """
     from pkg_lib.chunking import chunk_jsonl
-    from pkg_lib.chunking.chunker import Chunker
+    from pkg_lib.chunking.chunker import LINES, WINDOW_LINES, Chunker
 
     if join:
         chunk_jsonl.join_chunks(sys.stdin.buffer, sys.stdout.buffer)
@@ -175,7 +188,15 @@ def chunk(
         raise UserError(
             "chunk needs a file or a directory; or --join, with chunks on standard input"
         )
-    chunker = Chunker(method, mode, max_size, lines)
+    chunker = Chunker(
+        method,
+        mode,
+        max_size,
+        lines or (WINDOW_LINES if method == "sliding-window" else LINES),
+        chunk_overlap,
+        chunk_expansion,
+        step,
+    )
     arguments = path, chunker, language or None, sys.stdout.buffer, processes
     typer.echo(str(chunk_jsonl.write_chunks(*arguments)), err=True)
 
@@ -187,6 +208,10 @@ def prepare(
         str, opt("For the step retrieval: packages, repoeval or swebench-lite.")
     ] = "",
     ranker: Annotated[Many, opt("For the step retrieval: BM25 or MiniLM; repeatable.")] = None,
+    chunking: Annotated[
+        Many,
+        opt("For the step retrieval: cast+expansion, cast+overlap, sliding-window; repeatable."),
+    ] = None,
 ) -> None:
     """Prepare tasks from the functions of pinned packages.
 
@@ -194,7 +219,14 @@ def prepare(
     """
     from pkg_lib.papers.cast import cast_steps
 
-    cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
+    cast_steps.run(
+        results_dir() / "repo_tasks",
+        typer.echo,
+        steps or [],
+        benchmark,
+        ranker or [],
+        chunking or [],
+    )
 
 
 @cast_app.command("make-tasks")
@@ -250,10 +282,18 @@ def typegraph(
     record: Annotated[
         str, opt("Measure both modes, and store them under this name in results.")
     ] = "",
+    tokens: Annotated[
+        bool, opt("With --record: count the embedder's tokens of all chunks.", "--tokens")
+    ] = False,
+    embed: Annotated[
+        bool, opt("With --record: embed all chunks too, and store the seconds.", "--embed")
+    ] = False,
 ) -> None:
     """Build the type graph of Java source (node-link JSON)."""
     from pkg_lib.graph.types import build
 
+    if (tokens or embed) and not record:
+        raise UserError("--tokens and --embed are stored with --record NAME; give it too")
     built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
     if output:
@@ -263,7 +303,7 @@ def typegraph(
         from pkg_lib.papers.dkb import measurement, repository_study
 
         folder = repository_study.folder_of(results_dir(), record)
-        measurement.measure(directory, record, folder, processes)
+        measurement.measure(directory, record, folder, processes, tokens, embed)
         typer.echo(f"recorded: {folder / 'index.json'}")
 
 
@@ -277,9 +317,18 @@ def ask(
         str, opt("The model that extracts LLM-KB's graph and answers.", **AS_MODEL)
     ] = "",
     retries: Annotated[int, opt("Number of retries for files that LLM-KB skipped.", least=0)] = 0,
+    method: Annotated[
+        Many, opt("A method that answers: No-Graph, DKB or LLM-KB; repeatable. Default: all.")
+    ] = None,
     record: Annotated[
         bool, opt("Measure the time of indexing and of a query again.", "--record")
     ] = False,
+    dry_run: Annotated[
+        bool, opt("Only estimate what the answers would cost.", "--dry-run")
+    ] = False,
+    tokens_per_second: Annotated[
+        float | None, opt("Speed of the model, for --dry-run.", least=0.001)
+    ] = None,
 ) -> None:
     """Measure retrieval for questions about Java source.
 
@@ -288,7 +337,17 @@ def ask(
     from pkg_lib.papers.dkb import measurement
 
     place = str(absolute(repository)) if Path(repository).exists() else repository
-    say(measurement.run(place, str(absolute(questions)), results_dir(), model, retries, record))
+    if method and not (model or dry_run):
+        raise UserError("--method says whose answers the --model writes; give a model too")
+    options = measurement.AskOptions(
+        model,
+        method or (),
+        retries,
+        record,
+        dry_run,
+        tokens_per_second,
+    )
+    say(measurement.run(place, str(absolute(questions)), results_dir(), options))
 
 
 @evor_app.command("make-library")

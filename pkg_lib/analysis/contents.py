@@ -220,17 +220,21 @@ class PaperItem:
         paper: The paper.
         item: The table or figure, such as "Table 1".
         about: Its subject.
-        notebook: The notebook that shows it.
+        status: One of STATUSES.
+        notebook: The notebook that shows it; "" if it was not measured.
         place: Heading of the part or name of the figure that shows it.
         benchmark: Its benchmark; "" for any.
+        why: What it was measured on, or why it was not measured.
     """
 
     paper: str
     item: str
     about: str
+    status: str
     notebook: str
     place: str
     benchmark: str
+    why: str
 
     def shown_by(self, section: Section) -> bool:
         """Tell whether a section shows it.
@@ -246,7 +250,9 @@ class PaperItem:
 
     @property
     def waits_for(self) -> str:
-        """The notebook that would show it."""
+        """The notebook that would show it, or why none does."""
+        if not self.notebook:
+            return f"{self.status}: {self.why}"
         where = f" on {title_of(self.benchmark)}" if self.benchmark else ""
         return f"notebook {self.notebook}{where}"
 
@@ -275,6 +281,19 @@ class PaperItem:
         return section.anchor(f"figure {self.place}" if self.place in section.figures else "")
 
 
+# Name of a paper -> its groups in paper_items.csv.
+PAPERS = {
+    "PKG": ("PKG paper, tables", "PKG paper, figures"),
+    "PKG, first version": ("PKG paper, first version",),
+    "EVOR": ("EVOR paper",),
+    "cAST": ("cAST paper",),
+    "DKB": ("DKB paper",),
+}
+# What was done about a table or figure. Material means tasks, corpora and repositories; the models
+# are other ones throughout.
+STATUSES = ("the paper's material", "other material", "code, not run", "not attempted")
+
+
 def items() -> list[PaperItem]:
     """Read paper_items.csv.
 
@@ -283,3 +302,25 @@ def items() -> list[PaperItem]:
     """
     with (HERE / "paper_items.csv").open(encoding="utf8", newline="") as file:
         return [PaperItem(**row) for row in csv.DictReader(file)]
+
+
+def coverage(paper: str) -> str:
+    """Write what was done about each table and figure of a paper, as the documentation shows it.
+
+    Args:
+        paper: A name in PAPERS.
+
+    Returns:
+        A table in Markdown.
+    """
+    lines = [
+        "| Item | Subject | Measured on | Notebook | Remark |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for item in items():
+        if item.paper in PAPERS[paper]:
+            notebook = f"`{item.notebook}`" if item.notebook else ""
+            cells = [item.item, item.about, item.status, notebook, item.why]
+            line = " | ".join(cells).replace("|  |", "| |")
+            lines.append(f"| {line} |")
+    return "\n".join(lines)

@@ -17,19 +17,32 @@ from pkg_lib.chunking.chunk_coverage import (
 )
 from pkg_lib.chunking.languages import children, parse, parse_errors
 from pkg_lib.chunking.source import Source, Span
-from pkg_lib.chunking.windows import Window, pack
+from pkg_lib.chunking.windows import Window, overlapping, pack
 
 MAX_INDENT = 2000
+MAX_HEADER = 2000  # characters of the definitions in a header
+# The types of nodes that astchunk names in a header; of its languages, only Python has them.
+DEFINITIONS = ("class_definition", "function_definition")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The bytes `start` to `stop` of a file as text; `size` leaves out white space."""
+    """The bytes `start` to `stop` of a file as text.
+
+    Attributes:
+        start: First byte in the file.
+        stop: Byte after the last one.
+        text: The text.
+        size: Number of characters without white space.
+        definitions: First lines of the classes and functions around its first node, the outermost
+            first.
+    """
 
     start: int
     stop: int
     text: str
     size: int
+    definitions: tuple[str, ...] = ()
 
 
 def lossless(
@@ -47,7 +60,7 @@ def lossless(
         source: The file.
         coverage: Record of the file, which is completed.
         limit: Largest size of a piece, in characters without white space.
-        method: One of windows.METHODS, without fixed-size.
+        method: One of windows.TREE_METHODS.
 
     Returns:
         The pieces, in order.
@@ -68,23 +81,46 @@ def lossless(
     return _between(source, [*cuts, end])
 
 
-def fixed_size(source: Source, coverage: ChunkCoverage, lines: int) -> list[Piece]:
-    """Cut a file after every `lines` lines."""
+def fixed_size(
+    source: Source,
+    coverage: ChunkCoverage,
+    lines: int,
+    step: int,
+) -> list[Piece]:
+    """Cut a file into windows of lines.
+
+    Args:
+        source: The file.
+        coverage: Record of the file, which is completed.
+        lines: Number of lines of a window.
+        step: Number of lines from the start of a window to that of the next one.
+
+    Returns:
+        The windows, in order. The last one is the first that reaches the end of the file.
+    """
     end = len(source.data)
     coverage.bytes_in_chunks = end
-    line_starts = [0, *(newline + 1 for newline in source.newlines)]
-    cuts = [start for start in line_starts[::lines] if start < end]
-    return _between(source, [*cuts, end])
+    starts = [0, *(newline + 1 for newline in source.newlines)]
+    starts = [start for start in starts if start < end]
+    pieces = []
+    for first in range(0, len(starts), step):
+        last = first + lines
+        stop = starts[last] if last < len(starts) else end
+        pieces.append(_piece(source, starts[first], stop))
+        if stop == end:
+            break
+    return pieces
 
 
 def _between(source: Source, cuts: list[int]) -> list[Piece]:
     """Make the pieces between neighbouring positions."""
-    pieces = []
-    for start, stop in pairwise(cuts):
-        text = source.text(start, stop)
-        size = source.size(Span(start, stop))
-        pieces.append(Piece(start, stop, text, size))
-    return pieces
+    return [_piece(source, start, stop) for start, stop in pairwise(cuts)]
+
+
+def _piece(source: Source, start: int, stop: int) -> Piece:
+    text = source.text(start, stop)
+    size = source.size(Span(start, stop))
+    return Piece(start, stop, text, size)
 
 
 class _Splitter:
@@ -141,14 +177,16 @@ def as_published(
     coverage: ChunkCoverage,
     limit: int,
     method: str,
+    overlap: int = 0,
 ) -> list[Piece]:
     """Cut a file as `astchunk` does; the module `chunker` says what that means.
 
     Args:
         source: The file.
         coverage: Record of the file, which is completed.
-        limit: Largest size of a piece, in bytes without white space.
-        method: One of windows.METHODS, without fixed-size.
+        limit: Largest size of a piece, in bytes without white space and without overlap.
+        method: One of windows.TREE_METHODS.
+        overlap: Number of nodes that a piece shares with each neighbour.
 
     Returns:
         The pieces, in order.
@@ -162,23 +200,61 @@ def as_published(
         assert span.node is not None
         if not span.node.child_count:
             dropped.append(span)
+        definitions = span.definitions
+        if span.node.type in DEFINITIONS:
+            definitions = (*definitions, span.node)
         for child in children(span.node):
-            yield Span(child.start_byte, child.end_byte, child)
+            yield Span(child.start_byte, child.end_byte, child, definitions)
 
     whole = Span(root.start_byte, root.end_byte, root)
     windows = pack(whole, parts, source.size_in_bytes, limit, method)
     pieces = []
     gaps: list[Span] = []  # between nodes, where astchunk's layout is not the file's
-    for window in windows:
+    for window in overlapping(windows, overlap):
         text, gaps_of_window = _published_text(source, window)
         gaps += gaps_of_window
         size = sum(map(source.size, window.spans))
-        pieces.append(Piece(window.start, window.end, text, size))
+        definitions = tuple(_first_line(source, node) for node in window.spans[0].definitions)
+        pieces.append(Piece(window.start, window.end, text, size, definitions))
     kept = sum(piece.stop - piece.start for piece in pieces)
+    if overlap and windows:
+        # Together, the pieces hold every node and what is between two neighbouring nodes.
+        together = Window([span for window in windows for span in window.spans])
+        _, gaps = _published_text(source, together)
+        kept = together.end - together.start
     coverage.bytes_in_chunks = kept - _length(gaps)
     coverage.leaves_over = len(dropped)
     coverage.lost = _lost(source, coverage, windows, dropped, gaps)
     return pieces
+
+
+def header(path: str, definitions: tuple[str, ...]) -> str:
+    """Return what astchunk's chunk expansion puts before a chunk.
+
+    Args:
+        path: Path of the file; "" for none.
+        definitions: First lines of the classes and functions around the chunk, the outermost first.
+
+    Returns:
+        Path and definitions between two lines of quotes. Of definitions that are longer than
+        MAX_HEADER characters, as on an endless line, the rest is left out.
+    """
+    quotes = "'''\n"
+    text = quotes
+    if path:
+        text += f"{path}\n"
+    indented = ["\t" * depth + line for depth, line in enumerate(definitions)]
+    names = "\n".join(indented)[:MAX_HEADER]
+    if names:
+        text += f"{names}\n"
+    return text + quotes
+
+
+def _first_line(source: Source, node: Node) -> str:
+    """Return the first line of a node's text, of which a header shows no more than MAX_HEADER."""
+    end = min(node.end_byte, node.start_byte + 4 * MAX_HEADER)
+    line_end = source.data.find(b"\n", node.start_byte, end)
+    return source.text(node.start_byte, line_end if line_end >= 0 else end)
 
 
 def _published_text(source: Source, window: Window) -> tuple[str, list[Span]]:

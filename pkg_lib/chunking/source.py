@@ -17,11 +17,20 @@ _COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in ran
 
 
 class Span(NamedTuple):
-    """The bytes `start` to `end` of a file, with their node if it can be split."""
+    """The bytes `start` to `end` of a file.
+
+    Attributes:
+        start: First byte in the file.
+        end: Byte after the last one.
+        node: Their node, if it can be split.
+        definitions: The classes and functions around the node, the outermost first. They are known
+            where chunks are cut as published.
+    """
 
     start: int
     end: int
     node: Node | None = None
+    definitions: tuple[Node, ...] = ()
 
 
 class Source:

@@ -17,6 +17,7 @@ from pkg_lib.chunking.languages import (
     parse,
 )
 from pkg_lib.chunking.source import Source, Span
+from pkg_lib.chunking.windows import LINE_METHODS
 
 
 @dataclass
@@ -100,7 +101,7 @@ def _row(
     count = len(chunks)
     sizes = np.array([chunk.size for chunk in chunks], float)
     lines = np.array([chunk.last - chunk.first + 1 for chunk in chunks], float)
-    by_lines = chunker.method == "fixed-size"
+    by_lines = chunker.method in LINE_METHODS
     row: dict[str, object] = {
         "language": language,
         "method": chunker.method,

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pkg_lib.chunking.source import Span
 
 # cast: as the authors run it. algorithm-1: without merging. split-only: one window for each node
-# that fits (Table 2). fixed-size: the baseline, which reads no tree.
-METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
+# that fits (Table 2).
+TREE_METHODS = ("cast", "algorithm-1", "split-only")
+# The baseline, which reads no tree: lines one after another, or windows that overlap.
+LINE_METHODS = ("fixed-size", "sliding-window")
+METHODS = TREE_METHODS + LINE_METHODS
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ def pack(
         parts_of: Splits a node that is over the limit into parts, in order.
         size_of: Measures a node.
         limit: Largest size of a window.
-        method: One of METHODS, without fixed-size. The method cast also joins the windows of a
+        method: One of TREE_METHODS. The method cast also joins the windows of a
             split node with their neighbours inside that node.
 
     Returns:
@@ -95,6 +98,26 @@ def pack(
                     _join_at_seams(windows, level.seams, limit, first=seams[-1])
                 seams.append(len(windows))
     return windows
+
+
+def overlapping(windows: list[Window], nodes: int) -> list[Window]:
+    """Extend each window by the nearest nodes of its neighbours, as astchunk's `chunk_overlap` does.
+
+    Args:
+        windows: The windows of a file, in order.
+        nodes: Number of nodes that a window takes from the one before and from the one after it.
+
+    Returns:
+        As many windows. Their sizes may be over the limit.
+    """
+    if not nodes:
+        return windows
+    extended = []
+    for i, window in enumerate(windows):
+        before = windows[i - 1].spans[-nodes:] if i else []
+        after = windows[i + 1].spans[:nodes] if i + 1 < len(windows) else []
+        extended.append(Window([*before, *window.spans, *after], window.size))
+    return extended
 
 
 def _join_at_seams(

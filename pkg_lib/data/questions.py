@@ -6,9 +6,13 @@ questions:
     theme: controllers      # optional
     question: Which controllers use the cart?
     needs: [CartController, com.example.shop.model.Cart]  # simple names if they are unambiguous
+    first_only: [Cart]      # optional: types that only the first of two readings has
+    second_only: []         # optional: types that only the second reading has
+    outside: [HttpSession]  # optional: types of libraries that a right answer mentions
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +46,10 @@ class Question:
         needs: Names of the types that a right answer mentions, simple or full.
         kind: Group by which results are shown.
         theme: Free text.
+        first_only: Types that only the first reading has. Where a gold list was read twice, `needs`
+            is what both readings have.
+        second_only: Types that only the second reading has.
+        outside: Simple names of types of libraries that a right answer mentions.
     """
 
     id: Text
@@ -49,6 +57,9 @@ class Question:
     needs: Annotated[tuple[Text, ...], Field(min_length=1)]
     kind: OptionalText = ""
     theme: OptionalText = ""
+    first_only: tuple[Text, ...] = ()
+    second_only: tuple[Text, ...] = ()
+    outside: tuple[Text, ...] = ()
 
 
 QUESTIONS = TypeAdapter(Annotated[list[Question], Field(min_length=1)])
@@ -97,6 +108,37 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
         UserError: A name means no type or several.
     """
     return [full_name(graph, n, f"question {question.id}") for n in dict.fromkeys(question.needs)]
+
+
+def disputed(question: Question, graph: TypeGraph) -> list[str]:
+    """Return the full names of the types that only one of two readings has.
+
+    Args:
+        question: The question.
+        graph: Type graph of the repository.
+
+    Raises:
+        UserError: A name means no type or several, or is needed too.
+    """
+    names = dict.fromkeys((*question.first_only, *question.second_only))
+    found = [full_name(graph, name, f"question {question.id}") for name in names]
+    for name in set(found) & set(gold(question, graph)):
+        raise UserError(f"question {question.id}: {name} is needed, so both readings have it")
+    return found
+
+
+def agreement(questions: Sequence[Question]) -> float:
+    """Return the share of the types of either reading that both have.
+
+    Args:
+        questions: Questions whose lists were read twice.
+    """
+    both = 0
+    either = 0
+    for question in questions:
+        both += len(question.needs)
+        either += len({*question.needs, *question.first_only, *question.second_only})
+    return both / either
 
 
 def full_name(

@@ -27,10 +27,24 @@ SAMPLES["windows.py"] = (
 WHITE = " \t\n\r\x0b\x0c"
 
 
-def theirs(text: str, language: str, limit: int) -> list[str]:
-    options = {"language": language.replace("tsx", "typescript"), "metadata_template": "none"}
-    builder = ASTChunkBuilder(max_chunk_size=limit, **options)
-    return [window["content"] for window in builder.chunkify(text)]
+def theirs(text: str, language: str, limit: int, path: str = "", **options) -> list[str]:
+    template = "default" if path else "none"
+    language = language.replace("tsx", "typescript")
+    builder = ASTChunkBuilder(max_chunk_size=limit, language=language, metadata_template=template)
+    made = builder.chunkify(text, repo_level_metadata={"filepath": path}, **options)
+    return [window["content"] for window in made]
+
+
+OPTIONS = (
+    {"chunk_expansion": True},
+    {"chunk_overlap": 1},
+    {"chunk_overlap": 3},
+    {"chunk_overlap": 2, "chunk_expansion": True},
+)
+
+
+def published(limit: int, **options) -> Chunker:
+    return Chunker(mode="as-published", max_size=limit, **options)
 
 
 def check_lossless(
@@ -53,7 +67,10 @@ def check_lossless(
         )
 
 
-@pytest.mark.parametrize("method", METHODS)
+LOSSLESS = [method for method in METHODS if method != "sliding-window"]  # whose chunks overlap
+
+
+@pytest.mark.parametrize("method", LOSSLESS)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_lossless_at_every_limit(name, method):
     for limit in (1, 2, 7, 40, 150, 600, 5000):
@@ -70,6 +87,16 @@ def test_as_published_is_what_astchunk_writes(name):
         assert made.coverage.balanced
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_headers_and_overlap_are_what_astchunk_writes(name, options):
+    for limit in (3, 20, 60, 150, 600, 5000):
+        made = published(limit, **options).chunk(SAMPLES[name], name)
+        expected = theirs(SAMPLES[name].decode(), language_of(name), limit, name, **options)
+        assert [c.text for c in made.chunks] == expected
+        assert made.coverage.balanced
+
+
 PIECES = (
     "def f(a):\n|    return a\n|class A:\n|x = 1\n|if x:\n|  y()\n|# c\n|int f() { return 1; }\n"
     "|日本語 = 2\n|=>|`${a}`"
@@ -82,7 +109,7 @@ pieces = st.sampled_from(PIECES.split("|"))
     st.lists(pieces, max_size=40).map("".join),
     st.sampled_from(list(GRAMMARS)),
     st.integers(1, 30),
-    st.sampled_from(METHODS),
+    st.sampled_from(LOSSLESS),
 )
 def test_lossless_for_text_of_any_kind(text, language, limit, method):
     check_lossless(text.encode(), "x", limit, method, language)
@@ -99,6 +126,23 @@ def test_as_published_for_text_of_any_kind(text, limit):
     made = Chunker(mode="as-published", max_size=limit).chunk(text.encode(), "x.py")
     assert made.coverage.balanced
     assert [c.text for c in made.chunks] == theirs(text, "python", limit)
+
+
+NESTED = (
+    "class A:\n|  class B:\n|  def f(self):\n|    def g():\n|      x = 1\n|    y = 22\n|z = 3\n"
+)
+nested = st.sampled_from(NESTED.split("|"))
+
+
+@given(
+    st.lists(st.one_of(pieces, nested), max_size=40).map("".join),
+    st.integers(3, 40),
+    st.sampled_from(OPTIONS),
+)
+def test_headers_and_overlap_for_text_of_any_kind(text, limit, options):
+    made = published(limit, **options).chunk(text.encode(), "x.py")
+    assert made.coverage.balanced
+    assert [c.text for c in made.chunks] == theirs(text, "python", limit, "x.py", **options)
 
 
 def installed() -> list[Path]:
@@ -139,6 +183,62 @@ def test_as_published_is_what_astchunk_writes_for_installed_files():
                 ours, expected = ([text.lstrip() for text in texts] for texts in (ours, expected))
             assert ours == expected, path
     assert over
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS)
+def test_headers_and_overlap_are_what_astchunk_writes_for_installed_files(options):
+    """Every 20th of them with a small limit, so that most chunks are inside a definition."""
+    headers = 0
+    for path in installed()[::20]:
+        data = path.read_bytes()
+        made = published(400, **options).chunk(data, path.name)
+        assert made.coverage.balanced, path
+        if not made.coverage.utf8 or max(map(len, data.splitlines()), default=0) > MAX_INDENT:
+            continue
+        ours = [chunk.text for chunk in made.chunks]
+        assert ours == theirs(data.decode(), "python", 400, path.name, **options), path
+        headers += sum("\ndef " in text[:200] for text in ours)
+    assert headers > 100
+
+
+def test_a_header_names_the_file_and_the_definitions_around_the_chunk():
+    text = "class A(B):\n    @property\n    def f(self):\n        x = 111111\n        y = 222222\n"
+    made = published(10, chunk_expansion=True).chunk(text.encode(), "pkg/a.py")
+    last = made.chunks[-1]
+    head = "'''\npkg/a.py\nclass A(B):\n\tdef f(self):\n'''\n"
+    assert last.text == f"{head}        y = 222222"
+    assert (last.size, last.first, last.last) == (8, 5, 5)
+
+
+def test_overlapping_chunks_span_the_nodes_of_their_neighbours():
+    text = b"a = 1\nb = 2\nc = 3\n"
+    made = published(3, chunk_overlap=1).chunk(text, "a.py")
+    assert [(c.text, c.first, c.last, c.size) for c in made.chunks] == [
+        ("a = 1\nb = 2", 1, 2, 6),
+        ("a = 1\nb = 2\nc = 3", 1, 3, 9),
+        ("b = 2\nc = 3", 2, 3, 6),
+    ]
+    assert made.coverage.lost == {BETWEEN: 1}  # the line end of the file alone
+
+
+def test_headers_do_not_grow_with_an_endless_line():
+    data = b"class A: x = [" + b"12345, " * 70_000 + b"]\n"
+    made = published(2000, chunk_expansion=True).chunk(data, "a.py")
+    assert all(len(c.text) < 20_000 for c in made.chunks) and len(made.chunks) > 100
+
+
+def test_options_that_do_not_apply_are_refused():
+    for options in (
+        {"chunk_overlap": 1},
+        {"chunk_expansion": True},
+        {"method": "fixed-size", "mode": "as-published", "chunk_overlap": 1},
+        {"mode": "as-published", "chunk_overlap": -1},
+        {"method": "sliding-window", "lines": 5, "step": 6},
+        {"method": "sliding-window", "step": 0},
+    ):
+        with pytest.raises(UserError, match=r"chunk_overlap|step"):
+            Chunker(**options)
 
 
 def test_a_leaf_over_the_limit_is_cut_at_line_ends_or_lost_as_published():
@@ -199,6 +299,20 @@ def test_fixed_size_takes_lines():
     made = Chunker("fixed-size", lines=3).chunk(data, "a.py")
     assert [(c.first, c.last) for c in made.chunks] == [(1, 3), (4, 6), (7, 8)]
     assert made.coverage.balanced
+
+
+def test_sliding_windows_overlap_and_end_with_the_file():
+    def windows(count, lines=4, step=2):
+        data = "".join(f"{i}\n" for i in range(1, count + 1)).encode()
+        made = Chunker("sliding-window", lines=lines, step=step).chunk(data, "a.py")
+        assert made.coverage.balanced and made.coverage.parse_errors is None
+        return [(c.first, c.last) for c in made.chunks]
+
+    assert windows(0) == [] and windows(3) == [(1, 3)] and windows(4) == [(1, 4)]
+    assert windows(5) == [(1, 4), (3, 5)] and windows(7) == [(1, 4), (3, 6), (5, 7)]
+    assert windows(7, step=4) == [(1, 4), (5, 7)]
+    default = Chunker("sliding-window", lines=20).chunk(b"x\n" * 41, "a.py").chunks
+    assert [(c.first, c.last) for c in default] == [(1, 20), (11, 30), (21, 40), (31, 41)]
 
 
 def test_nothing_grows_with_the_square_of_a_long_line():

@@ -30,7 +30,7 @@ def length(span: Span) -> int:
 
 
 def size(nodes) -> int:
-    return sum(end - start for start, end, _ in nodes)
+    return sum(end - start for start, end, *_ in nodes)
 
 
 def chunk_nodes(nodes, merge: bool):

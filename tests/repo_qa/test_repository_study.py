@@ -118,6 +118,54 @@ def test_llm_kb_and_answers_are_asked_once(opened):
     assert len(silent.asked) == 13 + 15  # each skipped file by itself, then LLM-KB's questions
 
 
+def test_no_graph_and_dkb_answer_without_a_graph_by_a_model(opened, tmp_path, monkeypatch):
+    """Only questions are sent, and the answers are those that are stored when all methods answer."""
+    backend = FakeBackend(answer)
+    assert ask(opened(backend=backend), ["No-Graph", "DKB"]) == 30
+    assert not any("--- FILE: " in request.text for request in backend.asked)
+    study = opened(backend=backend)
+    assert {method: len(rows) for method, rows in study.answers.items()} == {
+        "No-Graph": 15,
+        "DKB": 15,
+    }
+    assert study.extracted is None and [p.method for p in study.pipelines][-1] == "DKB"
+    with pytest.raises(UserError, match="LLM-KB's graph of shop is not extracted"):
+        study.pipeline("LLM-KB")
+    with pytest.raises(UserError, match="unknown method 'NoGraph'; did you mean 'No-Graph'"):
+        ask(opened(), ["NoGraph"])
+    monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
+    options = measurement.AskOptions(model=MODEL, methods=["DKB"])
+    lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, options))
+    assert lines[1] == "answers: No-Graph 15, DKB 15"
+    ask(opened(backend=backend))
+    assert len(backend.asked) == 30 + 14 + 15  # then LLM-KB's batches and questions alone
+
+
+def test_the_answers_of_a_method_are_stored_before_the_next_one_is_asked(opened):
+    def broken(request):
+        assert "--- FILE: " not in request.text, "the model is gone"
+        return answer(request)
+
+    with pytest.raises(AssertionError, match="the model is gone"):
+        ask(opened(backend=FakeBackend(broken)))
+    assert set(opened().answers) == {"No-Graph", "DKB"}
+
+
+def test_an_estimate_counts_the_prompts_that_are_not_answered(opened, tmp_path, monkeypatch):
+    ask(opened(backend=FakeBackend(answer)), ["DKB"])
+    study = opened()
+    monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
+    options = measurement.AskOptions(dry_run=True, tokens_per_second=8)
+    _, _, *lines = measurement.run(str(SHOP), str(QUESTIONS), tmp_path, options)
+    characters = sum(map(len, study.prompts(study.pipeline("No-Graph")).values()))
+    assert lines[0] == (
+        f"No-Graph: 15 prompts of {characters // 3:,} tokens, at most 3,840 written, 8 minutes"
+    )
+    assert lines[1].startswith("DKB: 0 prompts of 0 tokens, at most 0 written")
+    assert lines[2].startswith("LLM-KB, extraction: 14 prompts of ")
+    assert lines[3] == "LLM-KB: 15 questions, once its graph is extracted"
+
+
 def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
     run = Results(MODEL, "shop-questions")
     preparer, columns = Evaluator(run), list(run.retrievers)
@@ -170,7 +218,8 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     )
     monkeypatch.setattr(measurement, "Embedder", lambda cache: embedder)
     monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
-    lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, again=True))
+    options = measurement.AskOptions(again=True)
+    lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, options))
     assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
     assert sum(line.startswith("DKB") for line in lines) == 3
     assert any(re.match(r"Q\d+: No-Graph misses com\.example\.", line) for line in lines)

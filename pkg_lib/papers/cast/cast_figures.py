@@ -54,7 +54,7 @@ def pass_rate_figure(
             rows.append((len(labels), label, verdicts))
             labels.append(f"{label} ({len(verdicts)})")
     title = (
-        f"{cast.model}\npass@1 of cAST differs significantly from that of\n"
+        f"Package functions, {cast.model}\npass@1 of cAST differs significantly from that of\n"
         f"fixed-size chunks for {count_significant(pairs)} of {len(pairs)} retrievers"
     )
     figure, axes = figures.row_axes(
@@ -117,6 +117,6 @@ def ranking_figure(
         errorbar=figures.bootstrap_bar,
     )
     axes.set_xlabel("nDCG@5 (%), 95 % bootstrap interval")
-    axes.set_title(f"Retrieval on {len(cast.tasks)} tasks", loc="left")
+    axes.set_title(f"Retrieval on {len(cast.tasks)} package functions", loc="left")
     figures.legend_below(axes)
     return figure

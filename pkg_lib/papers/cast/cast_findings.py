@@ -52,7 +52,7 @@ def _retrieval_findings(cast: CastResults) -> list[str]:
         for name, (chunking, mapping) in COMPARED.items():
             values = cast.ranking(ranker, chunking, NDCG, mapping)
             differences[name] = stats.mean_difference(values, fixed)
-        head = f"{NDCG} with {ranker} less that of fixed-size chunks"
+        head = f"{NDCG} on package functions with {ranker} less that of fixed-size chunks"
         sentences += _compared(head, differences)
         differences = {}
         for n in (60, *LINES):
@@ -60,6 +60,10 @@ def _retrieval_findings(cast: CastResults) -> list[str]:
             values = cast.repoeval_ranking(ranker, name, NDCG)
             fixed = cast.repoeval_ranking(ranker, f"fixed-size, {n} lines", NDCG)
             differences[name] = stats.mean_difference(values, fixed)
+        values = cast.repoeval_ranking(ranker, "cast on these windows", NDCG)
+        windows = cast.repoeval_ranking(ranker, "windows of 20 lines in steps of 10", NDCG)
+        name = "cast on windows of 20 lines in steps of 10"
+        differences[name] = stats.mean_difference(values, windows)
         head = f"{NDCG} on RepoEval with {ranker} less that of fixed-size chunks"
         sentences += _compared(head, differences)
     return sentences
@@ -87,7 +91,8 @@ def _completion_findings(cast: CastResults) -> list[str]:
             cast.verdicts_of(fixed),
         )
         same_prompts += _same_prompts(cast, chunked, fixed)
-    sentences += _compared("Pass@1 less that of fixed-size chunks", passes)
+    head = "Pass@1 of package functions less that of fixed-size chunks"
+    sentences += _compared(head, passes)
     head = "Edit similarity of the bodies less that of NoRAG"
     sentences += _compared(head, similarities)
     sentences += finding("The prompt is that of fixed-size chunks", same_prompts)

@@ -1,5 +1,6 @@
 """The stored results of one model on cAST's benchmarks, as the tables and figures read them."""
 
+import io
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import stats
+from pkg_lib.core.reading import read_text
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Unavailable
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.cast.cast_steps import MEAN, OWN, mappings
+from pkg_lib.papers.cast.context_columns import SLIDING
 
 CHAT = "NoRAG, chat prompt"
 PACKAGES_BENCHMARK = "packages"
@@ -25,10 +28,12 @@ REPOEVAL_ROWS = {
     "fixed-size, 60 lines": ("fixed-size", OWN),
     "fixed-size, 20 lines": ("fixed-size 20", OWN),
     "fixed-size, 10 lines": ("fixed-size 10", OWN),
+    "windows of 20 lines in steps of 10": (SLIDING, OWN),
     "cast, own chunks": ("cast", OWN),
     "cast on 60 lines": ("cast", MEAN),
     "cast on 20 lines": ("cast", f"{MEAN}, 20"),
     "cast on 10 lines": ("cast", f"{MEAN}, 10"),
+    "cast on these windows": ("cast", f"{MEAN}, {SLIDING}"),
     "cast on 60 lines by the max": ("cast", "max"),
     "split-only, own chunks": ("split-only", OWN),
     "split-only on 60 lines": ("split-only", MEAN),
@@ -116,10 +121,19 @@ class CastResults:
     @cached_property
     def retrieval(self) -> dict[str, pd.DataFrame]:
         """Benchmark -> the retrieval measures of each ranker, chunking, mapping and task."""
-        tables = {PACKAGES_BENCHMARK: self.prepared("retrieval.csv")}
-        if (self.folder / REPOEVAL / "retrieval.csv").exists():
-            tables[REPOEVAL] = self.prepared(f"{REPOEVAL}/retrieval.csv")
+        tables = {PACKAGES_BENCHMARK: self._retrieval_of(self.folder)}
+        if list((self.folder / REPOEVAL).glob("retrieval.*")):
+            tables[REPOEVAL] = self._retrieval_of(self.folder / REPOEVAL)
         return tables
+
+    def _retrieval_of(self, folder: Path) -> pd.DataFrame:
+        """Read retrieval.csv of a benchmark, and the tables of single chunkings beside it."""
+        paths = [folder / "retrieval.csv", *sorted(folder.glob("retrieval.*.csv.gz"))]
+        stored = [path for path in paths if path.exists()]
+        if not stored:
+            raise Unavailable("no retrieval.csv is stored: run `pkg-lib cast prepare`")
+        tables = [pd.read_csv(io.StringIO(read_text(path))) for path in stored]
+        return pd.concat(tables, ignore_index=True)
 
     @cached_property
     def chunk_statistics(self) -> pd.DataFrame:

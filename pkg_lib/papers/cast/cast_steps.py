@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from pkg_lib.chunking.chunk_jsonl import walk
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunk, Chunker
 from pkg_lib.chunking.statistics import chunk_statistics
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
+from pkg_lib.core.store import slug, versions, write_json, write_jsonl, write_packed, write_text
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data import swebench
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -44,7 +44,7 @@ from pkg_lib.data.functions import (
 )
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
+from pkg_lib.papers.cast.context_columns import CHUNKERS, MORE_CHUNKERS, SLIDING, chunked
 from pkg_lib.papers.cast.function_bodies import (
     CONTROLS,
     FunctionBodies,
@@ -73,6 +73,7 @@ SIZES = (1000, 1500, 2500, 3000)  # Table 4, beside MAX_SIZE
 LINES = (20, 10)
 VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
 VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
+# Those of RepoEval's function level, beside the windows that RepoEval's own baseline retrieves.
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
 Say = Callable[[str], None]
 Place = tuple[str, int]  # path and first line of a function
@@ -115,6 +116,7 @@ def run(
     steps: Names,
     benchmark: str = "",
     rankers: Names = (),
+    chunkings: Names = (),
 ) -> None:
     """Run steps in order.
 
@@ -124,19 +126,13 @@ def run(
         steps: Names of STEPS; without any, all are run, and stored tasks are kept.
         benchmark: A name in REPOSITORIES for the step retrieval; "" for packages.
         rankers: Rankers for the step retrieval; by default RANKERS.
+        chunkings: Names in MORE_CHUNKERS for the step retrieval; by default the tables' own.
 
     Raises:
         UserError: A name is unknown, or an option does not apply to the steps.
     """
-    for step in steps:
-        if step not in STEPS:
-            raise unknown("step", step, STEPS)
-    options = rankers or benchmark
-    if options and list(steps) != ["retrieval"]:
-        raise UserError("--benchmark and --ranker are of the step retrieval; name it alone")
+    _check_options(steps, benchmark, rankers, chunkings)
     benchmark = benchmark or "packages"
-    if benchmark not in REPOSITORIES:
-        raise unknown("benchmark", benchmark, REPOSITORIES)
     if not steps:
         has_tasks = (folder / "tasks.jsonl").exists()
         steps = STEPS[1:] if has_tasks else STEPS
@@ -144,8 +140,34 @@ def run(
         choose(folder, say)
     if "chunks" in steps:
         measure_chunks(folder, say)
-    if "retrieval" in steps:
+    if "retrieval" not in steps:
+        return
+    if not chunkings:
         measure_retrieval(folder, say, benchmark, rankers)
+    for chunking in chunkings:
+        measure_chunking(folder, say, benchmark, rankers, chunking)
+
+
+def _check_options(
+    steps: Names,
+    benchmark: str,
+    rankers: Names,
+    chunkings: Names,
+) -> None:
+    """Refuse names that are unknown, and options that do not apply to the steps."""
+    for step in steps:
+        if step not in STEPS:
+            raise unknown("step", step, STEPS)
+    for chunking in chunkings:
+        if chunking not in MORE_CHUNKERS:
+            raise unknown("chunking", chunking, MORE_CHUNKERS)
+    options = rankers or chunkings or benchmark
+    if options and list(steps) != ["retrieval"]:
+        raise UserError(
+            "--benchmark, --ranker and --chunking are of the step retrieval; name it alone"
+        )
+    if benchmark and benchmark not in REPOSITORIES:
+        raise unknown("benchmark", benchmark, REPOSITORIES)
 
 
 def choose(folder: Path, say: Say) -> None:
@@ -521,19 +543,93 @@ def measure_retrieval(
     Returns:
         One row per task, ranker, chunking and mapping, with nDCG, precision and recall at 5 and 10.
     """
-    scorers = {name: make_ranker(name, ASCII) for name in rankers or RANKERS}
     chunkers = VARIANTS
     if benchmark == "repoeval":
         chunkers = VARIANTS | BASELINES
+    measured = [
+        (chunking, mapping) for chunking in chunkers for mapping in mappings(chunking, benchmark)
+    ]
+    rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
+    _write_table(
+        _folder(folder, benchmark) / "retrieval.csv",
+        rows,
+        digits="%.6f",
+        max_size=MAX_SIZE,
+        baseline_lines=CHUNKERS[BASELINE].lines,
+        mode=CHUNKERS["cast"].mode,
+    )
+    _report_means(rows, say)
+    return rows
+
+
+def measure_chunking(
+    folder: Path,
+    say: Say,
+    benchmark: str,
+    rankers: Names,
+    chunking: str,
+) -> pd.DataFrame:
+    """Measure retrieval with one more chunking, and store it beside retrieval.csv.
+
+    Args:
+        folder: Where the table is written, as `measure_retrieval` does.
+        say: Reports progress.
+        benchmark: A name in REPOSITORIES.
+        rankers: Names of rankers; by default RANKERS.
+        chunking: A name in MORE_CHUNKERS. On sliding windows, cAST is measured too.
+
+    Returns:
+        One row per task, ranker, chunking and mapping.
+    """
+    chunker = MORE_CHUNKERS[chunking]
+    if chunking == SLIDING:
+        chunkers = {SLIDING: chunker, "cast": CHUNKERS["cast"]}
+        measured = [(SLIDING, OWN), ("cast", f"{MEAN}, {SLIDING}")]
+    else:
+        chunkers = {BASELINE: CHUNKERS[BASELINE], chunking: chunker}
+        measured = [(chunking, MEAN), (chunking, OWN)]
+    rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
+    path = _folder(folder, benchmark) / f"retrieval.{slug(chunking)}.csv"
+    text = csv_text(rows, index=False, float_format="%.6f")
+    write_packed(path.with_name(f"{path.name}.gz"), text.encode())
+    _write_about(path, chunker=asdict(chunker))
+    _report_means(rows, say)
+    return rows
+
+
+def _folder(folder: Path, benchmark: str) -> Path:
+    """Return where the retrieval of a benchmark is stored."""
+    return folder if benchmark == "packages" else folder / benchmark
+
+
+def _report_means(rows: pd.DataFrame, say: Say) -> None:
+    """Report the means of all measures in percent."""
+    measures = [name for name in rows.columns if "@" in str(name)]
+    groups = rows.groupby(["ranker", "chunking", "mapping"], sort=False)
+    percents = 100 * groups[measures].mean()
+    percents["gold"] = groups["gold"].mean()
+    say(percents.round(2).to_string())
+
+
+def _retrieval_rows(
+    benchmark: str,
+    say: Say,
+    rankers: Names,
+    chunkers: Mapping[str, Chunker],
+    measured: Sequence[tuple[str, str]],
+) -> pd.DataFrame:
+    """Measure chunkings, each by its mapping, in all repositories of a benchmark."""
+    scorers = {name: make_ranker(name, ASCII) for name in rankers or RANKERS}
     frames = []
     for repository in REPOSITORIES[benchmark]():
         pools = {name: chunked(chunker, repository.files) for name, chunker in chunkers.items()}
         counts = ", ".join(f"{name} {len(pool)}" for name, pool in pools.items())
         say(f"{repository.name}: {counts} chunks")
         texts = [query.text for query in repository.queries]
-        for chunking, ranker in product(pools, scorers):
+        ranked = dict.fromkeys(chunking for chunking, _ in measured)
+        for chunking, ranker in product(ranked, scorers):
             scores = scorers[ranker].scores(texts, pools[chunking])
-            for mapping in mappings(chunking, benchmark):
+            for mapping in [mapping for name, mapping in measured if name == chunking]:
                 quality = _quality(
                     repository,
                     pools,
@@ -543,22 +639,7 @@ def measure_retrieval(
                 )
                 quality.insert(2, "ranker", ranker)
                 frames.append(quality)
-    rows = pd.concat(frames, ignore_index=True)
-    if benchmark != "packages":
-        folder = folder / benchmark
-    _write_table(
-        folder / "retrieval.csv",
-        rows,
-        digits="%.6f",
-        max_size=MAX_SIZE,
-        baseline_lines=CHUNKERS[BASELINE].lines,
-        mode=CHUNKERS["cast"].mode,
-    )
-    measures = [name for name in rows.columns if "@" in str(name)]
-    groups = rows.groupby(["ranker", "chunking", "mapping"], sort=False)
-    percents = 100 * groups[measures].mean()
-    say(percents.round(1).to_string())
-    return rows
+    return pd.concat(frames, ignore_index=True)
 
 
 def _quality(
@@ -571,8 +652,10 @@ def _quality(
     """Measure the scores [q, n] of a chunking's chunks, one row per query."""
     target = pool = pools[chunking]
     if mapping != OWN:
-        aggregate, _, lines = mapping.partition(", ")
-        baseline = f"{BASELINE} {lines}" if lines else BASELINE
+        aggregate, _, other = mapping.partition(", ")
+        baseline = BASELINE
+        if other:
+            baseline = other if other in pools else f"{BASELINE} {other}"
         target = pools[baseline]
         scores = map_scores(pool, scores, target, aggregate)
     golds = [relevant_chunks(target, query.gold) for query in repository.queries]

@@ -1,6 +1,7 @@
 """cAST's Tables 1 to 5 and those on tasks, chunks, completions and RepoEval."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.papers.cast.cast_results import (
+    PACKAGES_BENCHMARK,
     PAPER_NAME,
     REPOEVAL,
     REPOEVAL_ROWS,
@@ -27,6 +29,7 @@ from pkg_lib.papers.cast.cast_results import (
 from pkg_lib.papers.cast.cast_steps import RANKERS, SIZES, mappings
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
+AT_5 = [metric.format(5) for metric in METRICS.values()]
 # Three of the paper's embedders, whose numbers stand beside ours, and all six.
 SHORT = {"BGE": "BGE-base", "GIST": "GIST-base", "CodeSage": "Codesage-small-v2"}
 EMBEDDERS = (
@@ -46,7 +49,15 @@ BODY_MEASURES = {
     "F1 (id)": "identifiers_f1",
 }
 NOT_MEASURED = f"{DASH} not measured here."
-BLANK = [DASH] * 4
+BLANK = [DASH] * 4  # in the place of ours
+UNPUBLISHED = [DASH] * 6  # in the place of the paper's
+OURS = "package functions"  # never named RepoEval, which is measured beside them
+THEIRS = "RepoEval"
+BENCHMARK_OF = {OURS: PACKAGES_BENCHMARK, THEIRS: REPOEVAL}
+WHAT_IS_MEASURED = (
+    "Package functions: those of the packages above, in RepoEval's form. RepoEval: its own function "
+    "level, where no body is executed here."
+)
 Cells = list[str]
 Rows = dict[str, Cells]
 
@@ -72,10 +83,17 @@ def _pass_cell(cast: CastResults, method: str) -> str:
     return cell
 
 
-def _ranking_cells(cast: CastResults, metric: str, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
+def _ranking_cells(
+    cast: CastResults,
+    name: str,
+    metric: str,
+    chunkings: Iterable[str] = PAPER_NAME,
+) -> Cells:
+    """Print a measure of each chunking and ranker on OURS or THEIRS."""
     cells = []
-    for chunking in chunkings:
-        cells += [mean_cell(cast.ranking(ranker, chunking, metric)) for ranker in RANKERS]
+    for chunking, ranker in product(chunkings, RANKERS):
+        values = cast.ranking(ranker, chunking, metric, benchmark=BENCHMARK_OF[name])
+        cells.append(mean_cell(values))
     return cells
 
 
@@ -242,13 +260,15 @@ def results_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per benchmark and metric: ours, and the paper's of three embedders.
     """
-    rows = _retrieval_rows("RepoEval", lambda metric: _ranking_cells(cast, metric))
-    ours = _pass_cells(cast)
-    theirs = _published_cells("table6_repoeval_pass1", generator="StarCoder2")
-    rows[f"RepoEval: Pass@1 (here {cast.model}; StarCoder2)"] = ours + theirs
-    theirs = _published_cells("table6_repoeval_pass1", generator="CodeLlama")
-    rows["RepoEval: Pass@1 (CodeLlama)"] = BLANK + theirs
-    rows |= _retrieval_rows("SWE-bench", lambda metric: BLANK)
+    rows: Rows = {}
+    for name, metric in zip(METRICS, AT_5, strict=True):
+        rows[f"{OURS}: {name}@5"] = _ranking_cells(cast, OURS, metric) + UNPUBLISHED
+    rows[f"{OURS}: Pass@1 ({cast.model})"] = _pass_cells(cast) + UNPUBLISHED
+    rows |= _published_retrieval(THEIRS, [_ranking_cells(cast, THEIRS, m) for m in AT_5])
+    for generator in ("StarCoder2", "CodeLlama"):
+        theirs = _published_cells("table6_repoeval_pass1", generator=generator)
+        rows[f"{THEIRS}: Pass@1 ({generator})"] = BLANK + theirs
+    rows |= _published_retrieval("SWE-bench", [BLANK] * len(AT_5))
     for metric in ("Claude-3.7-Sonnet Pass@1", "Gemini-2.5-pro Pass@8"):
         theirs = _published_cells("table7_swebench", generator_metric=metric)
         rows[f"SWE-bench: {metric}"] = BLANK + theirs
@@ -256,13 +276,28 @@ def results_table(cast: CastResults) -> ResultTable:
         theirs = _published_cells("table8_crosscodeeval", language="Python", metric=metric)
         rows[f"CrossCodeEval, Python: {metric}"] = BLANK + theirs
     note = (
-        "Here: functions of the packages above in the place of RepoEval's, 95 % intervals "
-        "(bootstrap over tasks; Wilson for Pass@1). "
-        "The published numbers are of RepoEval's own tasks and of larger models."
+        f"{WHAT_IS_MEASURED} 95 % intervals (bootstrap over tasks; Wilson for Pass@1). "
+        "The published numbers are of larger models."
     )
-    title = f"Table 1: retrieval and generation ({len(cast.tasks)} tasks)"
+    title = f"Table 1: retrieval and generation ({_counts(cast)})"
     columns = _here_and_published(PAPER_NAME.values())
     return ResultTable.of(title, rows, columns, "benchmark: metric", note, NOT_MEASURED)
+
+
+def _published_retrieval(benchmark: str, ours: Iterable[Cells]) -> Rows:
+    """Return the rows of a benchmark's retrieval, with our cells of each measure at 5."""
+    rows = {}
+    for name, metric, cells in zip(METRICS, AT_5, ours, strict=True):
+        theirs = _published_cells("table5_retrieval", benchmark=benchmark, metric=metric)
+        rows[f"{benchmark}: {name}@5"] = cells + theirs
+    return rows
+
+
+def _counts(cast: CastResults) -> str:
+    """Say how many tasks are measured here, such as "72 package functions, 455 of RepoEval"."""
+    count = len(cast.ranking("BM25", "cast", "gold", benchmark=REPOEVAL))
+    counts = f"{len(cast.tasks)} {OURS}"
+    return f"{counts}, {count} tasks of {THEIRS}" if count else counts
 
 
 def _here_and_published(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -275,15 +310,6 @@ def _here_and_published(names: Iterable[str]) -> list[tuple[str, str]]:
     return here + theirs
 
 
-def _retrieval_rows(benchmark: str, ours: Callable[[str], Cells]) -> Rows:
-    rows = {}
-    for name, metric in METRICS.items():
-        at_5 = metric.format(5)
-        theirs = _published_cells("table5_retrieval", benchmark=benchmark, metric=at_5)
-        rows[f"{benchmark}: {name}@5"] = ours(at_5) + theirs
-    return rows
-
-
 def differences_table(cast: CastResults) -> ResultTable:
     """Tabulate the differences between cAST and fixed-size chunks, paired over tasks.
 
@@ -294,33 +320,50 @@ def differences_table(cast: CastResults) -> ResultTable:
         The table, one row per metric and ranker, with the range of the paper's six embedders.
     """
     rows: Rows = {}
-    for label, metric in METRICS.items():
-        at_5 = metric.format(5)
-        gains = _published_gains("table5_retrieval", benchmark="RepoEval", metric=at_5)
-        for ranker in RANKERS:
-            rankings = [cast.ranking(ranker, chunking, at_5) for chunking in PAPER_NAME]
-            difference = stats.mean_difference(*rankings)
-            rows[f"{label}@5, {ranker}"] = [*_difference_cells(difference), DASH, gains]
-    gains = _published_gains("table6_repoeval_pass1", generator="StarCoder2")
+    for name in BENCHMARK_OF:
+        for label, metric in METRICS.items():
+            at_5 = metric.format(5)
+            gains = DASH
+            if name == THEIRS:
+                gains = _published_gains("table5_retrieval", benchmark=THEIRS, metric=at_5)
+            for ranker in RANKERS:
+                difference = _ranking_difference(cast, name, ranker, at_5)
+                cells = _difference_cells(difference)
+                rows[f"{name}: {label}@5, {ranker}"] = [*cells, DASH, gains]
     for ranker in RANKERS:
         verdicts = [cast.verdicts_of(f"{chunking}, {ranker}") for chunking in PAPER_NAME]
         difference = stats.paired_bootstrap(*verdicts)
         p = probability(difference.p) if difference else DASH
-        rows[f"Pass@1, {ranker}"] = [*_difference_cells(difference), p, gains]
+        rows[f"{OURS}: Pass@1, {ranker}"] = [*_difference_cells(difference), p, DASH]
     for label in ("ES", "F1 (id)"):
         measure = BODY_MEASURES[label]
         for ranker in RANKERS:
             methods = [f"{chunking}, {ranker}" for chunking in PAPER_NAME]
             matches = [cast.body_match(method, measure) for method in methods]
             difference = stats.mean_difference(*matches)
-            rows[f"{label}, {ranker}"] = [*_difference_cells(difference), DASH, DASH]
+            rows[f"{OURS}: {label}, {ranker}"] = [*_difference_cells(difference), DASH, DASH]
+    gains = _published_gains("table6_repoeval_pass1", generator="StarCoder2")
+    rows[f"{THEIRS}: Pass@1, StarCoder2"] = [*_difference_cells(None), DASH, gains]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = (
-        "Points, cAST less fixed-size. "
-        "Published: over the six embedders of Tables 5 and 6 (Pass@1: StarCoder2)."
+        f"Points, cAST less fixed-size. {WHAT_IS_MEASURED} "
+        "Published: over the six embedders of Tables 5 and 6."
     )
     title = "cAST against fixed-size chunks"
-    return ResultTable.of(title, rows, columns, "metric, retriever", note)
+    return ResultTable.of(title, rows, columns, "benchmark: metric, retriever", note, NOT_MEASURED)
+
+
+def _ranking_difference(
+    cast: CastResults,
+    name: str,
+    ranker: str,
+    metric: str,
+) -> stats.Difference | None:
+    """Compare cAST with fixed-size chunks on OURS or THEIRS; None if it was not measured."""
+    benchmark = BENCHMARK_OF[name]
+    values = cast.ranking(ranker, "cast", metric, benchmark=benchmark)
+    fixed = cast.ranking(ranker, "fixed-size", metric, benchmark=benchmark)
+    return stats.mean_difference(values, fixed)
 
 
 def mappings_table(cast: CastResults) -> ResultTable:
@@ -345,7 +388,8 @@ def mappings_table(cast: CastResults) -> ResultTable:
         "Own chunks: another number of chunks, and of right ones, "
         "so precision and recall are not of the same task."
     )
-    return ResultTable.of("How cAST's ranking is measured", rows, columns, "chunks", note)
+    title = f"How cAST's ranking is measured ({OURS})"
+    return ResultTable.of(title, rows, columns, "chunks", note)
 
 
 def completions_table(cast: CastResults) -> ResultTable:
@@ -384,7 +428,8 @@ def completions_table(cast: CastResults) -> ResultTable:
         "Points of Pass@1 against NoRAG, paired bootstrap; McNemar's exact test, corrected by Holm. "
         "EM to F1 as CrossCodeEval."
     )
-    return ResultTable.of(f"{cast.model}: completions", rows, columns, "context", note)
+    title = f"{cast.model}: completions of {OURS}"
+    return ResultTable.of(title, rows, columns, "context", note)
 
 
 def _to_none_cells(against_none: pd.DataFrame, method: str) -> Cells:
@@ -413,28 +458,30 @@ def merging_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per metric.
     """
-    passes = f"Pass@1 (here {cast.model}; StarCoder2)"
-    ours = {
-        "nDCG@5": ("nDCG", _ranking_cells(cast, "nDCG@5", VARIANT_NAME)),
-        passes: ("Pass@1 StarCoder2", _pass_cells(cast, VARIANT_NAME)),
-        "Pass@1 (CodeLlama)": ("Pass@1 CodeLlama", BLANK),
+    rows = {
+        f"{OURS}: nDCG@5": _ranking_cells(cast, OURS, "nDCG@5", VARIANT_NAME) + UNPUBLISHED,
+        f"{OURS}: Pass@1 ({cast.model})": _pass_cells(cast, VARIANT_NAME) + UNPUBLISHED,
     }
-    rows = {}
-    for label, (metric, cells) in ours.items():
+    ours = {
+        "nDCG": _ranking_cells(cast, THEIRS, "nDCG@5", VARIANT_NAME),
+        "Pass@1 StarCoder2": BLANK,
+        "Pass@1 CodeLlama": BLANK,
+    }
+    for metric, cells in ours.items():
         theirs = []
-        for variant in VARIANT_NAME.values():
-            for embedder in SHORT:
-                printed = published_number(
-                    "table2_split_only",
-                    embedder,
-                    metric=metric,
-                    variant=variant,
-                )
-                theirs.append(printed)
-        rows[label] = cells + theirs
+        for variant, embedder in product(VARIANT_NAME.values(), SHORT):
+            printed = published_number(
+                "table2_split_only",
+                embedder,
+                metric=metric,
+                variant=variant,
+            )
+            theirs.append(printed)
+        rows[f"{THEIRS}: {metric}"] = cells + theirs
     columns = _here_and_published(VARIANT_NAME.values())
     title = "Table 2: with and without merging"
-    return ResultTable.of(title, rows, columns, "metric", NOT_MEASURED)
+    heading = "benchmark: metric"
+    return ResultTable.of(title, rows, columns, heading, WHAT_IS_MEASURED, NOT_MEASURED)
 
 
 def context_length_table(cast: CastResults) -> ResultTable:
@@ -450,9 +497,9 @@ def context_length_table(cast: CastResults) -> ResultTable:
     rows = {}
     for ranker in RANKERS:
         cell = _pass_cell(cast, f"cast, {ranker}")
-        rows[f"{ranker} + {cast.model} (here)"] = [cell, *[DASH] * len(theirs.columns)]
+        rows[f"{OURS}: {ranker} + {cast.model}"] = [cell, *[DASH] * len(theirs.columns)]
     for name, cells in theirs.iterrows():
-        rows[f"{name} (published)"] = [DASH, *cells]
+        rows[f"{THEIRS}: {name} (published)"] = [DASH, *cells]
     budget = cast.packages.benchmark_spec.budgets["context_tokens"]
     columns = [f"{int(length):,} tokens" for length in (budget, *theirs.columns)]
     note = (
@@ -473,21 +520,26 @@ def chunk_size_table(cast: CastResults) -> ResultTable:
     """
     sizes = sorted((*SIZES, SIZE))
     rows = {}
-    for ranker in RANKERS:
-        names = ["cast" if size == SIZE else f"cast {size}" for size in sizes]
-        cells = [mean_cell(cast.ranking(ranker, name, "nDCG@5")) for name in names]
-        rows[f"nDCG@5, {ranker} (here)"] = cells
+    chunkings = ["cast" if size == SIZE else f"cast {size}" for size in sizes]
+    for name, benchmark in BENCHMARK_OF.items():
+        for ranker in RANKERS:
+            cells = []
+            for chunking in chunkings:
+                values = cast.ranking(ranker, chunking, "nDCG@5", benchmark=benchmark)
+                cells.append(mean_cell(values))
+            rows[f"{name}: nDCG@5, {ranker} (here)"] = cells
     for ranker in RANKERS:
         cell = _pass_cell(cast, f"cast, {ranker}")
         cells = [cell if size == SIZE else DASH for size in sizes]
-        rows[f"Pass@1, {ranker} + {cast.model} (here)"] = cells
+        rows[f"{OURS}: Pass@1, {ranker} + {cast.model} (here)"] = cells
     theirs = {"nDCG, BGE": "nDCG", "Pass@1, BGE + StarCoder2": "pass_at_1_starcoder2"}
     table = "table4_max_chunk_size"
     for label, value in theirs.items():
         cells = [published_number(table, value, max_chunk_size=str(size)) for size in sizes]
-        rows[f"{label} (published)"] = cells
+        rows[f"{THEIRS}: {label} (published)"] = cells
     columns = [f"{size:,}" for size in sizes]
-    return ResultTable.of("Table 4: maximum chunk size", rows, columns, "metric", NOT_MEASURED)
+    title = "Table 4: maximum chunk size"
+    return ResultTable.of(title, rows, columns, "benchmark: metric", NOT_MEASURED)
 
 
 def retrieval_table(cast: CastResults) -> ResultTable:
@@ -505,9 +557,13 @@ def retrieval_table(cast: CastResults) -> ResultTable:
             columns += [(chunking, metric.format(k)) for k in (5, 10)]
     heads = [(PAPER_NAME[chunking], metric) for chunking, metric in columns]
     rows = {}
-    for ranker in RANKERS:
-        cells = [mean_cell(cast.ranking(ranker, *column)) for column in columns]
-        rows[f"RepoEval: {ranker} (here)"] = cells
+    for name, benchmark in BENCHMARK_OF.items():
+        for ranker in RANKERS:
+            cells = []
+            for chunking, metric in columns:
+                values = cast.ranking(ranker, chunking, metric, benchmark=benchmark)
+                cells.append(mean_cell(values))
+            rows[f"{name}: {ranker} (here)"] = cells
     by_benchmark = {"RepoEval": EMBEDDERS, "SWE-bench": (*RANKERS, *EMBEDDERS[:-1])}
     for benchmark, retrievers in by_benchmark.items():
         for retriever in retrievers:
@@ -526,13 +582,12 @@ def retrieval_table(cast: CastResults) -> ResultTable:
                 cells.append(printed)
             rows[f"{benchmark}: {retriever} (published)"] = cells
     notes = (
-        "Here: functions of the packages above in the place of RepoEval's. "
-        "The paper gives no row of Jina-v2-code on SWE-bench.",
+        f"{WHAT_IS_MEASURED} The paper gives no row of Jina-v2-code on SWE-bench.",
         "The paper's embedders are known by name (`--notebook explore` takes them too) "
         "and come from the Hugging Face hub.",
         NOT_MEASURED,
     )
-    title = f"Table 5: retrieval ({len(cast.tasks)} tasks here)"
+    title = f"Table 5: retrieval ({_counts(cast)})"
     return ResultTable.of(title, rows, heads, "benchmark: retriever", *notes)
 
 
@@ -559,8 +614,9 @@ def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
         rows[row] = [number(right.mean(), 2), *map(mean_cell, rankings)]
     count = len(cast.repoeval_ranking("BM25", "fixed-size, 60 lines", "gold"))
     note = (
-        "Right: chunks that share a line with the function, a task. On 60, 20 or 10 lines: through scores of "
-        "lines, on the chunks of that baseline, so precision and recall compare with its row alone."
+        "Right: chunks that share a line with the function, a task. On 60, 20 or 10 lines, or on "
+        "windows: through scores of lines, on the chunks of that baseline, so precision and recall "
+        "compare with its row alone."
     )
     title = f"Retrieval on RepoEval's function level ({count} tasks)"
     heads = [("", "right"), *columns]

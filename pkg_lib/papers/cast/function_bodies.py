@@ -55,6 +55,8 @@ MEMORY_MB = 4096
 # Control row -> whether it must pass. If an empty body passes, the tests do not examine what the
 # function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
+# Names of context_columns.MORE_CHUNKERS, whose module is slow to import.
+MORE_CHUNKINGS = ("cast+expansion", "cast+overlap", "sliding-window")
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
 
@@ -491,6 +493,8 @@ def _register_methods() -> None:
     names = []
     for ranking in ("BM25", "MiniLM", "MiniLM, body in corpus"):
         names += [f"fixed-size, {ranking}", f"cast, {ranking}"]
+    for ranking in ("BM25", "MiniLM"):
+        names += [f"{chunking}, {ranking}" for chunking in MORE_CHUNKINGS]
     for name in (*names, "split-only, MiniLM"):
         chunking, ranker, *body_in_corpus = name.split(", ")
         retriever = methodcaller(

@@ -1,7 +1,7 @@
 """Does the evidence reach the context? Tables on recall, paired differences, variants, and answers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -381,8 +381,7 @@ def _answer_cells(measures: pd.DataFrame) -> list[float]:
 def dkb_findings(
     study: RepositoryStudy,
     evidence: Evidence,
-    module: str,
-    module_evidence: Evidence | None,
+    others: Mapping[str, Evidence | None],
     indexes: Sequence[Index],
 ) -> list[str]:
     """Return sentences on the contexts, the extraction, the answers and the graphs.
@@ -390,8 +389,7 @@ def dkb_findings(
     Args:
         study: The repository with its questions.
         evidence: Its measured contexts.
-        module: Name of another repository.
-        module_evidence: The measured contexts of that; None if they were not recorded.
+        others: Name of another repository -> its measured contexts; None if they were not recorded.
         indexes: The measured graphs.
 
     Returns:
@@ -402,10 +400,11 @@ def dkb_findings(
     if study.extracted:
         extraction = _extraction_finding(study, evidence)
     sentences.append(extraction)
-    if module_evidence:
-        sentences += _evidence_findings(module_evidence)
-    else:
-        sentences.append(f"{module} was not measured.")
+    for name, of_another in others.items():
+        if of_another:
+            sentences += _evidence_findings(of_another)
+        else:
+            sentences.append(f"{name} was not measured.")
     answers = "The answers of a model were not measured."
     if study.answers:
         answers = _answers_finding(study)

@@ -20,6 +20,7 @@ from pkg_lib.papers.dkb.number_tables import (
     graph_size,
     number_table,
     published_rows,
+    recorded,
 )
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy
 from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS
@@ -137,10 +138,12 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     notes = [UNKNOWN]
     for index in indexes:
         title = index["repository"]
-        chunks = model = NAN
+        embedding = index.get("embedding", {}).get("processor_seconds", NAN)
+        model = NAN
         if index is study.index:
-            chunks = _chunk_seconds(study, index)
+            embedding = study.ranked.get("embedding_seconds", NAN)
             model = _extraction_seconds(study)
+        chunks = index["seconds"]["read"] + index["seconds"]["split"] + embedding
         graph = index["graphs"][RESOLVED]["seconds"]["total"]
         rows[f"{title}, {BASE}"] = [chunks, 0, chunks]
         rows[f"{title}, {OURS}"] = [chunks, graph, chunks + graph]
@@ -165,14 +168,6 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     return number_table(title, "repository, approach", columns, rows, *notes)
 
 
-def _chunk_seconds(study: RepositoryStudy, index: Index) -> float:
-    """Return the seconds of reading, splitting and embedding."""
-    seconds = index["seconds"]
-    embedding: float = study.ranked.get("embedding_seconds", NAN)
-    total: float = seconds["read"] + seconds["split"] + embedding
-    return total
-
-
 def _extraction_seconds(study: RepositoryStudy) -> float:
     """Return the model's seconds for LLM-KB's graph."""
     if not study.extracted:
@@ -186,7 +181,16 @@ def _machine_note(index: Index) -> str:
     millions = index["characters"] / 1e6
     size = f"{index['files']:,} files, {millions:,.2f} million characters"
     machine = f"{index['processes']} processes on {index['processors']} processors"
-    return f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
+    note = f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
+    embedding = index.get("embedding", {})
+    if "seconds" in embedding:
+        # Other programs ran beside it, so the clock says more about them.
+        clock = number(embedding["seconds"])
+        processor = number(embedding["processor_seconds"])
+        note += (
+            f" Embedding: {processor} s of one processor, {clock} s by the clock beside other work."
+        )
+    return note
 
 
 def latency_table(study: RepositoryStudy) -> ResultTable:
@@ -208,6 +212,8 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         model_mean = pd.Series(model_seconds, dtype=float).mean()
         name = f"{study.name}, {pipeline}, retrieval only"
         rows[name] = [*_spread_cells(spread, 4), model_mean]
+    for key in PAPER_REPOSITORIES:
+        rows |= _recorded_latency(key)
     for row in published_rows("table2_latency"):
         printed = [row.mean_s, row.std_s, row.median_s, row.min_s, row.max_s]
         name = f"published: {row.repository}, {row.approach}, with the model"
@@ -224,6 +230,19 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
     )
     title = "Table 2: latency of a query"
     return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
+
+
+def _recorded_latency(name: str) -> Rows:
+    """Return the rows of one of the paper's repositories, whose model was not run."""
+    evidence = recorded(name, "evidence") or {}
+    measured = evidence.get("query_seconds", {})
+    rows: Rows = {}
+    for approach in (BASE, OURS, LLM_KB):
+        seconds = pd.Series(measured.get(approach, {}), dtype=float)
+        spread = seconds.agg(["mean", "std", "median", "min", "max"])
+        cells = _spread_cells(spread, 4) if len(seconds) else [DASH] * 3
+        rows[f"{name}, {approach}, retrieval only"] = [*cells, NAN]
+    return rows
 
 
 def _spread_cells(values: Iterable[float], digits: int) -> list[str]:
@@ -252,11 +271,12 @@ def embedded_shares(study: RepositoryStudy) -> dict[str, float]:
     return {BASE: 1.0, OURS: 1.0, LLM_KB: analysed}
 
 
-def token_cost_table(study: RepositoryStudy) -> ResultTable:
+def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTable:
     """Tabulate tokens, and dollars by example prices (Tables 3 and 4).
 
     Args:
         study: The repository with its questions.
+        indexes: The measured graphs. Of the paper's repositories, only embedded tokens are known.
 
     Returns:
         The table, one row per workload and approach.
@@ -271,6 +291,14 @@ def token_cost_table(study: RepositoryStudy) -> ResultTable:
         if approach == BASE:
             baseline = dollars
         rows[f"{study.name}, {approach}"] = [*tokens, dollars, dollars / baseline]
+    for index in indexes:
+        if index["repository"] in PAPER_REPOSITORIES:
+            tokens = index.get("embedding", {}).get("tokens", NAN)
+            for approach in (BASE, OURS, LLM_KB):
+                embedded = NAN if approach == LLM_KB else tokens
+                written = [0, 0] if approach != LLM_KB else [NAN, NAN]
+                cells = [embedded, *written, *[NAN] * 4]
+                rows[f"{index['repository']}, {approach}"] = cells
     for row in published_rows("table3_4_cost"):
         cells = [*[NAN] * len(PAID), number(row.usd, 3), row.normalized]
         rows[f"published: {row.workload}, {row.approach}"] = cells

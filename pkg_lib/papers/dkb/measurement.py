@@ -16,6 +16,7 @@ import time
 import timeit
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -30,10 +31,10 @@ from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
-from pkg_lib.papers.dkb.question_tasks import ask
+from pkg_lib.papers.dkb.question_tasks import ask, estimate
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, source_digest
 from pkg_lib.papers.dkb.settings import MODEL, SAME_SIZE
-from pkg_lib.papers.dkb.splitter import chunks_of
+from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.ranking import Vectors, top
 
@@ -176,19 +177,24 @@ def measure(
     name: str,
     folder: Path,
     processes: int = 1,
+    tokens: bool = False,
+    embed: bool = False,
 ) -> None:
-    """Read, split and graph a repository, and write index.json. No model is needed.
+    """Read, split and graph a repository, and write index.json.
 
     Args:
         root: Directory or archive of Java source.
         name: Name of the repository.
         folder: Where the file is written.
         processes: Number of processes that parse.
+        tokens: Whether the embedder's tokens of all chunks are counted too (Table 3).
+        embed: Whether all chunks are embedded too (the time of Table 1).
     """
     circumstances = _circumstances()
     tree = scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
-    splitting, chunk_counts = _timed(lambda: _count_chunks(files))
+    splitting, chunks = _timed(lambda: _chunks_by_path(files))
+    chunk_counts = {path: len(parts) for path, parts in chunks.items()}
     resolved, published = MODES
     built = build(root, resolved, processes)
     graphs = {
@@ -209,11 +215,48 @@ def measure(
         "processes": processes,
         **circumstances,
     }
+    if tokens or embed:
+        parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
+        index["embedding"] = _embedding_cost(parts, embed)
     write_json(folder / "index.json", index)
 
 
-def _count_chunks(files: Mapping[str, str]) -> dict[str, int]:
-    return {path: len(chunks_of(path, text)) for path, text in files.items()}
+def _chunks_by_path(files: Mapping[str, str]) -> dict[str, list[TextChunk]]:
+    return {path: chunks_of(path, text) for path, text in files.items()}
+
+
+def _embedding_cost(parts: list[str], embed: bool) -> dict[str, Any]:
+    """Count the tokens of texts, and embed them with an empty cache.
+
+    Args:
+        parts: The texts.
+        embed: Whether they are embedded.
+
+    Returns:
+        The embedder, the tokens, and with `embed` the seconds by the clock and those of all
+        processors together.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        embedder = Embedder(cache=Path(folder))
+        embedder.encode(["warm"])  # loads the model
+        cost: dict[str, Any] = {
+            "embedder": embedder.name,
+            "tokens": _word_pieces(embedder, parts),
+        }
+        if embed:
+            processor_start = time.process_time()
+            seconds, _ = _timed(lambda: embedder.encode(parts))
+            processor_seconds = time.process_time() - processor_start
+            cost["seconds"] = round(seconds, 3)
+            cost["processor_seconds"] = round(processor_seconds, 3)
+    return cost
+
+
+def _word_pieces(embedder: Embedder, parts: list[str]) -> int:
+    """Count all word pieces of texts, including those that the embedder cuts off."""
+    tokenizer = embedder._model.tokenizer
+    pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
+    return sum(map(len, pieces))
 
 
 def _circumstances() -> dict[str, Any]:
@@ -269,12 +312,9 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
             gathering = _median_time(partial(pipeline.gather, question.id))
             seconds = round(searching + gathering, 6)
             query_seconds[pipeline.method][question.id] = seconds
-    # All word pieces are counted, including those that the embedder cuts off.
-    tokenizer = embedder._model.tokenizer
-    pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
     return {
         "embedding_seconds": round(embedding, 3),
-        "embedded_tokens": sum(map(len, pieces)),
+        "embedded_tokens": _word_pieces(embedder, parts),
         "query_seconds": query_seconds,
         "budget": BUDGET._asdict(),
         **circumstances,
@@ -300,6 +340,7 @@ def record(study: RepositoryStudy) -> None:
     for name in ("rows", "variants"):
         evidence[name] = evidence[name].to_dict("split", index=False)
     evidence |= {
+        "query_seconds": queries["query_seconds"],
         "budget": BUDGET._asdict(),
         "digest": study.digest,
         "versions": versions(),
@@ -307,13 +348,32 @@ def record(study: RepositoryStudy) -> None:
     write_json(study.file("evidence"), evidence)
 
 
+@dataclass(frozen=True)
+class AskOptions:
+    """What the command `dkb ask` does beside measuring contexts.
+
+    Attributes:
+        model: The model that answers what is not stored; "" for none.
+        methods: The methods that answer; by default No-Graph, DKB and LLM-KB.
+        retries: How often LLM-KB's skipped files are sent again.
+        again: Whether everything is measured again and stored.
+        dry_run: Whether the cost of the answers is estimated in the place of everything else.
+        tokens_per_second: Speed of the model, for the estimate.
+    """
+
+    model: str = ""
+    methods: Sequence[str] = ()
+    retries: int = 0
+    again: bool = False
+    dry_run: bool = False
+    tokens_per_second: float | None = None
+
+
 def run(
     repository: str,
     questions: str,
     results: Path,
-    model: str = "",
-    retries: int = 0,
-    again: bool = False,
+    options: AskOptions,
 ) -> Iterator[str]:
     """Run the command `dkb ask`.
 
@@ -321,9 +381,7 @@ def run(
         repository: A repository as `place` takes it.
         questions: Path of the file of questions.
         results: The results directory.
-        model: The model that answers what is not stored; "" for none.
-        retries: How often LLM-KB's skipped files are sent again.
-        again: Whether everything is measured again and stored.
+        options: What else is done.
 
     Yields:
         The lines to print.
@@ -332,8 +390,8 @@ def run(
         repository,
         questions,
         results,
-        model=model or MODEL,
-        retries=retries,
+        model=options.model or MODEL,
+        retries=options.retries,
     )
     counts = [
         counted(len(study.texts), "file"),
@@ -341,10 +399,13 @@ def run(
         counted(len(study.questions), "question"),
     ]
     yield f"{study.name}: {', '.join(counts)}"
-    if model:
-        ask(study)
+    if options.dry_run:
+        yield from estimate(study, options.methods, options.tokens_per_second)
+        return
+    if options.model:
+        ask(study, options.methods)
         yield from _answer_lines(study)
-    if again:
+    if options.again:
         record(study)
     rows = evidence_of(study)["rows"]
     groups = rows.groupby(["pipeline", "reading"], sort=False)
@@ -359,10 +420,10 @@ def run(
 def _answer_lines(study: RepositoryStudy) -> Iterator[str]:
     """Yield what the model extracted and answered."""
     extraction = study.extracted
-    assert extraction is not None
-    files = f"{len(extraction.records)} of {len(extraction.files)} files"
-    faults = dict(extraction.faults) or "none"
-    yield f"LLM-KB by {study.model}: {files}; faults: {faults}"
+    if extraction:
+        files = f"{len(extraction.records)} of {len(extraction.files)} files"
+        faults = dict(extraction.faults) or "none"
+        yield f"LLM-KB by {study.model}: {files}; faults: {faults}"
     counts = [f"{method} {len(rows)}" for method, rows in study.answers.items()]
     yield f"answers: {', '.join(counts)}"
 

@@ -14,9 +14,13 @@ from pkg_lib.papers.dkb.repository_study import RepositoryStudy, folder_of
 NAN = float("nan")
 UNKNOWN = f"{DASH} not measured, or no such number."
 # Repositories that were studied. Where results have none of them, they are shown as not measured.
-STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
+STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer", "thingsboard")
 # The paper's own repositories: the name of the record -> the name as published.
-PAPER_REPOSITORIES = {"shopizer": "Shopizer", "openmrs-core": "OpenMRS Core"}
+PAPER_REPOSITORIES = {
+    "shopizer": "Shopizer",
+    "thingsboard": "ThingsBoard",
+    "openmrs-core": "OpenMRS Core",
+}
 Index = dict[str, Any]  # the content of index.json
 Rows = dict[str, Sequence[Any]]
 

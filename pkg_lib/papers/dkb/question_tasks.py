@@ -7,18 +7,26 @@ needed types that it names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Context, Outcome, Task, digest
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import JAVA
 from pkg_lib.generation.generator import Decoding, Generator
-from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, OURS, SAME_SIZE, decoding
+from pkg_lib.papers.dkb.settings import (
+    ANSWER_TOKENS,
+    ARMS,
+    BASE,
+    LLM_KB,
+    OURS,
+    decoding,
+)
 from pkg_lib.retrieval.methods import METHODS, Method
 
 if TYPE_CHECKING:
@@ -242,7 +250,7 @@ class PipelineRetriever:
         """
         if self.method == LLM_KB:
             self.study.extract()
-        pipeline = next(p for p in self.study.pipelines if p.method == self.method)
+        pipeline = self.study.pipeline(self.method)
         prompts = self.study.prompts(pipeline)
         contexts = []
         for task in tasks:
@@ -258,14 +266,21 @@ def _source(gathered: Gathered) -> str:
     return "; ".join(f"{part.path}:{part.first}-{part.last}" for part in excerpts)
 
 
-def ask(study: RepositoryStudy) -> int:
+def ask(study: RepositoryStudy, methods: Sequence[str] = ()) -> int:
     """Prompt the study's model with the questions whose answers are not stored.
+
+    Each method is finished and stored before the next one begins. Answers of No-Graph and DKB need no
+    graph by a model.
 
     Args:
         study: The repository and its questions.
+        methods: Methods that answer; by default No-Graph, DKB and LLM-KB.
 
     Returns:
         The number of prompts that the model received.
+
+    Raises:
+        UserError: A method is unknown, or the model is unavailable.
     """
     from pkg_lib.evaluation.pipeline import Evaluator
     from pkg_lib.evaluation.results import Results
@@ -277,7 +292,66 @@ def ask(study: RepositoryStudy) -> int:
     BENCHMARKS[name] = JavaQuestions(name, f"Questions about {study.name}", opened=study)
     run = Results(study.model, name, results=study.results)
     evaluator = Evaluator(run, backend=study.backend)
-    return evaluator.prepare(list(JavaQuestions.methods))
+    return sum(evaluator.prepare([method]) for method in _arms(methods))
+
+
+def _arms(methods: Sequence[str]) -> Sequence[str]:
+    """Return the methods that answer, after a check of their names."""
+    for method in methods:
+        if method not in ARMS:
+            raise unknown("method", method, ARMS)
+    return methods or JavaQuestions.methods
+
+
+def estimate(
+    study: RepositoryStudy,
+    methods: Sequence[str] = (),
+    tokens_per_second: float | None = None,
+) -> Iterator[str]:
+    """Estimate what `ask` would cost. No model is loaded.
+
+    Args:
+        study: The repository and its questions.
+        methods: Methods that answer; by default No-Graph, DKB and LLM-KB.
+        tokens_per_second: Speed at which the model writes; None if it is unknown.
+
+    Yields:
+        A line per method: prompts without a stored answer, their tokens, and the most tokens that are
+        written for them.
+
+    Raises:
+        UserError: A method is unknown.
+    """
+    from pkg_lib.papers.dkb.llm_kb import MAX_NEW_TOKENS  # slow to import
+
+    yield "dry run: nothing is generated; tokens and time are estimates, reading prompts is extra"
+    for method in _arms(methods):
+        if method == LLM_KB and not study.extracted:
+            prompts = list(study.extraction(study.retries).missing.values())
+            yield _cost_line(f"{method}, extraction", prompts, MAX_NEW_TOKENS, tokens_per_second)
+            yield f"{method}: {len(study.questions)} questions, once its graph is extracted"
+            continue
+        stored = study.stored_answers(study.pipeline(method))
+        every_prompt = study.prompts(study.pipeline(method))
+        prompts = [text for question, text in every_prompt.items() if question not in stored]
+        yield _cost_line(method, prompts, ANSWER_TOKENS, tokens_per_second)
+
+
+def _cost_line(
+    label: str,
+    prompts: Sequence[str],
+    most: int,
+    tokens_per_second: float | None,
+) -> str:
+    """Say how many tokens prompts have, and how many are written for them at most."""
+    from pkg_lib.evaluation.forecast import CHARS_PER_TOKEN  # slow to import
+
+    tokens = sum(map(len, prompts)) // CHARS_PER_TOKEN
+    written = most * len(prompts)
+    line = f"{label}: {len(prompts)} prompts of {tokens:,} tokens, at most {written:,} written"
+    if tokens_per_second:
+        line += f", {written / tokens_per_second / 60:,.0f} minutes"
+    return line
 
 
 def _register() -> None:
@@ -288,7 +362,7 @@ def _register() -> None:
         questions="tests/data/shop/questions.yaml",
     )
     BENCHMARKS.register(shop)
-    for name in (BASE, SAME_SIZE, OURS, LLM_KB):
+    for name in ARMS:
         retriever = partial(PipelineRetriever, method=name)
         METHODS.register(Method(name, retriever, (JAVA,), "chunk"))
 

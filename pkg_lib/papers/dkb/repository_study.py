@@ -21,6 +21,7 @@ from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.reading import absolute, is_there
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.source_tree import ends_with, find, read_each
 from pkg_lib.core.store import (
     ROOT,
@@ -32,7 +33,7 @@ from pkg_lib.core.store import (
     write_json,
 )
 from pkg_lib.core.types import Generation, Request, UserError, digest
-from pkg_lib.data.questions import Question, gold, read_questions
+from pkg_lib.data.questions import Question, disputed, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
@@ -42,6 +43,7 @@ from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
 from pkg_lib.papers.dkb.settings import (
     ANSWER_TOKENS,
+    ARMS,
     BASE,
     LLM_KB,
     MODEL,
@@ -179,6 +181,7 @@ class RepositoryStudy:
             raise UserError(f"k = {self.k}: of {chunks} the best {KEPT} are stored")
         for question in self.questions:
             gold(question, self.graph)
+            disputed(question, self.graph)
 
     @property
     def graph(self) -> TypeGraph:
@@ -270,22 +273,48 @@ class RepositoryStudy:
             pipelines.append(Pipeline(method, self.repository, **settings))
         return pipelines
 
-    @cached_property
-    def pipelines(self) -> list[Pipeline]:
-        """No-Graph, No-Graph with contexts as long as DKB's, DKB, and LLM-KB if it is stored."""
-        (dkb,) = self.pipelines_of({OURS: {}})
+    def pipeline(self, method: str) -> Pipeline:
+        """Make one pipeline. Only LLM-KB needs the records that a model extracted.
+
+        Args:
+            method: No-Graph, No-Graph with contexts as long as DKB's, DKB or LLM-KB.
+
+        Returns:
+            The pipeline.
+
+        Raises:
+            UserError: LLM-KB's records are not all stored, or the method is unknown.
+        """
+        options: dict[str, Any] = {}
+        if method == BASE:
+            options = CHUNKS_ALONE
+        elif method == SAME_SIZE:
+            options = {**CHUNKS_ALONE, "counts": self._counts_of_size()}
+        elif method == LLM_KB:
+            if not self.extracted:
+                raise UserError(
+                    f"{LLM_KB}'s graph of {self.name} is not extracted; run dkb ask with --model"
+                )
+            options = analysed(self.extracted)
+        elif method != OURS:
+            raise unknown("method", method, ARMS)
+        (pipeline,) = self.pipelines_of({method: options})
+        return pipeline
+
+    def _counts_of_size(self) -> dict[str, int]:
+        """Count the chunks that fit into DKB's context of each question."""
+        dkb = self.pipeline(OURS)
         counts = {}
         for question in self.questions:
             size = len(dkb.gather(question.id).text)
             counts[question.id] = self.repository.fitting(question.id, size)
-        methods = {
-            BASE: CHUNKS_ALONE,
-            SAME_SIZE: {**CHUNKS_ALONE, "counts": counts},
-            OURS: {},
-        }
-        if self.extracted:
-            methods[LLM_KB] = analysed(self.extracted)
-        return self.pipelines_of(methods)
+        return counts
+
+    @cached_property
+    def pipelines(self) -> list[Pipeline]:
+        """No-Graph, No-Graph with contexts as long as DKB's, DKB, and LLM-KB if it is stored."""
+        methods = ARMS if self.extracted else ARMS[:-1]
+        return [self.pipeline(method) for method in methods]
 
     @property
     def variants(self) -> list[Pipeline]:
@@ -358,21 +387,36 @@ class RepositoryStudy:
         return prompts
 
     @cached_property
-    def answers(self) -> dict[str, dict[str, Generation]]:
-        """Pipeline -> question -> answer, for the pipelines whose answers are all stored."""
+    def _answering(self) -> Generator:
+        """The model that answers the questions."""
         style = model_spec(self.model).style
         how = decoding("questions", ANSWER_TOKENS, style)
         cache = GenerationCache(cache_folder(self.results, self.model))
-        generator = Generator(self.model, how, cache, self.results)
+        return Generator(self.model, how, cache, self.results)
+
+    def stored_answers(self, pipeline: Pipeline) -> dict[str, Generation]:
+        """Read the stored answers to the prompts of a pipeline.
+
+        Args:
+            pipeline: The pipeline that gathers the contexts.
+
+        Returns:
+            Answer by question, for the questions whose answer is stored.
+        """
+        stored = {}
+        for question, prompt in self.prompts(pipeline).items():
+            answer = self._answering.stored(prompt)
+            if answer is not None:
+                stored[question] = answer
+        return stored
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, Generation]]:
+        """Pipeline -> question -> answer, for the pipelines whose answers are all stored."""
         answers = {}
         for pipeline in self.pipelines:
-            stored = {}
-            prompts = self.prompts(pipeline)
-            for question, prompt in prompts.items():
-                answer = generator.stored(prompt)
-                if answer is not None:
-                    stored[question] = answer
-            if len(stored) == len(prompts):
+            stored = self.stored_answers(pipeline)
+            if len(stored) == len(self.questions):
                 answers[pipeline.method] = stored
         return answers
 

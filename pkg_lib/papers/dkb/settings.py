@@ -8,6 +8,7 @@ BASE = "No-Graph"
 SAME_SIZE = "No-Graph, same size"
 OURS = "DKB"
 LLM_KB = "LLM-KB"
+ARMS = (BASE, SAME_SIZE, OURS, LLM_KB)
 ANSWER_TOKENS = 256
 
 

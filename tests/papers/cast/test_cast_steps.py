@@ -13,7 +13,16 @@ from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.cast import body_prompts, cast_steps, context_columns, function_bodies
-from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked, masked, retrieve
+from pkg_lib.papers.cast.body_prompts import RULE
+from pkg_lib.papers.cast.cast_results import CastResults
+from pkg_lib.papers.cast.context_columns import (
+    CHUNKERS,
+    MORE_CHUNKERS,
+    NAMED_CHUNKERS,
+    chunked,
+    masked,
+    retrieve,
+)
 from pkg_lib.retrieval.chunks import BM25Ranker, EmbeddingRanker
 from tests.fakes import FakeBackend
 
@@ -127,10 +136,10 @@ def test_what_a_column_shows_is_stored_without_its_text_and_masked(folder, name)
         assert not (line in context and "body in corpus" not in name)
 
 
-@pytest.mark.parametrize("chunking", CHUNKERS)
+@pytest.mark.parametrize("chunking", NAMED_CHUNKERS)
 def test_a_masked_corpus_lacks_the_function_alone(package, functions, chunking):
     files = package.files()
-    chunks = chunked(CHUNKERS[chunking], files)
+    chunks = chunked(NAMED_CHUNKERS[chunking], files)
     whole = "\n".join(c.text for c in chunks)
     for task in functions.values():
         text = "\n".join(c.text for c in masked(task, chunks))
@@ -159,6 +168,36 @@ def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
     assert (
         rows[["nDCG@5", "P@5", "R@5"]].notna().all().all() and (folder / "retrieval.csv").exists()
     )
+
+
+@pytest.mark.parametrize("chunking", MORE_CHUNKERS)
+def test_retrieval_with_one_more_chunking_is_stored_beside_the_table(folder, chunking):
+    steps, out = ["retrieval"], folder / "repo_tasks"
+    cast_steps.run(out, str, steps, rankers=["BM25"], chunkings=[chunking])
+    assert not (out / "retrieval.csv").exists()
+    cast = CastResults(MODEL, {}, out)
+    own = cast.ranking("BM25", chunking, "gold", "own")
+    assert len(own) == 2 and own.ge(1).all()
+    other, mapping = chunking, "mean"
+    if chunking == "sliding-window":
+        other, mapping = "cast", "mean, sliding-window"
+    assert cast.ranking("BM25", other, "nDCG@5", mapping).notna().all()
+
+
+@pytest.mark.parametrize("ranker", cast_steps.RANKERS)
+@pytest.mark.parametrize("chunking", MORE_CHUNKERS)
+def test_more_chunkings_are_methods_that_no_study_shows(folder, chunking, ranker):
+    name = f"{chunking}, {ranker}"
+    assert name not in BENCHMARKS["packages"].methods
+    run, asked = prepared(name)
+    assert len(asked) == 2 and len(run.contexts(name)) == 2
+    headers = [request for request in asked if f"# {RULE}\n# '''\n# " in request.text]
+    assert bool(headers) == (chunking == "cast+expansion")
+
+
+def test_another_chunking_is_refused_in_one_line(folder):
+    with pytest.raises(UserError, match=r"unknown chunking 'cast'.*sliding-window"):
+        cast_steps.run(folder, str, ["retrieval"], chunkings=["cast"])
 
 
 def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(

@@ -1,0 +1,170 @@
+"""Scores of answers by the types that they name: precision, recall and F1.
+
+A right answer names the types of a question's gold list. An answer that names other types of the
+repository, or types that do not exist, is less precise. Not counted are types that only one of two
+readings has, names that stand in the question, and names of libraries that the sources use.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import product
+
+import pandas as pd
+
+from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.tables import number
+from pkg_lib.data.questions import Question, agreement, disputed, gold
+from pkg_lib.graph.types.typegraph import TypeGraph
+from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table
+from pkg_lib.papers.dkb.repository_study import RepositoryStudy
+from pkg_lib.papers.dkb.settings import ARMS, SAME_SIZE
+
+# A name like a type's has at least two humps. Of shorter names, only needed ones are counted: "Order"
+# may be a word of a sentence.
+TYPE_NAME = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class EntityScore:
+    """What an answer names.
+
+    Attributes:
+        right: Names of the gold list.
+        missed: Names of the gold list that the answer lacks.
+        wrong: Other types of the repository.
+        invented: Names like a type's that are nowhere in the repository.
+    """
+
+    right: frozenset[str]
+    missed: frozenset[str]
+    wrong: frozenset[str]
+    invented: frozenset[str]
+
+    @property
+    def precision(self) -> float:
+        """Share of the counted names that are right; NaN if the answer names none."""
+        named = len(self.right) + len(self.wrong) + len(self.invented)
+        return len(self.right) / named if named else NAN
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold list that the answer names."""
+        return len(self.right) / (len(self.right) + len(self.missed))
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if the answer names nothing right."""
+        if not self.right:
+            return 0.0
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
+
+
+def entity_score(
+    question: Question,
+    answer: str,
+    graph: TypeGraph,
+    words: Collection[str],
+) -> EntityScore:
+    """Score an answer by the types that it names.
+
+    Args:
+        question: The question, with its gold list.
+        answer: A model's answer.
+        graph: The resolved type graph of the repository.
+        words: All words of the repository's sources.
+
+    Returns:
+        The score.
+    """
+    needed = {_simple(graph, name) for name in gold(question, graph)}
+    needed.update(question.outside)
+    neutral = {_simple(graph, name) for name in disputed(question, graph)}
+    neutral |= set(WORD.findall(question.question))
+    in_answer = set(WORD.findall(answer))
+    like_types = set(TYPE_NAME.findall(answer))
+    others = like_types - needed - neutral
+    wrong = {name for name in others if name in graph.by_simple}
+    invented = {name for name in others - wrong if name not in words}
+    return EntityScore(
+        right=frozenset(needed & in_answer),
+        missed=frozenset(needed - in_answer),
+        wrong=frozenset(wrong),
+        invented=frozenset(invented),
+    )
+
+
+def _simple(graph: TypeGraph, name: str) -> str:
+    return graph.nodes[name].simple
+
+
+def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
+    """Score the stored answers of a study.
+
+    Args:
+        study: The repository and its questions.
+
+    Returns:
+        One row per pipeline and question: `precision`, `recall`, `f1`, and the numbers of `wrong` and
+        `invented` names.
+    """
+    words: set[str] = set()
+    for text in study.texts.values():
+        words.update(WORD.findall(text))
+    rows = []
+    for (pipeline, answers), question in product(study.answers.items(), study.questions):
+        score = entity_score(question, answers[question.id].raw, study.graph, words)
+        row = {
+            "pipeline": pipeline,
+            "question": question.id,
+            "precision": score.precision,
+            "recall": score.recall,
+            "f1": score.f1,
+            "wrong": len(score.wrong),
+            "invented": len(score.invented),
+        }
+        rows.append(row)
+    columns = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def entities_table(study: RepositoryStudy) -> ResultTable:
+    """Tabulate the answers by the types that they name.
+
+    Args:
+        study: The repository and its questions.
+
+    Returns:
+        The table, one row per pipeline, with means over the questions.
+    """
+    scores = entity_scores(study)
+    rows: Rows = {}
+    for pipeline in ARMS:
+        part = scores[scores["pipeline"] == pipeline]
+        if part.empty and pipeline == SAME_SIZE:
+            continue  # no approach of the paper
+        means = part[["precision", "recall", "f1"]].mean()
+        names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
+        rows[f"{study.name}, {pipeline}"] = [len(part), *means, *names]
+    columns = {
+        "answers": 0,
+        "precision": 3,
+        "recall": 3,
+        "F1": 3,
+        "wrong names": 0,
+        "invented names": 0,
+    }
+    notes = [
+        "Means over questions. An answer is right where it names the types of the gold list. Other "
+        "types of the repository are wrong, and names like a type's that are nowhere in it are "
+        "invented; both lower precision. Precision leaves out answers that name no type. "
+        f"{study.model}, greedy, at most 256 tokens.",
+    ]
+    if any(question.first_only or question.second_only for question in study.questions):
+        share = number(agreement(study.questions), 2)
+        notes.append(
+            f"The gold lists were read twice by one author; {share} of all types are in both readings."
+        )
+    title = "Types that the answers name"
+    return number_table(title, "repository, approach", columns, rows, *notes, UNKNOWN)

@@ -1,0 +1,81 @@
+"""Tables of time and cost: the paper's own repositories have a row for each approach."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.store import write_json
+from pkg_lib.papers.dkb.indexing_tables import (
+    indexing_time_table,
+    latency_table,
+    token_cost_table,
+)
+from pkg_lib.papers.dkb.number_tables import PAPER_REPOSITORIES
+
+STUDY = SimpleNamespace(
+    name="study", index=None, extracted=None, ranked={}, answers={}, chunks={}, model="m"
+)
+
+
+def index(name, **more):
+    graph = {"seconds": {"total": 2.5}}
+    return {
+        "repository": name,
+        "files": 3,
+        "characters": 1_000_000,
+        "processes": 1,
+        "processors": 2,
+        "load_before": 0.5,
+        "seconds": {"read": 0.25, "split": 0.5},
+        "graphs": {"resolved": graph},
+        **more,
+    }
+
+
+EMBEDDING = {"tokens": 1234, "seconds": 900.0, "processor_seconds": 100.0}
+
+
+def test_the_time_of_embedding_is_that_of_a_processor_and_both_are_told():
+    table = indexing_time_table(
+        STUDY, [index("shopizer", embedding=EMBEDDING), index("thingsboard")]
+    )
+    rows = table.frame
+    assert rows.loc["shopizer, No-Graph"].tolist() == ["100.75", "0.00", "100.75"]
+    assert rows.loc["shopizer, DKB"].tolist() == ["100.75", "2.50", "103.25"]
+    assert rows.loc["thingsboard, DKB"].tolist() == [DASH, "2.50", DASH]
+    assert set(rows.loc["shopizer, LLM-KB"]) == {DASH}
+    assert "100 s of one processor, 900 s by the clock" in " ".join(table.notes)
+
+
+def test_embedded_tokens_of_the_papers_repositories_need_no_model_that_answers():
+    rows = token_cost_table(
+        STUDY, [index("shopizer", embedding=EMBEDDING), index("openjdk-17")]
+    ).frame
+    for approach in ("No-Graph", "DKB"):
+        assert rows.loc[f"shopizer, {approach}"].tolist() == ["1,234", "0", "0", *[DASH] * 4]
+    assert set(rows.loc["shopizer, LLM-KB"]) == {DASH}
+    assert not any(name.startswith("openjdk-17") for name in rows.index)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def test_every_approach_has_a_latency_or_a_dash_on_the_papers_repositories(results):
+    seconds = {"No-Graph": {"S1": 1.0, "S2": 3.0}, "DKB": {"S1": 2.0, "S2": 2.0}}
+    write_json(results / "repo_qa" / "shopizer" / "evidence.json", {"query_seconds": seconds})
+    rows = latency_table(STUDY).frame
+    for name in PAPER_REPOSITORIES:
+        for approach in ("No-Graph", "DKB", "LLM-KB"):
+            cells = rows.loc[f"{name}, {approach}, retrieval only"].tolist()
+            measured = name == "shopizer" and approach in seconds
+            assert (cells[0] != DASH) == measured and cells[-1] == DASH
+    assert rows.loc["shopizer, No-Graph, retrieval only"].tolist()[1:3] == [
+        "2.0000",
+        "1.0000–3.0000",
+    ]
