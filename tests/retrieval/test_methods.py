@@ -6,11 +6,20 @@ import json
 
 import pytest
 
+from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
 from pkg_lib.retrieval.knowledge import TextKnowledge
-from pkg_lib.retrieval.methods import METHODS, Method, knowledge_of, methods_of, retrieving_methods
+from pkg_lib.retrieval.methods import (
+    METHODS,
+    Method,
+    knowledge_of,
+    methods_of,
+    retrieving_methods,
+    rounds_of,
+    rounds_together,
+)
 from pkg_lib.retrieval.retrievers import NoRetrieval
 
 
@@ -111,3 +120,12 @@ def test_a_column_is_one_entry(monkeypatch):
         == "Toy"
         not in methods_of("textbook")
     )
+
+
+def test_a_method_stands_for_its_rounds():
+    load_plugins()
+    assert rounds_of("EVOR") == [f"EVOR@{number}" for number in range(5)]
+    assert rounds_of("EVOR@2") == ["EVOR@2"] and rounds_of("RK") == ["RK"]
+    assert rounds_of("nosuch") == ["nosuch"]  # reported as unknown where methods are checked
+    names = ["RK", *rounds_of("EVOR"), "EVOR, code@0", "EVOR, code@1"]
+    assert rounds_together(names) == ["RK", "EVOR@0 to @4", "EVOR, code@0 to @1"]

@@ -18,7 +18,8 @@ from pkg_lib.core.types import ProgramTests, Request, Task, Unavailable, UserErr
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
-from pkg_lib.generation.generator import Generator
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.evor import evor_loop, text_index
 from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, PUBLISHED_ROUNDS
@@ -407,6 +408,18 @@ def test_prompts_are_as_long_as_the_models_context_allows(tiny, monkeypatch, of_
     assert window - 4 - 199 < len(prompt.split()) <= window - 4 + 1
     provenance = evaluator.run.files("DocPrompting, as published").provenance.read_text()
     assert f'"window": {window}' in provenance and '"starts_with_scripts": true' in provenance
+
+
+@pytest.mark.parametrize(
+    ("configuration", "window"), [('{"max_position_embeddings": 77}', 77), ("{}", None)]
+)
+def test_the_models_context_is_read_from_its_configuration(
+    configuration, window, tmp_path, monkeypatch
+):
+    (tmp_path / "config.json").write_text(configuration)
+    monkeypatch.setattr(Generator, "weights", lambda self: tmp_path)
+    generator = Generator(MODEL, Decoding({}), GenerationCache(tmp_path / "cache"), tmp_path)
+    assert generator.context_window == window
 
 
 def test_a_document_longer_than_the_window_is_cut_for_its_script(tiny, monkeypatch):
