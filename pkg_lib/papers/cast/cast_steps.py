@@ -582,12 +582,9 @@ def measure_chunking(
         One row per task, ranker, chunking and mapping.
     """
     chunker = MORE_CHUNKERS[chunking]
-    if chunking == SLIDING:
-        chunkers = {SLIDING: chunker, "cast": CHUNKERS["cast"]}
-        measured = [(SLIDING, OWN), ("cast", f"{MEAN}, {SLIDING}")]
-    else:
-        chunkers = {BASELINE: CHUNKERS[BASELINE], chunking: chunker}
-        measured = [(chunking, MEAN), (chunking, OWN)]
+    other = "cast" if chunking == SLIDING else BASELINE
+    chunkers = {chunking: chunker, other: CHUNKERS[other]}
+    measured = measured_beside(chunking)
     rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
     path = _folder(folder, benchmark) / f"retrieval.{slug(chunking)}.csv"
     text = csv_text(rows, index=False, float_format="%.6f")
@@ -595,6 +592,21 @@ def measure_chunking(
     _write_about(path, chunker=asdict(chunker))
     _report_means(rows, say)
     return rows
+
+
+def measured_beside(chunking: str) -> list[tuple[str, str]]:
+    """Return what `measure_chunking` measures.
+
+    Args:
+        chunking: A name in MORE_CHUNKERS.
+
+    Returns:
+        Chunkings with their mappings. Sliding windows are a baseline of their own, on which cAST is
+        measured.
+    """
+    if chunking == SLIDING:
+        return [(SLIDING, OWN), ("cast", f"{MEAN}, {SLIDING}")]
+    return [(chunking, MEAN), (chunking, OWN)]
 
 
 def _folder(folder: Path, benchmark: str) -> Path:
