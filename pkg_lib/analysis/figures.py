@@ -24,7 +24,6 @@ import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
@@ -59,19 +58,7 @@ PNG_METADATA = {"Software": None}
 
 
 class HouseFigure(Figure):
-    """A figure that is drawn in the house style, also after it was changed.
-
-    A notebook displays it without pyplot.
-    """
-
-    def draw(self, renderer: RendererBase) -> None:
-        """Draw the figure. Ticks that are made only now have the house style, too.
-
-        Args:
-            renderer: Where it is drawn.
-        """
-        with matplotlib.style.context(STYLE, after_reset=True):
-            super().draw(renderer)
+    """A figure in the house style, which a notebook displays without pyplot."""
 
     def _repr_png_(self) -> bytes:
         """Return the picture that a notebook displays."""

@@ -40,7 +40,7 @@ def bypasses(tree):
             if ast.unparse(node.args[0]) != "STYLE":
                 yield ast.unparse(node)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Figure":
-            yield "Figure"  # a HouseFigure keeps the style when it is changed
+            yield "Figure"  # a notebook displays a HouseFigure
         elif isinstance(node, ast.keyword):
             sizes.append((node.arg, node.value))
         elif isinstance(node, ast.Dict):
