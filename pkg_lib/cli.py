@@ -590,7 +590,7 @@ def list_names(
 
 @app.command(rich_help_panel=RESULTS)
 def papers() -> None:
-    """Say of each table and figure of the papers what it was measured on, or why it was not."""
+    """Say what each table and figure of the papers was measured on."""
     from pkg_lib.analysis import contents
 
     for paper in contents.PAPERS:

@@ -214,9 +214,14 @@ def repeated_names_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per benchmark and method; None if no second round is stored.
     """
-    names = ["drafts that were told", "ask for it again", "of the others pass", "of these pass"]
+    names = [
+        "drafts with the error",
+        "next draft uses the name again",
+        "passes without the name",
+        "passes with the name",
+    ]
     rows = rows_by_method(evor, (EVOR, NEAREST), _repeated_cells)
-    title = "After the first error about a name"
+    title = "After a draft failed on a name that the library lacks"
     return table_if_any(title, rows, names, BY_METHOD, "Numbers of tasks.")
 
 

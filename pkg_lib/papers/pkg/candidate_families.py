@@ -292,7 +292,7 @@ def token_curves_figure(candidates: Candidates) -> Figure:
         curves.append({family: token_curve(of_experiment, family) for family in families})
     compared = [of for of in curves if len(of) == len(FAMILY_LOOKS)]
     better = sum(samples_solve_more(of[SAMPLES], of[RETRIEVAL]) for of in compared)
-    title = f"At equal tokens, samples are above retrieval in {better} of {len(compared)}"
+    title = f"At equal tokens, samples' estimates are higher in {better} of {len(compared)}"
     figure, panels = figures.panel_axes(
         titles, title, "tokens per task", "pass@1 (%), 95 % interval"
     )
