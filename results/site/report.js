@@ -103,7 +103,7 @@ function filterable(table) {
   const update = () => across ? showColumns(table, words(input.value)) : showRows(table, words(input.value), choices);
   const controls = document.createElement("div");
   controls.className = "filters";
-  controls.append(labelled(across ? "Methods" : "Rows with", input));
+  controls.append(labelled(across ? "Show only methods" : "Show only rows with", input));
   for (const [column, select] of choices) controls.append(labelled(headings[column].textContent, select));
   controls.addEventListener("input", update);
   frame.before(controls);
