@@ -127,11 +127,13 @@ class CastResults:
         return tables
 
     def _retrieval_of(self, folder: Path) -> pd.DataFrame:
-        """Read retrieval.csv of a benchmark, and the tables of single chunkings beside it."""
-        paths = [folder / "retrieval.csv", *sorted(folder.glob("retrieval.*.csv.gz"))]
+        """Read the measures of a benchmark, and those of single chunkings beside them."""
+        packed, plain = folder / "retrieval.csv.gz", folder / "retrieval.csv"
+        measures = packed if packed.exists() else plain
+        paths = [measures, *sorted(folder.glob("retrieval.*.csv.gz"))]
         stored = [path for path in paths if path.exists()]
         if not stored:
-            raise Unavailable("no retrieval.csv is stored: run `pkg-lib cast prepare`")
+            raise Unavailable("no measures of retrieval are stored: run `pkg-lib cast prepare`")
         tables = [pd.read_csv(io.StringIO(read_text(path))) for path in stored]
         return pd.concat(tables, ignore_index=True)
 

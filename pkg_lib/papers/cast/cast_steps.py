@@ -28,6 +28,7 @@ from pkg_lib.analysis.tables import csv_text
 from pkg_lib.chunking.chunk_jsonl import walk
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunk, Chunker
 from pkg_lib.chunking.statistics import chunk_statistics
+from pkg_lib.core.reading import PACKED
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import slug, versions, write_json, write_jsonl, write_packed, write_text
 from pkg_lib.core.types import Outcome, UserError, digest
@@ -445,6 +446,14 @@ def _write_table(
     _write_about(path, **about)
 
 
+def _write_measures(path: Path, rows: pd.DataFrame, **about: Any) -> None:
+    """Write measures of retrieval as PATH.gz, and beside them what they were made from."""
+    text = csv_text(rows, index=False, float_format="%.6f")
+    write_packed(path.with_name(path.name + PACKED), text.encode())
+    path.unlink(missing_ok=True)  # an earlier version did not pack it
+    _write_about(path, **about)
+
+
 def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
     """Measure the chunks of every chunker, and store chunk_statistics.csv.
 
@@ -532,7 +541,7 @@ def measure_retrieval(
     benchmark: str,
     rankers: Names,
 ) -> pd.DataFrame:
-    """Measure retrieval, and store retrieval.csv.
+    """Measure retrieval, and store retrieval.csv.gz.
 
     Args:
         folder: Where the table is written; benchmarks other than packages have a subdirectory.
@@ -550,10 +559,9 @@ def measure_retrieval(
         (chunking, mapping) for chunking in chunkers for mapping in mappings(chunking, benchmark)
     ]
     rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
-    _write_table(
+    _write_measures(
         _folder(folder, benchmark) / "retrieval.csv",
         rows,
-        digits="%.6f",
         max_size=MAX_SIZE,
         baseline_lines=CHUNKERS[BASELINE].lines,
         mode=CHUNKERS["cast"].mode,
@@ -569,7 +577,7 @@ def measure_chunking(
     rankers: Names,
     chunking: str,
 ) -> pd.DataFrame:
-    """Measure retrieval with one more chunking, and store it beside retrieval.csv.
+    """Measure retrieval with one more chunking, and store it beside retrieval.csv.gz.
 
     Args:
         folder: Where the table is written, as `measure_retrieval` does.
@@ -587,9 +595,7 @@ def measure_chunking(
     measured = measured_beside(chunking)
     rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
     path = _folder(folder, benchmark) / f"retrieval.{slug(chunking)}.csv"
-    text = csv_text(rows, index=False, float_format="%.6f")
-    write_packed(path.with_name(f"{path.name}.gz"), text.encode())
-    _write_about(path, chunker=asdict(chunker))
+    _write_measures(path, rows, chunker=asdict(chunker))
     _report_means(rows, say)
     return rows
 

@@ -303,7 +303,7 @@ def measured(results, capsys, monkeypatch, *arguments):
         "sys.argv", ["pkg-lib", "cast", "prepare", "retrieval", "--ranker", "BM25", *arguments]
     )
     code, printed = cli.main(), capsys.readouterr()
-    paths = list(results.glob("repo_tasks/*/retrieval.csv"))
+    paths = list(results.glob("repo_tasks/*/retrieval.csv.gz"))
     return code, printed, pd.read_csv(paths[0]) if paths else None
 
 

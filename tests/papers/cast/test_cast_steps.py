@@ -166,7 +166,8 @@ def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
     runs = sum(len(cast_steps.mappings(v)) for v in cast_steps.VARIANTS)
     assert len(rows) == 2 * len(cast_steps.RANKERS) * runs and rows["gold"].ge(1).all()
     assert (
-        rows[["nDCG@5", "P@5", "R@5"]].notna().all().all() and (folder / "retrieval.csv").exists()
+        rows[["nDCG@5", "P@5", "R@5"]].notna().all().all()
+        and (folder / "retrieval.csv.gz").exists()
     )
 
 
@@ -174,7 +175,7 @@ def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
 def test_retrieval_with_one_more_chunking_is_stored_beside_the_table(folder, chunking):
     steps, out = ["retrieval"], folder / "repo_tasks"
     cast_steps.run(out, str, steps, rankers=["BM25"], chunkings=[chunking])
-    assert not (out / "retrieval.csv").exists()
+    assert not (out / "retrieval.csv.gz").exists()
     cast = CastResults(MODEL, {}, out)
     own = cast.ranking("BM25", chunking, "gold", "own")
     assert len(own) == 2 and own.ge(1).all()
