@@ -52,7 +52,7 @@ def _retrieval_findings(cast: CastResults) -> list[str]:
         for name, (chunking, mapping) in COMPARED.items():
             values = cast.ranking(ranker, chunking, NDCG, mapping)
             differences[name] = stats.mean_difference(values, fixed)
-        head = f"{NDCG} on package functions with {ranker} less that of fixed-size chunks"
+        head = f"{NDCG} on package functions with {ranker} minus that of fixed-size chunks"
         sentences += _compared(head, differences)
         differences = {}
         for n in (60, *LINES):
@@ -64,7 +64,7 @@ def _retrieval_findings(cast: CastResults) -> list[str]:
         windows = cast.repoeval_ranking(ranker, "windows of 20 lines in steps of 10", NDCG)
         name = "cast on windows of 20 lines in steps of 10"
         differences[name] = stats.mean_difference(values, windows)
-        head = f"{NDCG} on RepoEval with {ranker} less that of fixed-size chunks"
+        head = f"{NDCG} on RepoEval with {ranker} minus that of fixed-size chunks"
         sentences += _compared(head, differences)
     return sentences
 
@@ -91,9 +91,9 @@ def _completion_findings(cast: CastResults) -> list[str]:
             cast.verdicts_of(fixed),
         )
         same_prompts += _same_prompts(cast, chunked, fixed)
-    head = "Pass@1 of package functions less that of fixed-size chunks"
+    head = "pass@1 of package functions minus that of fixed-size chunks"
     sentences += _compared(head, passes)
-    head = "Edit similarity of the bodies less that of NoRAG"
+    head = "Edit similarity of the bodies minus that of NoRAG"
     sentences += _compared(head, similarities)
     sentences += finding("The prompt is that of fixed-size chunks", same_prompts)
     return sentences
@@ -116,7 +116,7 @@ def _prompt_digests(cast: CastResults, method: str) -> set[tuple[str, str]]:
 
 
 def _leak_findings(cast: CastResults) -> list[str]:
-    """Return sentences on the methods whose corpus holds the very bodies."""
+    """Return sentences on the methods whose corpus contains the bodies to write."""
     sentences = []
     for method in map(str, cast.verdicts):
         if not method.endswith(BODY_IN_CORPUS):
@@ -127,7 +127,7 @@ def _leak_findings(cast: CastResults) -> list[str]:
         verdicts = cast.verdicts_of(method)
         masked = cast.verdicts_of(method.removesuffix(BODY_IN_CORPUS))
         difference = stats.paired_bootstrap(verdicts, masked)
-        head = f"The very body stood in {share} of {method}; Pass@1 less that of the masked corpus"
+        head = f"The body itself is in {share} of {method}; pass@1 minus that of the masked corpus"
         sentences += _compared(head, {method: difference})
     return sentences
 

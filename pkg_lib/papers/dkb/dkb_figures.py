@@ -240,7 +240,7 @@ def overview_figure(
     figures.write_title(
         axes,
         f"{title}: {len(part)} of {len(graph.nodes)} types are connected{drawn}.\n"
-        f"The {len(hubs)} numbered types are at {len(of_hubs)} of their {len(edges)} edges.",
+        f"Edges at the {len(hubs)} numbered types: {len(of_hubs)} of {len(edges)}.",
     )
     figures.legend_below(axes, handlelength=0, handletextpad=0, markerscale=0)
     return figure

@@ -154,7 +154,7 @@ def prompt_variants_figure(
     for row in range(1, len(shown)):
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
-    axes.set_xlabel(f"pass@1 less that of {BASELINE}\n(percentage points, 95 % interval)")
+    axes.set_xlabel(f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval)")
     axes.grid(axis="x")
     figures.write_title(axes, f"{below} of {total} prompts with a context are below {BASELINE}")
     figures.legend_below(axes)

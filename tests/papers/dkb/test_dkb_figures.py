@@ -29,10 +29,7 @@ def test_the_overview_draws_the_largest_part_and_numbers_its_hubs(small, monkeyp
     monkeypatch.setattr(dkb_figures, "HUBS", 1)
     figure = dkb_figures.overview_figure(small, "repo")
     shown = legible(figure)
-    assert (
-        "repo: 4 of 7 types are connected.\nThe 1 numbered types are at 3 of their 3 edges."
-        in shown
-    )
+    assert "repo: 4 of 7 types are connected.\nEdges at the 1 numbered types: 3 of 3." in shown
     assert {"1", "1  Hub (3)"} <= set(shown)
     markers = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert len(markers) == 4
