@@ -314,7 +314,7 @@ def coverage(paper: str) -> str:
         A table in Markdown.
     """
     lines = [
-        "| Item | Subject | Measured on | Notebook | Remark |",
+        "| Item | Subject | Status | Notebook | Remark |",
         "| --- | --- | --- | --- | --- |",
     ]
     for item in items():

@@ -78,7 +78,8 @@ class Chunker:
 
     Attributes:
         method: One of METHODS.
-        mode: One of MODES; methods of lines are always lossless.
+        mode: One of MODES; methods of lines are always lossless. The chunks of sliding-window overlap, so
+            joined they are not the file.
         max_size: Largest size of a chunk without white space, in characters (as published: in
             bytes).
         lines: Number of lines of a chunk; used by methods of lines only.

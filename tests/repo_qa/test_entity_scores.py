@@ -67,13 +67,23 @@ def test_an_answer_that_names_nothing_has_no_precision(graph):
     assert only_wrong.precision == 0 and only_wrong.f1 == 0
 
 
-def test_short_names_are_words_of_sentences_unless_they_are_needed(graph):
+def test_short_names_are_words_of_sentences_unless_they_are_in_backticks(graph):
     question = Question(id="Q", question="?", needs=("CartService",))
     assert not score(graph, "The Order and the Address.", question).wrong
+    assert score(graph, "The `Order` and the Address.", question).wrong == {"Order"}
     needed = Question(
         id="Q", question="?", needs=(next(n for n in graph.nodes if n.endswith(".Order")),)
     )
-    assert score(graph, "The Order.", needed).right == {"Order"}
+    assert score(graph, "The `Order`.", needed).right == {"Order"}
+    assert score(graph, "The Order.", needed).missed == {"Order"}
+
+
+def test_a_name_that_the_question_has_is_not_credited(graph):
+    question = Question(
+        id="Q", question="What is CartService?", needs=("CartService", "OrderService")
+    )
+    made = score(graph, "CartService is a service.", question)
+    assert not made.right and made.missed == {"OrderService"}
 
 
 def test_a_type_cannot_be_in_both_readings_and_in_one_alone(graph):

@@ -239,7 +239,7 @@ def overview_figure(
     drawn = "" if len(names) == len(part) else f" ({len(names)} drawn)"
     figures.write_title(
         axes,
-        f"{title}: {len(part)} of {len(graph.nodes)} types are connected{drawn}.\n"
+        f"{title}: {len(part)} of {len(graph.nodes)} types in the largest part{drawn}.\n"
         f"Edges at the {len(hubs)} numbered types: {len(of_hubs)} of {len(edges)}.",
     )
     figures.legend_below(axes, handlelength=0, handletextpad=0, markerscale=0)

@@ -20,10 +20,11 @@ from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy
 from pkg_lib.papers.dkb.settings import ARMS, SAME_SIZE
 
-# A name like a type's has at least two humps. Of shorter names, only needed ones are counted: "Order"
-# may be a word of a sentence.
+# A name like a type's has at least two humps. A shorter one, such as "Order", may be a word of a sentence,
+# so it counts as the name of a type only inside of backticks.
 TYPE_NAME = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
 WORD = re.compile(r"\w+")
+IN_BACKTICKS = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class EntityScore:
 
     @property
     def recall(self) -> float:
-        """Share of the gold list that the answer names."""
-        return len(self.right) / (len(self.right) + len(self.missed))
+        """Share of the gold list that the answer names; NaN if the question names all of it."""
+        needed = len(self.right) + len(self.missed)
+        return len(self.right) / needed if needed else NAN
 
     @property
     def f1(self) -> float:
@@ -78,21 +80,31 @@ def entity_score(
     Returns:
         The score.
     """
+    in_question = set(WORD.findall(question.question))
     needed = {_simple(graph, name) for name in gold(question, graph)}
     needed.update(question.outside)
+    needed -= in_question  # repeating the question shows no knowledge
     neutral = {_simple(graph, name) for name in disputed(question, graph)}
-    neutral |= set(WORD.findall(question.question))
-    in_answer = set(WORD.findall(answer))
+    neutral |= in_question
     like_types = set(TYPE_NAME.findall(answer))
-    others = like_types - needed - neutral
+    named = like_types | _words_in_backticks(answer)
+    others = named - needed - neutral
     wrong = {name for name in others if name in graph.by_simple}
-    invented = {name for name in others - wrong if name not in words}
+    invented = {name for name in others & like_types if name not in wrong | words}
     return EntityScore(
-        right=frozenset(needed & in_answer),
-        missed=frozenset(needed - in_answer),
+        right=frozenset(needed & named),
+        missed=frozenset(needed - named),
         wrong=frozenset(wrong),
         invented=frozenset(invented),
     )
+
+
+def _words_in_backticks(answer: str) -> set[str]:
+    """The words that an answer marks as code, by backticks or as a block."""
+    words: set[str] = set()
+    for code in IN_BACKTICKS.findall(answer):
+        words.update(WORD.findall(code))
+    return words
 
 
 def _simple(graph: TypeGraph, name: str) -> str:
@@ -158,7 +170,8 @@ def entities_table(study: RepositoryStudy) -> ResultTable:
     notes = [
         "Means over questions. An answer is right where it names the types of the gold list. Other "
         "types of the repository are wrong, and names like a type's that are nowhere in it are "
-        "invented; both lower precision. Precision leaves out answers that name no type. "
+        "invented; both lower precision. A name of one word, such as Order, counts only in backticks, "
+        "and names that are in the question do not count. Precision leaves out answers that name no type. "
         f"{study.model}, greedy, at most 256 tokens.",
     ]
     if any(question.first_only or question.second_only for question in study.questions):

@@ -213,7 +213,8 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         name = f"{study.name}, {pipeline}, retrieval only"
         rows[name] = [*_spread_cells(spread, 4), model_mean]
     for key in PAPER_REPOSITORIES:
-        rows |= _recorded_latency(key)
+        if key != study.name:  # its own rows are above
+            rows |= _recorded_latency(key)
     for row in published_rows("table2_latency"):
         printed = [row.mean_s, row.std_s, row.median_s, row.min_s, row.max_s]
         name = f"published: {row.repository}, {row.approach}, with the model"
@@ -292,7 +293,8 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
             baseline = dollars
         rows[f"{study.name}, {approach}"] = [*tokens, dollars, dollars / baseline]
     for index in indexes:
-        if index["repository"] in PAPER_REPOSITORIES:
+        name = index["repository"]
+        if name in PAPER_REPOSITORIES and name != study.name:
             tokens = index.get("embedding", {}).get("tokens", NAN)
             for approach in (BASE, OURS, LLM_KB):
                 embedded = NAN if approach == LLM_KB else tokens

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from pkg_lib.analysis.sentences import counted
-from pkg_lib.core.store import versions, write_json
+from pkg_lib.core.store import read_json, versions, write_json
 from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
@@ -218,7 +218,19 @@ def measure(
     if tokens or embed:
         parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
         index["embedding"] = _embedding_cost(parts, embed)
+    else:
+        index |= _stored_embedding(folder / "index.json", index["source"])
     write_json(folder / "index.json", index)
+
+
+def _stored_embedding(path: Path, source: str) -> dict[str, Any]:
+    """The stored entry of embedding, which takes long to measure; empty for other sources."""
+    if not path.exists():
+        return {}
+    stored = read_json(path)
+    if stored.get("source") != source or "embedding" not in stored:
+        return {}
+    return {"embedding": stored["embedding"]}
 
 
 def _chunks_by_path(files: Mapping[str, str]) -> dict[str, list[TextChunk]]:

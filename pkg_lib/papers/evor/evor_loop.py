@@ -56,8 +56,14 @@ from pkg_lib.papers.evor.code_snippets import snippets_of
 from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
 from pkg_lib.papers.evor.evor_run import ANSWER_TOKENS, Calls, Drafts, EvorRun
 from pkg_lib.papers.evor.execution_feedback import Draft, Feedback
-from pkg_lib.papers.evor.knowledge_base import ContextRequest, KnowledgeBase, RetrievedKnowledge
-from pkg_lib.papers.evor.loop_options import AS_PUBLISHED
+from pkg_lib.papers.evor.knowledge_base import (
+    TITLES,
+    TITLES_OF_PROGRAMS,
+    ContextRequest,
+    KnowledgeBase,
+    RetrievedKnowledge,
+)
+from pkg_lib.papers.evor.loop_options import AS_PUBLISHED, WHOLE
 from pkg_lib.papers.evor.prompt_counts import PromptCounts
 from pkg_lib.papers.evor.query_evolution import QUERY_RULES, missing_attribute
 from pkg_lib.papers.evor.subgoals import PARTS_TOKENS, Decomposition
@@ -75,12 +81,14 @@ class Iteration:
         history: p^j and F^j of every earlier round j < i.
         active: The tasks that have not ended.
         inputs: I of each task; empty in round 0.
+        uncalled_ends: As in `LoopOptions`.
         answers: What models other than M(n, K_r) were prompted for, to count their tokens.
     """
 
     history: list[Drafts] = field(default_factory=list)
     active: list[Task] = field(default_factory=list)
     inputs: Calls = field(default_factory=dict)
+    uncalled_ends: bool = True
     answers: list[dict[str, Generation]] = field(default_factory=list)
 
     @property
@@ -91,7 +99,7 @@ class Iteration:
     def is_active(self, task: Task) -> bool:
         """Tell whether a task takes part in this iteration.
 
-        A task whose last draft had a fault of the sandbox keeps its context until that is executed.
+        A task is not active while its last draft has no feedback, which a fault of the sandbox causes.
 
         Args:
             task: The problem n.
@@ -102,7 +110,8 @@ class Iteration:
             return False
         drafts = [of_round[task.id] for of_round in self.history if task.id in of_round]
         feedbacks = [draft.feedback for draft in drafts]
-        return not has_ended(feedbacks)
+        was_called = self.uncalled_ends or bool(self.inputs.get(task.id))
+        return not has_ended(feedbacks, was_called)
 
 
 @dataclass
@@ -135,9 +144,9 @@ class EvorRound:
             round, whose answer is known.
         """
         # Line 2: I = [], p = null.
-        iteration = Iteration()
+        iteration = Iteration(uncalled_ends=self.method.loop.uncalled_ends)
         if self.number > 0:
-            self._require_earlier_rounds(len(tasks))
+            self._require_earlier_rounds(tasks)
             # Lines 18-20 of round 0: I <- M_t(n, p^0).
             iteration.inputs = self._test_inputs(iteration)
             # Line 12 of all earlier rounds: F^j = E(p^j, I).
@@ -162,10 +171,11 @@ class EvorRound:
         # Lines 10 and 11, p <- p^i <- M(n, K_r): the pipeline generates from these contexts.
         return self._contexts(tasks, iteration, requests, retrieved)
 
-    def _require_earlier_rounds(self, tasks: int) -> None:
+    def _require_earlier_rounds(self, tasks: Sequence[Task]) -> None:
         """Raise Unavailable if a round before this one lacks a program."""
         for earlier in self.method.round_names[: self.number]:
-            if len(self.run.results.completions(earlier)) < tasks:
+            completions = self.run.results.completions(earlier)
+            if not all(task.id in completions for task in tasks):
                 raise Unavailable(f"{self.name} goes on from {earlier}: complete {earlier} first")
 
     def _retrieved(
@@ -326,13 +336,16 @@ class EvorRound:
         benchmark = self.run.benchmark
         if "web" in self.method.sources:
             collected["web"] = benchmark.pages()
-        language = benchmark.language if self.method.loop == AS_PUBLISHED else "python"
+        loop = self.method.loop
+        holds_programs = loop.added == WHOLE
         return KnowledgeBase(
             benchmark.documents(),
             collected,
             benchmark.tokenizer,
             searched,
-            language,
+            language=benchmark.language if holds_programs else "python",
+            titles=TITLES_OF_PROGRAMS if holds_programs else TITLES,
+            ranked=loop.ranked,
         )
 
     def _first_knowledge(self) -> tuple[list[tuple[str, str]], list[tuple[str, Feedback]]]:
@@ -362,7 +375,7 @@ class EvorRound:
         added = self.method.loop.added
         shown: dict[str, Sequence[str]] = {}
         searched: dict[str, Sequence[str]] = {}
-        if added == "programs and pairs":
+        if added == WHOLE:
             whole = [program for program, _ in programs]
             shown["snippets"] = list(dict.fromkeys(whole))
             errors = []
@@ -482,7 +495,7 @@ class EvorRound:
             texts.append(text.strip())
         return texts
 
-    # Lines 9 and 10
+    # What the pipeline needs for lines 10 and 11
 
     def _contexts(
         self,
@@ -509,8 +522,8 @@ class EvorRound:
                 recall=self.run.benchmark.recall(task, knowledge.documents),
             )
         if self.number > 0:
-            # The context of an ended task keeps the name of its round, and so that round's answer.
-            # What it costs now are the inputs that its first draft ran on.
+            # An ended task keeps the context of its last round, and therefore that round's answer.
+            # In round 1, the test inputs of its first draft are counted as well.
             last_round = self.method.round_name(self.number - 1)
             for context in self.run.results.contexts(last_round):
                 task_id = context.task_id
@@ -553,15 +566,16 @@ class OracleRetriever:
         return contexts
 
 
-def has_ended(feedbacks: Sequence[Feedback]) -> bool:
+def has_ended(feedbacks: Sequence[Feedback], was_called: bool = True) -> bool:
     """Tell whether the termination condition is satisfied (Section 2.3; line 21 of Algorithm 1).
 
     Args:
         feedbacks: F^0 to F^i of one task.
+        was_called: Whether the drafts ran on at least one test input.
 
     Returns:
-        Whether the last draft ran, or the last three feedbacks are equal.
+        Whether the last draft ran on its inputs, or the last three feedbacks are equal.
     """
     last = feedbacks[-EQUAL_FEEDBACKS:]
     are_equal = len(last) == EQUAL_FEEDBACKS and len(set(last)) == 1
-    return last[-1].ok or are_equal
+    return (last[-1].ok and was_called) or are_equal

@@ -11,7 +11,7 @@ from textwrap import shorten
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.papers.evor.evor_benchmark import document_head
 from pkg_lib.papers.evor.evor_methods import EvorMethod
-from pkg_lib.papers.evor.text_index import TextIndex
+from pkg_lib.papers.evor.text_index import MAX_RANKED, TextIndex
 from pkg_lib.retrieval.budget import Measure, fitting_texts
 
 DOCUMENTS = "documents"
@@ -23,6 +23,11 @@ TITLES = {
     "web": "From the web:",
     DOCUMENTS: "Documentation:",
 }
+# The headings where the knowledge base holds whole programs, of other tasks and of the task itself.
+TITLES_OF_PROGRAMS = TITLES | {
+    "feedback": "What failed in earlier programs:",
+    SNIPPETS: "Programs that run without error:",
+}
 HEAD_CHARACTERS = 120  # of a document's name, signature or first sentence in a list of names
 
 
@@ -31,7 +36,7 @@ class ContextRequest:
     """What one task requests from the knowledge base.
 
     Attributes:
-        queries: q_i, and in later rounds the question n beside it.
+        queries: q_i; where the loop's options say so, also the question n after the first round.
         introduction: The first part of the context; "" for none.
         ending: The last part of the context, such as the task's own error; "" for none.
         budget: Tokens of the context; None for the method's or the benchmark's number.
@@ -67,6 +72,8 @@ class KnowledgeBase:
         searched: Source -> its texts as they are searched, where more is searched than shown. Of a pair
             (p, F) the whole program is searched, and its error with the line is shown (Appendix F).
         language: The language of the fence around snippets.
+        titles: The heading of each source in a context.
+        ranked: How many texts of a source are ranked for a query.
     """
 
     documents: Mapping[str, str]
@@ -74,6 +81,8 @@ class KnowledgeBase:
     tokenizer: str = UNICODE
     searched: Mapping[str, Sequence[str]] = field(default_factory=dict)
     language: str = "python"
+    titles: Mapping[str, str] = field(default_factory=lambda: TITLES)
+    ranked: int = MAX_RANKED
 
     @cached_property
     def _document_index(self) -> TextIndex:
@@ -103,11 +112,13 @@ class KnowledgeBase:
         for source in sources:
             texts = self.searched.get(source, self.collected[source])
             index = TextIndex(texts, self.tokenizer)
-            rankings[source] = index.rank_by_turns(queries, method.retriever)
+            rankings[source] = index.rank_by_turns(queries, method.retriever, self.ranked)
         uses_documents = DOCUMENTS in method.sources
         document_rankings: list[list[int]] = [[] for _ in requests]
         if uses_documents:
-            document_rankings = self._document_index.rank_by_turns(queries, method.retriever)
+            document_rankings = self._document_index.rank_by_turns(
+                queries, method.retriever, self.ranked
+            )
         retrieved = []
         for number, request in enumerate(requests):
             budget = method.context or budgets["context"]
@@ -152,7 +163,7 @@ class KnowledgeBase:
             return ""
         if source == SNIPPETS:
             text = f"```{self.language}\n{text}\n```"
-        return f"{TITLES[source]}\n{text}"
+        return f"{self.titles[source]}\n{text}"
 
     def _fitting_documents(
         self,

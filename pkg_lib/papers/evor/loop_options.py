@@ -7,7 +7,8 @@ evor_loop.py. docs/paper_evor.md lists what `AS_PUBLISHED` still does differentl
 
 from dataclasses import dataclass
 
-ADDED = ("lines", "programs", "programs and pairs")  # the values of `LoopOptions.added`
+WHOLE = "programs and pairs"
+ADDED = ("lines", "programs", WHOLE)  # the values of `LoopOptions.added`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class LoopOptions:
             answer. False: the steps are listed before the program is written, and nothing is executed.
         window: Tokens of a prompt and its answer together, at most those of the model. 4,096 in
             Section 3.2 and Appendix F. 0: a context has the tokens of `EvorBenchmark.budgets`.
+        uncalled_ends: Whether a draft that ran on no test input, because M_t wrote no call that can be
+            used, ends its task. False: its functions were never executed, so the task goes on. True: it
+            counts as a program that ran.
+        ranked: How many texts of a source are ranked for a query; the budget holds some of them.
         hints_at_missing_names: What follows a task's own error in its prompt. False, as in item 2 of
             Appendix F: nothing. True: that a name does not exist, and where to look instead.
     """
@@ -48,17 +53,26 @@ class LoopOptions:
     keeps_reflections: bool = False
     executes_subgoals: bool = False
     window: int = 0
+    uncalled_ends: bool = True
+    ranked: int = 40
     hints_at_missing_names: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.added not in ADDED:
+            raise ValueError(f"added is {self.added!r}, none of {', '.join(ADDED)}")
 
 
 STORED_RUNS = LoopOptions()
 AS_PUBLISHED = LoopOptions(
     starts_with_scripts=True,
     question_retrieves_again=False,
-    added="programs and pairs",
+    added=WHOLE,
     sampled_from=0,
     keeps_reflections=True,
     executes_subgoals=True,
     window=4096,
+    uncalled_ends=False,
+    ranked=400,
     hints_at_missing_names=False,
 )

@@ -5,10 +5,11 @@ the subprogram of that part, and all parts up to it are executed. The state that
 for the next part. M then combines the subprograms as the answer, from a context that holds them.
 
 The paper says neither how many subgoals there are nor what a state is. Here there are at most MAX_PARTS. A
-state is the variables at the top level after the parts ran, or the error with its line. A part that
-failed is left out when later parts run.
+state is the variables at the top level after the parts ran, those of the last part first and as many as the
+length of an error allows, or the error with its line. A part that failed is left out when later parts run.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -158,7 +159,7 @@ class Decomposition:
         subgoals = {}
         for task_id, answer in answers.items():
             subgoal = " ".join(answer.raw.split())
-            if subgoal and not subgoal.startswith(NOTHING_LEFT):
+            if subgoal and not re.search(rf"\b{NOTHING_LEFT}\b", subgoal):
                 subgoals[task_id] = subgoal
         return subgoals
 

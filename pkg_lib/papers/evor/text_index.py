@@ -12,7 +12,9 @@ from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.ranking import Positions, Scores, top
 
-MAX_RANKED = 40  # texts of a ranking that are kept: more of them fit into no budget here
+# Texts of a ranking that are kept. A context of 1,000 tokens holds fewer; one of 2,000 tokens holds all
+# 40 where documents are short, as in the stored runs on more-itertools-M.
+MAX_RANKED = 40
 FUSION_CONSTANT = 60  # of reciprocal rank fusion (Cormack et al., 2009)
 
 
@@ -36,15 +38,18 @@ class TextIndex:
     def _vectors(self) -> Scores:
         return _encoded(self.texts)
 
-    def rank(self, queries: Sequence[str], retriever: str) -> list[list[int]]:
+    def rank(
+        self, queries: Sequence[str], retriever: str, most: int = MAX_RANKED
+    ) -> list[list[int]]:
         """Rank the texts for each query.
 
         Args:
             queries: The queries q_i of several tasks.
             retriever: "BM25", "MiniLM", or "both" for their reciprocal rank fusion.
+            most: How many texts are kept for each query.
 
         Returns:
-            For each query, positions of at most MAX_RANKED texts, best first. Equal texts keep their
+            For each query, positions of at most that many texts, best first. Equal texts keep their
             order.
         """
         if not self.texts or not queries:
@@ -56,26 +61,28 @@ class TextIndex:
         else:
             lexical = self._lexical_order(queries)
             order = _fused(lexical, self._dense_order(queries))
-        ranked: list[list[int]] = order[:, :MAX_RANKED].tolist()
+        ranked: list[list[int]] = order[:, :most].tolist()
         return ranked
 
     def rank_by_turns(
         self,
         query_lists: Sequence[Sequence[str]],
         retriever: str,
+        most: int = MAX_RANKED,
     ) -> list[list[int]]:
         """Rank the texts for tasks with several queries, whose rankings take turns.
 
         Args:
             query_lists: The queries of each task, equally many per task.
             retriever: As for `rank`.
+            most: How many texts are kept for each query.
 
         Returns:
             For each task, positions of texts, best first.
         """
         # One ranking of all tasks per position in the lists of queries.
         by_position = zip(*query_lists, strict=True)
-        rankings = [self.rank(queries, retriever) for queries in by_position]
+        rankings = [self.rank(queries, retriever, most) for queries in by_position]
         merged = []
         for of_task in zip(*rankings, strict=True):
             in_turns = chain.from_iterable(zip(*of_task, strict=True))

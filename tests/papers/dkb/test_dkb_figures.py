@@ -29,7 +29,9 @@ def test_the_overview_draws_the_largest_part_and_numbers_its_hubs(small, monkeyp
     monkeypatch.setattr(dkb_figures, "HUBS", 1)
     figure = dkb_figures.overview_figure(small, "repo")
     shown = legible(figure)
-    assert "repo: 4 of 7 types are connected.\nEdges at the 1 numbered types: 3 of 3." in shown
+    assert (
+        "repo: 4 of 7 types in the largest part.\nEdges at the 1 numbered types: 3 of 3." in shown
+    )
     assert {"1", "1  Hub (3)"} <= set(shown)
     markers = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert len(markers) == 4
@@ -39,7 +41,7 @@ def test_of_a_large_graph_the_types_with_most_edges_are_drawn(small, monkeypatch
     monkeypatch.setattr(dkb_figures, "HUBS", 1)
     monkeypatch.setattr(dkb_figures, "MOST_TYPES", 2)
     figure = dkb_figures.overview_figure(small, "repo")
-    assert any("4 of 7 types are connected (2 drawn)" in text for text in legible(figure))
+    assert any("4 of 7 types in the largest part (2 drawn)" in text for text in legible(figure))
     markers = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert len(markers) == 2
 

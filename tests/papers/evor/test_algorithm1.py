@@ -152,8 +152,8 @@ def test_algorithm_1_in_three_rounds(tiny, monkeypatch):
     """Lines 1 to 25: queries, knowledge and prompts of EVOR, as published@0 to @2."""
     knowledge: list[KnowledgeBase] = []
 
-    def recorded(*arguments):
-        knowledge.append(KnowledgeBase(*arguments))
+    def recorded(*arguments, **options):
+        knowledge.append(KnowledgeBase(*arguments, **options))
         return knowledge[-1]
 
     monkeypatch.setattr(evor_loop, "KnowledgeBase", recorded)
@@ -196,8 +196,8 @@ def test_algorithm_1_in_three_rounds(tiny, monkeypatch):
     # Lines 9 and 10. Of the 56 words, failures, snippets and the task's own error come first, and documents
     # fill the rest (Appendix F). Failures and snippets have at most 10 words each, beside their titles.
     first, second, third = script.prompts("tiny/half", WRITE)
-    start = "You write python with the library math.\n\nWhat failed in other programs:\n"
-    snippets = "Lines of programs that run:\n"
+    start = "You write python with the library math.\n\nWhat failed in earlier programs:\n"
+    snippets = "Programs that run without error:\n"
     own_error = "A draft of the program failed:\n"
     end = f"{TASK}{HALF.strip()}\n```"
     # Round 0: 15 and 14 words, which leaves 27: all documents, 16 words. n shares with exp "n" twice, "the" and
@@ -321,7 +321,7 @@ def test_exedec_executes_a_subprogram_before_the_next_subgoal(tiny):
     part_1 = f"Part 1: n is an example.\n{code('n = 17')}\nState after it ran: n = 17"
     part_2 = (
         "Part 2: root is the answer for n.\n"
-        f"{code('import math' + LINE + 'root = math.isqrt(n)')}\nState after it ran: n = 17; root = 4"
+        f"{code('import math' + LINE + 'root = math.isqrt(n)')}\nState after it ran: root = 4; n = 17"
     )
     # Each subgoal is predicted from the state that the parts before it reached.
     assert script.prompts("tiny/half", SUBGOAL) == [
@@ -347,7 +347,7 @@ def test_exedec_executes_a_subprogram_before_the_next_subgoal(tiny):
     (of_add,) = script.prompts("tiny/add", WRITE)
     error = "`more = n.plus(1)`: AttributeError: 'int' object has no attribute 'plus'"
     assert f"State after it ran: {error}\n\nPart 3:" in of_add
-    assert f"{code('more = n + 1')}\nState after it ran: n = 1; more = 2\n\nCombine" in of_add
+    assert f"{code('more = n + 1')}\nState after it ran: more = 2; n = 1\n\nCombine" in of_add
     # Five answers about each task: three subgoals and two subprograms; for `add` three and three.
     spent = evaluator.run.contexts_by_task("ExeDec, as published")
     assert [context.spent for context in spent.values()] == [5 * 11, 6 * 11]
@@ -355,7 +355,7 @@ def test_exedec_executes_a_subprogram_before_the_next_subgoal(tiny):
 
 def test_exedec_with_evor_writes_its_parts_with_the_retrieved_knowledge(tiny):
     answers = loop_script().answers
-    answers["tiny/half", SUBGOAL] = ["root is the answer.", "DONE"]
+    answers["tiny/half", SUBGOAL] = ["root is the answer.", "The parts do everything: **DONE**"]
     answers["tiny/half", SUBPROGRAM] = [code("root = 4")]
     answers["tiny/add", SUBGOAL] = ["DONE"]
     script = Script(answers)
@@ -385,6 +385,17 @@ def test_a_benchmark_without_documentation_has_no_scripts(tiny, monkeypatch):
 def test_a_round_needs_the_rounds_before_it(tiny):
     with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
         tiny(Script({})).prepare(["EVOR, as published@1"])
+
+
+def test_a_draft_that_ran_on_no_input_does_not_end_its_task(tiny):
+    """A draft that is defined and never called says nothing of the program (line 21)."""
+    script = loop_script()
+    script.answers["tiny/add", INPUTS] = ["There are no inputs."]
+    script.answers["tiny/add", QUERY] = ["one more"]
+    script.answers["tiny/add", WRITE] = [code(ADD_0), code(ADD_0)]
+    evaluator = tiny(script)
+    evaluator.prepare(["EVOR, as published@0", "EVOR, as published@1"])
+    assert len(script.prompts("tiny/add", WRITE)) == 2
 
 
 @pytest.mark.parametrize(("of_model", "window"), [(None, 4096), (32768, 4096), (2048, 2048)])
