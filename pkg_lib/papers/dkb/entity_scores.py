@@ -90,7 +90,8 @@ def entity_score(
     named = like_types | _words_in_backticks(answer)
     others = named - needed - neutral
     wrong = {name for name in others if name in graph.by_simple}
-    invented = {name for name in others & like_types if name not in wrong | words}
+    unknown = (others & like_types) - wrong
+    invented = {name for name in unknown if name not in words}
     return EntityScore(
         right=frozenset(needed & named),
         missed=frozenset(needed - named),
