@@ -118,7 +118,7 @@ def test_the_figure_of_tokens_compares_samples_with_retrieval(candidates):
     shown = legible(families.token_curves_figure({"run": candidates}))
     assert {"run (4)", "plain samples", "retrieval"} <= set(shown)
     # One sample reaches 50 % at 31 tokens, where the line of retrieval is at 43 %.
-    assert "At equal tokens, samples are above retrieval in 1 of 1" in shown
+    assert "At equal tokens, samples' estimates are higher in 1 of 1" in shown
     del candidates.families[families.SAMPLES]
     shown = legible(families.token_curves_figure({"run": candidates}))
     assert "plain samples:\nnot measured" in shown
