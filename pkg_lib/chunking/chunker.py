@@ -114,14 +114,14 @@ class Chunker:
             raise UserError("chunk_overlap must be at least 0, and step at least 1")
         if self.method == "sliding-window" and self.step > self.lines:
             raise UserError(
-                f"step = {self.step}: give at most the {self.lines} lines of a window, "
-                "or lines are in no chunk"
+                f"step = {self.step}: give at most the {self.lines} lines of a window; "
+                "a larger step would leave lines out"
             )
         by_nodes = self.mode == "as-published" and self.method not in LINE_METHODS
         if (self.chunk_overlap or self.chunk_expansion) and not by_nodes:
             raise UserError(
-                "chunk_overlap and chunk_expansion are options of the mode as-published, "
-                "with a method that reads the tree; lossless chunks joined are the file"
+                "chunk overlap and chunk expansion repeat or add text; "
+                "they need the mode as-published and a method that reads the syntax tree"
             )
 
     def chunk(

@@ -60,6 +60,19 @@ def test_embedded_tokens_of_the_papers_repositories_need_no_model_that_answers()
     assert not any(name.startswith("openjdk-17") for name in rows.index)
 
 
+def test_a_repository_that_is_studied_keeps_its_own_rows(results):
+    """Its rows hold answers, which the rows of the paper's repositories have no place for."""
+    measured = {"query_seconds": {"No-Graph": {"S1": 9.0}}}
+    studied = SimpleNamespace(**vars(STUDY) | {"name": "shopizer", "ranked": measured})
+    other = {"query_seconds": {"No-Graph": {"S1": 1.0}}}
+    write_json(results / "repo_qa" / "shopizer" / "evidence.json", other)
+    latency = latency_table(studied).frame
+    assert latency.loc["shopizer, No-Graph, retrieval only"].tolist()[1] == "9.0000"
+    rows = token_cost_table(studied, [index("shopizer", embedding=EMBEDDING)]).frame
+    own = token_cost_table(studied, []).frame
+    assert rows.loc["shopizer, No-Graph"].tolist() == own.loc["shopizer, No-Graph"].tolist()
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))

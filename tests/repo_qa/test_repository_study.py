@@ -218,7 +218,7 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     )
     monkeypatch.setattr(measurement, "Embedder", lambda cache: embedder)
     monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
-    options = measurement.AskOptions(again=True)
+    options = measurement.AskOptions(record=True)
     lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, options))
     assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
     assert sum(line.startswith("DKB") for line in lines) == 3
@@ -233,6 +233,20 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     stored, evidence = read_json(study.file("evidence")), measurement.evidence_of(study)
     for name in ("rows", "variants"):
         assert pd.DataFrame(**stored[name]).equals(evidence[name])
+
+
+def test_the_cost_of_embedding_is_kept_until_the_sources_change(tmp_path):
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "A.java").write_text("class A {}")
+    measurement.measure(sources, "a", tmp_path)
+    stored = read_json(tmp_path / "index.json")
+    write_json(tmp_path / "index.json", stored | {"embedding": {"tokens": 5, "seconds": 1.0}})
+    measurement.measure(sources, "a", tmp_path)
+    assert read_json(tmp_path / "index.json")["embedding"] == {"tokens": 5, "seconds": 1.0}
+    (sources / "A.java").write_text("class A { int b; }")
+    measurement.measure(sources, "a", tmp_path)
+    assert "embedding" not in read_json(tmp_path / "index.json")
 
 
 def test_a_module_of_the_jdk_is_unpacked(own_cache, tmp_path, monkeypatch):

@@ -346,7 +346,7 @@ def differences_table(cast: CastResults) -> ResultTable:
     rows[f"{THEIRS}: Pass@1, StarCoder2"] = [*_difference_cells(None), DASH, gains]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = (
-        f"Points, cAST less fixed-size. {WHAT_IS_MEASURED} "
+        f"Points, cAST minus fixed-size. {WHAT_IS_MEASURED} "
         "Published: over the six embedders of Tables 5 and 6."
     )
     title = "cAST against fixed-size chunks"

@@ -215,22 +215,21 @@ def measure(
         "processes": processes,
         **circumstances,
     }
+    cost = _stored_embedding_cost(folder / "index.json", index["source"])
     if tokens or embed:
         parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
-        index["embedding"] = _embedding_cost(parts, embed)
-    else:
-        index |= _stored_embedding(folder / "index.json", index["source"])
+        cost |= _embedding_cost(parts, embed)
+    if cost:
+        index["embedding"] = cost
     write_json(folder / "index.json", index)
 
 
-def _stored_embedding(path: Path, source: str) -> dict[str, Any]:
-    """The stored entry of embedding, which takes long to measure; empty for other sources."""
-    if not path.exists():
+def _stored_embedding_cost(path: Path, source: str) -> dict[str, Any]:
+    """Read what embedding the same sources cost, since it takes long to measure; empty if unknown."""
+    stored = read_json(path) if path.exists() else {}
+    if stored.get("source") != source:
         return {}
-    stored = read_json(path)
-    if stored.get("source") != source or "embedding" not in stored:
-        return {}
-    return {"embedding": stored["embedding"]}
+    return dict(stored.get("embedding", {}))
 
 
 def _chunks_by_path(files: Mapping[str, str]) -> dict[str, list[TextChunk]]:
@@ -368,15 +367,15 @@ class AskOptions:
         model: The model that answers what is not stored; "" for none.
         methods: The methods that answer; by default No-Graph, DKB and LLM-KB.
         retries: How often LLM-KB's skipped files are sent again.
-        again: Whether everything is measured again and stored.
-        dry_run: Whether the cost of the answers is estimated in the place of everything else.
+        record: Whether everything is measured again and stored.
+        dry_run: Whether only the cost of the answers is estimated.
         tokens_per_second: Speed of the model, for the estimate.
     """
 
     model: str = ""
     methods: Sequence[str] = ()
     retries: int = 0
-    again: bool = False
+    record: bool = False
     dry_run: bool = False
     tokens_per_second: float | None = None
 
@@ -417,7 +416,7 @@ def run(
     if options.model:
         ask(study, options.methods)
         yield from _answer_lines(study)
-    if options.again:
+    if options.record:
         record(study)
     rows = evidence_of(study)["rows"]
     groups = rows.groupby(["pipeline", "reading"], sort=False)

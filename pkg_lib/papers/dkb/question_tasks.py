@@ -308,7 +308,9 @@ def estimate(
     methods: Sequence[str] = (),
     tokens_per_second: float | None = None,
 ) -> Iterator[str]:
-    """Estimate what `ask` would cost. No model is loaded.
+    """Estimate what `ask` would cost. The model that answers is not loaded.
+
+    The prompts need a ranking of all chunks. If none is stored, they are embedded first.
 
     Args:
         study: The repository and its questions.
@@ -324,7 +326,7 @@ def estimate(
     """
     from pkg_lib.papers.dkb.llm_kb import MAX_NEW_TOKENS  # slow to import
 
-    yield "dry run: nothing is generated; tokens and time are estimates, reading prompts is extra"
+    yield "dry run: nothing is generated; tokens and time are estimates, without the time to read the prompts"
     for method in _arms(methods):
         if method == LLM_KB and not study.extracted:
             prompts = list(study.extraction(study.retries).missing.values())

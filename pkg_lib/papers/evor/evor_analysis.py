@@ -14,7 +14,13 @@ from pkg_lib.analysis.sentences import compared
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.papers.evor.evor_methods import QUERIES
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
-from pkg_lib.papers.evor.evor_tables import BY_METHOD, Cells, rows_by_method, table_if_any
+from pkg_lib.papers.evor.evor_tables import (
+    BY_METHOD,
+    Cells,
+    rows_by_benchmark,
+    rows_by_method,
+    table_if_any,
+)
 from pkg_lib.papers.evor.query_evolution import missing_attribute, missing_name
 from pkg_lib.retrieval.methods import NO_RAG
 
@@ -249,6 +255,37 @@ def _repeated_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
         others_passed.sum(),
         passed[again].sum(),
     ]
+
+
+def uncalled_table(evor: EvorResults) -> ResultTable | None:
+    """Count the functions that were never called before their task ended.
+
+    A function without usable test inputs is only defined. If that raises no error, the stored runs
+    take it for a program that ran, and its task has ended.
+
+    Args:
+        evor: The results.
+
+    Returns:
+        The table, one row per benchmark; None if no inputs are stored.
+    """
+    names = ["functions without inputs", "end their task", "pass", "tasks that end in round 0"]
+    rows = rows_by_benchmark(evor, _uncalled_cells)
+    title = "First drafts that ran on no test input"
+    note = "Numbers of tasks. Tasks that are no functions need no inputs."
+    return table_if_any(title, rows, names, "benchmark", note)
+
+
+def _uncalled_cells(benchmark: BenchmarkResults) -> Cells | None:
+    first_round = f"{EVOR}@0"
+    stored = benchmark.results.knowledge.input_rows()
+    if not stored or first_round not in benchmark.rounds(EVOR):
+        return None
+    without_inputs = {row["task_id"] for row in stored if not row["inputs"]}
+    ended = {task_id for task_id, row in benchmark.feedback(first_round).items() if row["ok"]}
+    uncalled = sorted(without_inputs & ended)
+    passed = benchmark.verdicts(first_round)[uncalled].sum()
+    return [len(without_inputs), len(uncalled), passed, len(ended)]
 
 
 # Findings

@@ -311,7 +311,19 @@ class EvorBenchmark(Benchmark):
             solution: The draft p.
             calls: The generated inputs I.
         """
-        program = self.program(task, solution)
+        return self._executing(task, self.program(task, solution), calls)
+
+    def script_job(self, task: Task, script: str) -> Job:
+        """Return the job that executes a script of sample usage (Appendix D).
+
+        Args:
+            task: Any task of this benchmark: a job is of a task, and a script is of none. Nothing of
+                the task's program runs before the script.
+            script: The script.
+        """
+        return self._executing(task, script, ())
+
+    def _executing(self, task: Task, program: str, calls: tuple[str, ...]) -> Job:
         test = draft_test(program, self.run_of_draft(program, calls))
         return Job(
             id=task.id,

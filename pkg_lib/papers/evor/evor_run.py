@@ -49,13 +49,12 @@ INPUT_FIELDS: Kinds = {
     "valid": int,
 }
 INPUT_FILE = f"inputs{ROWS}"  # beside the feedback
-# A draft that adds nothing to the task's program may well run.
+# The feedback on a draft that repeats the prompt and adds nothing. Executed, it may raise no error.
 NOTHING_WRITTEN = "the program ends where the task's does"
 INPUT_TOKENS = 200  # of an answer of M_t
 ANSWER_TOKENS = 100  # of a query, a reflection or a list of subgoals
-SCRIPT_TOKENS = (
-    300  # of a script of sample usage: snippets have as many tokens of a prompt (Appendix F)
-)
+# Of a script of sample usage. Snippets have as many tokens of a prompt (Appendix F).
+SCRIPT_TOKENS = 300
 SCRIPTS = "scripts"  # what their answers and their feedback are stored under
 SHOWS_PROGRESS = 20  # jobs from which a progress bar is worth a line
 Calls = Mapping[str, tuple[str, ...]]  # task id -> its test inputs I
@@ -122,7 +121,7 @@ class EvorRun:
         path = f"{slug(benchmark)}/{slug(file)}.jsonl"
         requests = []
         for task_id, text in prompts.items():
-            # The programs' weights may be loaded, whose answers are longer.
+            # The limit is stated, since weights that are loaded already have that of programs.
             request = Request(task_id, text, entry_point="", max_new_tokens=max_tokens)
             requests.append(StoredRequest(request, path))
         generator.complete(requests, f"{file} on {benchmark}")
@@ -359,10 +358,10 @@ class EvorRun:
         answers = self.ask(SCRIPTS, prompts, max_tokens=SCRIPT_TOKENS)
         scripts = {}
         jobs = {}
-        task = self.results.tasks[0]  # a job is of a task; a script is of none
+        task = self.results.tasks[0]  # any task; see `script_job`
         for name, answer in answers.items():
             scripts[name] = code_in(answer.raw)
-            jobs[name] = self.benchmark.draft_job(task, scripts[name], ())
+            jobs[name] = self.benchmark.script_job(task, scripts[name])
         feedbacks = self.feedback_on(SCRIPTS, jobs, "scripts of sample usage")
         return [(scripts[name], feedback) for name, feedback in feedbacks.items()]
 

@@ -427,6 +427,15 @@ class NewLisp(EvorBenchmark):
             judge=partial(judged, solution, calls, ()),
         )
 
+    def script_job(self, task: Task, script: str) -> Job:
+        """Return the job that executes a script of sample usage.
+
+        Args:
+            task: Any task of this benchmark.
+            script: The script.
+        """
+        return self.draft_job(task, script, ())
+
     def control(self, task: Task, name: str) -> str:
         """Return the solution of a control row.
 

@@ -313,7 +313,7 @@ class PrivateEval(EvorBenchmark):
         return whole_program(task.prompt, code, task.entry_point)
 
     def beginning(self, task: Task) -> str:
-        """Return the most lines of a prompt that are a program: not its unfinished end.
+        """Return the lines of a prompt before its unfinished end: as many as are valid Python.
 
         Args:
             task: The problem n.

@@ -145,14 +145,7 @@ class Decomposition:
         found: Mapping[str, list[ProgramPart]],
     ) -> dict[str, str]:
         """Prompt for the next subgoal; a task whose parts do everything has none."""
-        prompts = {}
-        for task in tasks:
-            prompt = PROMPTS["subgoals"]["subgoal"].format(
-                knowledge=knowledge[task.id],
-                task=task.prompt,
-                parts=self._shown(found[task.id]),
-            )
-            prompts[task.id] = prompt.strip()
+        prompts = self._prompts("subgoal", tasks, knowledge, found)
         file = f"{self.name}.subgoal {number}"
         answers = self.run.ask(file, prompts, self.subgoal_model, SUBGOAL_TOKENS)
         self.answers.append(answers)
@@ -172,19 +165,31 @@ class Decomposition:
         subgoals: Mapping[str, str],
     ) -> dict[str, str]:
         """Prompt M, the synthesizer, for the subprogram of each subgoal."""
-        prompts = {}
-        for task in tasks:
-            prompt = PROMPTS["subgoals"]["subprogram"].format(
-                knowledge=knowledge[task.id],
-                task=task.prompt,
-                parts=self._shown(found[task.id]),
-                subgoal=subgoals[task.id],
-            )
-            prompts[task.id] = prompt.strip()
+        prompts = self._prompts("subprogram", tasks, knowledge, found, subgoals)
         file = f"{self.name}.subprogram {number}"
         answers = self.run.ask(file, prompts, max_tokens=SUBPROGRAM_TOKENS)
         self.answers.append(answers)
         return {task_id: code_in(answer.raw) for task_id, answer in answers.items()}
+
+    def _prompts(
+        self,
+        template: str,
+        tasks: Sequence[Task],
+        knowledge: Mapping[str, str],
+        found: Mapping[str, list[ProgramPart]],
+        subgoals: Mapping[str, str] | None = None,
+    ) -> dict[str, str]:
+        """The prompts of one kind, by task id; those for subprograms state the subgoal."""
+        prompts = {}
+        for task in tasks:
+            prompt = PROMPTS["subgoals"][template].format(
+                knowledge=knowledge[task.id],
+                task=task.prompt,
+                parts=self._shown(found[task.id]),
+                subgoal=subgoals[task.id] if subgoals else "",
+            )
+            prompts[task.id] = prompt.strip()
+        return prompts
 
     def _executed(
         self,

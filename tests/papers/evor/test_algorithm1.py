@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -24,6 +24,7 @@ from pkg_lib.papers.evor import evor_loop, text_index
 from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, PUBLISHED_ROUNDS
 from pkg_lib.papers.evor.knowledge_base import KnowledgeBase
+from pkg_lib.papers.evor.loop_options import AS_PUBLISHED, LoopOptions
 from pkg_lib.retrieval.methods import METHODS
 from tests.fakes import FakeBackend, WordEmbedder
 
@@ -385,6 +386,31 @@ def test_a_benchmark_without_documentation_has_no_scripts(tiny, monkeypatch):
 def test_a_round_needs_the_rounds_before_it(tiny):
     with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
         tiny(Script({})).prepare(["EVOR, as published@1"])
+
+
+def test_an_unknown_kind_of_growth_is_refused():
+    with pytest.raises(ValueError, match="none of lines, programs"):
+        LoopOptions(added="line")
+
+
+def test_a_round_needs_the_programs_of_its_own_tasks(tiny):
+    """As many programs as tasks are no sign that they are those of these tasks."""
+    evaluator = tiny(loop_script())
+    evaluator.prepare(["EVOR, as published@0"])
+    run = evaluator.run
+    (half, add) = run.tasks
+    stranger = replace(add, id="tiny/other")
+    made = run.maker("EVOR, as published@1")(run.knowledge)
+    with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
+        made.retrieve([half, stranger])
+
+
+def test_the_published_loop_ranks_more_texts_than_the_stored_runs():
+    texts = [f"word {number}" for number in range(50)]
+    assert len(text_index.TextIndex(texts).rank(["word"], "BM25")[0]) == 40
+    assert (
+        len(text_index.TextIndex(texts).rank(["word"], "BM25", most=AS_PUBLISHED.ranked)[0]) == 50
+    )
 
 
 def test_a_draft_that_ran_on_no_input_does_not_end_its_task(tiny):

@@ -31,6 +31,16 @@ def _at_hand():
         pytest.skip(str(e))
 
 
+def test_a_script_of_sample_usage_has_no_imports_of_a_task():
+    benchmark = BENCHMARKS["more-itertools-m"]
+    task = benchmark.tasks()[0]
+    imports = next(line for line in task.prompt.splitlines() if " as " in line)
+    alias = imports.split()[-1]
+    jobs = [benchmark.script_job(task, script) for script in (alias, f"{imports}\n{alias}")]
+    alone, whole = (read_feedback(o) for o in run_jobs(jobs, benchmark.limits(task), workers=1))
+    assert whole.ok and alone.error.startswith("NameError")
+
+
 def outcomes(benchmark, pairs):
     jobs = [benchmark.job(task, solution) for task, solution in pairs]
     return list(run_jobs(jobs, benchmark.limits(pairs[0][0]), workers=1))
