@@ -51,7 +51,7 @@ nosuch -> nosuch
 replay /no/such -> /no/such does not exist
 merge /no/such -> /no/such does not exist
 cast chunk /no/such -> /no/such does not exist
-cast chunk {__file__} --chunk-overlap 1 -> chunk_overlap and chunk_expansion are options of the mode as-published
+cast chunk {__file__} --chunk-overlap 1 -> they need the mode as-published
 cast chunk {__file__} --method sliding-window --step 30 -> give at most the 20 lines of a window
 cast prepare retrieval --chunking nosuch -> unknown chunking 'nosuch'; choose from: cast+expansion
 cast prepare tasks --chunking cast+overlap -> name it alone

@@ -459,6 +459,23 @@ def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     )
 
 
+def test_completions_of_hidden_contexts_follow_the_method_and_the_cache(committed, monkeypatch):
+    monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
+    run = Results(MODEL, "humaneval", "published")
+    by_method = {name: run.completions(name) for name in ("Func-PKG", "Func-PKG, context first")}
+    texts = [{task: c.raw for task, c in found.items()} for found in by_method.values()]
+    assert all(texts) and texts[0] != texts[1]
+    # A completion that is stored after the first look is found by the next one.
+    task_id, completion = next(iter(by_method["Func-PKG"].items()))
+    run = Results(MODEL, "humaneval", "published")
+    rows = run.generator.cache.rows
+    key = next(key for key, row in rows.items() if row == completion)
+    row = rows.pop(key)
+    assert task_id not in run.completions("Func-PKG")
+    rows[key] = row
+    assert run.completions("Func-PKG")[task_id] == completion
+
+
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(
     gone, committed
 ):

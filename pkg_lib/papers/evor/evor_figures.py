@@ -98,7 +98,7 @@ def round_figure(evor: EvorResults) -> Figure:
     for benchmark in evor.evolved:
         known = len(benchmark.recall(f"{EVOR}@0"))
         titles.append(f"{benchmark.short_title} ({len(benchmark.tasks)}; {known})")
-    figure, panels = figures.panel_axes(titles, title, "round", "% of tasks, 95 % interval", 1.15)
+    figure, panels = figures.panel_axes(titles, title, "round", "%, with 95 % interval", 1.15)
     for axes, benchmark in zip(panels, evor.evolved, strict=True):
         rounds = benchmark.rounds(EVOR)
         places = range(len(rounds))

@@ -130,7 +130,7 @@ def topic_radar(
         intervals of the other methods.
     """
     percentages = 100 * rates["rate"].unstack("method").loc[topics().index]
-    height = 3.4
+    height = 3.6
     place = (0.22, 0.22, 0.56, 0.56 * figures.WIDTH / height)
     figure, axes = figures.column_axes(height, place, ax, projection="polar")
     angles = 2 * np.pi * np.arange(len(percentages)) / len(percentages)
@@ -155,7 +155,7 @@ def topic_radar(
     _name_rings(axes, measured.max(axis=1), np.nanmax([*ends, 0]))
     names = [f"{_short_name(t)}\nn={_task_count(rates, t)}" for t in percentages.index]
     _name_axes(axes, angles, names)
-    figures.write_title(axes, title)
+    figures.write_title(axes, f"pass@1 by topic\n{title}")
     figures.legend_below(axes, ncols=3, handlelength=2.2)
     return figure
 

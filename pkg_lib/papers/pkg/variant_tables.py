@@ -156,7 +156,7 @@ def prompt_variants_figure(
     figures.label_rows(axes, labels)
     axes.set_xlabel(f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval)")
     axes.grid(axis="x")
-    figures.write_title(axes, f"{below} of {total} prompts with a context are below {BASELINE}")
+    figures.write_title(axes, f"{below} of {total} estimates with a context are below {BASELINE}")
     figures.legend_below(axes)
     return figure
 

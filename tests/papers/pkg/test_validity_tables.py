@@ -97,7 +97,7 @@ def test_prompt_variants_are_compared_with_the_papers_prompt():
     figure = variant_tables.prompt_variants_figure(comparisons)
     shown = legible(figure)
     assert {"run,\nFunc-PKG (5)", "the paper's prompt", "context first"} <= set(shown)
-    assert f"2 of 2 prompts with a context are below {BASELINE}" in shown
+    assert f"2 of 2 estimates with a context are below {BASELINE}" in shown
     points = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() in "os"]
     assert points == [pytest.approx([-40]), pytest.approx([-20])]
 
