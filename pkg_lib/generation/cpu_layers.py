@@ -4,7 +4,8 @@ On such a CPU, PyTorch's time for a bfloat16 layer grows with every row: a batch
 prompt, costs several times what float32 costs (`tests/benchmarks/bench_linear.py`). Here each linear
 layer keeps its weights in float32 instead, multiplies in float32, and rounds its result to bfloat16.
 That is what bfloat16 instructions do, which sum in float32 as well. The answers differ only where
-the order of a sum tips a tie.
+the order of a sum tips a tie. oneDNN multiplies, because PyTorch's default library is slower for the
+few rows of a batch.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.utils.mkldnn import MkldnnLinear
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +31,7 @@ class Float32Linear(nn.Module):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        self.weight = nn.Parameter(layer.weight.detach().float(), requires_grad=False)
-        self.bias: nn.Parameter | None = None
-        if layer.bias is not None:
-            self.bias = nn.Parameter(layer.bias.detach().float(), requires_grad=False)
+        self.product = MkldnnLinear(_in_float32(layer), torch.float32)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Multiply in float32, and round to the type of the inputs.
@@ -44,8 +42,17 @@ class Float32Linear(nn.Module):
         Returns:
             Activations [..., features out].
         """
-        outputs = linear(inputs.float(), self.weight, self.bias)
+        outputs: Tensor = self.product(inputs.float())
         return outputs.to(inputs.dtype)
+
+
+def _in_float32(layer: nn.Linear) -> nn.Linear:
+    """Return a copy of a layer, which is left as it is: it may share its weights with another."""
+    copy = nn.Linear(1, 1, bias=False)
+    copy.weight = nn.Parameter(layer.weight.detach().float(), requires_grad=False)
+    if layer.bias is not None:
+        copy.bias = nn.Parameter(layer.bias.detach().float(), requires_grad=False)
+    return copy
 
 
 def has_bfloat16_instructions() -> bool:
