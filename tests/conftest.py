@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,66 @@ SLOW = {
 }
 
 
+# `tests/run.sh` has to end within a quarter of an hour on two cores, so it leaves out further cases of slow tests.
+# `tests/run.sh --all` runs them too. The number of first cases that stay is given for each test; 0 leaves out a whole
+# test, whose behaviour a smaller test checks as well.
+CASES_THAT_STAY = {
+    "benchmarks/test_benchmarks.py::test_batching_with_a_tiny_model": 0,
+    "benchmarks/test_benchmarks.py::test_choice_small": 0,
+    "benchmarks/test_benchmarks.py::test_generation_with_a_tiny_model": 0,
+    "benchmarks/test_benchmarks.py::test_graph_small": 0,
+    "chunking/test_chunker.py::test_headers_and_overlap_are_what_astchunk_writes_for_installed_files": 1,
+    "chunking/test_chunker.py::test_lossless_for_2000_installed_files": 0,
+    "evaluation/test_batch.py::test_failed_notebooks_are_named_and_executed_again": 1,
+    "evaluation/test_results_view.py::test_the_committed_study_lacks_nothing": 4,
+    "evaluation/test_verify.py::test_a_changed_token_is_shown_with_its_reason": 1,
+    "execution/test_official.py::test_the_official_package_gives_every_verdict_of_a_column": 0,
+    "generation/test_batch_size.py::test_halves_the_batch_when_memory_runs_out_and_gives_the_same_answers": 1,
+    "generation/test_batch_size.py::test_other_errors_that_mean_lack_of_memory": 1,
+    "generation/test_extraction_forms.py::test_junk_takes_little_time": 4,
+    "generation/test_hostile.py::test_memory_is_bounded": 2,
+    "generation/test_responses.py::test_a_body_of_many_small_values_takes_little_memory_and_time": 8,
+    "papers/cast/test_cast_steps.py::test_more_chunkings_are_methods_that_no_study_shows": 1,
+    "papers/cast/test_cast_steps.py::test_what_a_column_shows_is_stored_without_its_text_and_masked": 2,
+    "papers/evor/test_algorithm1.py::test_the_loop_runs_on_the_benchmarks_of_the_study": 0,
+    "papers/evor/test_mpsc.py::test_with_evor_it_draws_from_the_last_prompt_of_each_task": 0,
+    "papers/evor/test_private_eval.py::test_another_library_of_the_form_works_by_its_directory": 1,
+    "papers/evor/test_private_eval.py::test_controls": 1,
+    "papers/evor/test_private_eval.py::test_the_authors_solutions_pass_and_empty_or_public_ones_do_not": 1,
+    "papers/evor/test_rounds.py::test_a_finished_task_is_not_asked_again_and_keeps_its_answer": 1,
+    "papers/evor/test_rounds.py::test_no_round_sees_a_hidden_test_or_a_solution": 3,
+    "papers/evor/test_rounds.py::test_rounds_go_on_where_they_were_stopped": 0,
+    "test_benchmarks.py::test_control_rows": 1,
+    "test_front_door.py::test_a_command_does_what_it_says_and_leaves_nothing_for_git": 8,
+    "test_front_door.py::test_one_model_runs_with_an_empty_results_directory": 0,
+    "test_hostile_results.py::test_a_case_is_shown_unless_it_needs_the_damaged_file": 2,
+    "test_hostile_results.py::test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on": 6,
+    "test_hostile_results.py::test_packing_and_merging_lose_nothing": 2,
+    "test_jupyter.py::test_a_notebook_runs_to_its_end_and_changes_nothing": 0,
+    "test_plugins.py::test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run": 0,
+    "test_reading.py::test_a_bomb_is_refused_early_and_in_little_memory": 1,
+    "test_release.py::test_what_needs_the_checkout_or_its_results_says_so_in_one_line": 1,
+    "test_revisions.py::test_the_enhancer_and_the_structurer_take_a_model_of_the_hub": 0,
+    "test_structuring.py::test_a_model_of_a_directory_structures": 1,
+}
+
+
+def mark_cases_left_out(items: list[pytest.Item]) -> None:
+    """Mark the cases that only `tests/run.sh --all` runs."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        name = f"{within_tests(item.path)}::{item.originalname}"
+        seen[name] += 1
+        if seen[name] > CASES_THAT_STAY.get(name, sys.maxsize):
+            item.add_marker("exhaustive")
+
+
 def within_tests(path: Path) -> str:
     return path.relative_to(ROOT / "tests").as_posix()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    fast = config.option.markexpr == "not slow"
+    fast = "not slow" in config.option.markexpr
     return True if fast and within_tests(collection_path) in SLOW else None
 
 
@@ -95,6 +150,7 @@ def starts_at(item: pytest.Item) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=starts_at)
+    mark_cases_left_out(items)
     for item in items:
         if within_tests(item.path) in SLOW:
             item.add_marker("slow")

@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# Sets up (once) and runs the checks and all tests, or with --fast those that take under a minute together; other
-# arguments go to pytest. Works from any directory.
+# Sets up (once) and runs the checks and the tests. Works from any directory.
+#   tests/run.sh          a quarter of an hour on two cores: every behaviour, with some cases of slow tests left out
+#   tests/run.sh --all    all cases, before a release
+#   tests/run.sh --fast   the tests that take under a minute together
+# Other arguments go to pytest.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/run_all.sh" --setup
 venv=$(realpath -m -- "${PKG_VENV:-$root/.venv}")
 cd "$root"
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
-chosen=()
-if [ "${1:-}" = --fast ]; then chosen=(-m "not slow"); shift; fi
+chosen=(-m "not exhaustive")
+case ${1:-} in
+    --fast) chosen=(-m "not slow and not exhaustive"); shift ;;
+    --all) chosen=(); shift ;;
+esac
 ruff check .
 ruff format --check .
 # mypy keeps one core busy for a minute, so it runs beside the tests. What it says comes after what they say.

@@ -80,7 +80,16 @@ def run_of(rendered):
     return run
 
 
-JOBS = pytest.mark.parametrize("job", golden.work(), ids=lambda job: job.label)
+def jobs():
+    """All jobs; of each notebook `tests/run.sh` runs the first one only, and `tests/run.sh --all` every one."""
+    seen = set()
+    for job in golden.work():
+        marks = [pytest.mark.exhaustive] if job.notebook in seen else []
+        seen.add(job.notebook)
+        yield pytest.param(job, id=job.label, marks=marks)
+
+
+JOBS = pytest.mark.parametrize("job", jobs())
 
 
 @JOBS

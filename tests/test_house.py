@@ -171,6 +171,15 @@ def test_the_slow_files_are_there():
     assert [name for name in SLOW if not (ROOT / "tests" / name).exists()] == []
 
 
+def test_the_tests_with_cases_left_out_are_there():
+    """The cases of a test that was renamed would take their time again."""
+    from tests.conftest import CASES_THAT_STAY
+
+    for name in CASES_THAT_STAY:
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / "tests" / file).read_text("utf8"), name
+
+
 MOST_TOKENS_PER_LINE = (
     8.0  # code tokens per code line of a folder; docstrings, comments and layout are free
 )
