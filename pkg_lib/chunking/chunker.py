@@ -112,6 +112,10 @@ class Chunker:
             raise UserError("max_size and lines must be at least 1")
         if self.chunk_overlap < 0 or self.step < 1:
             raise UserError("chunk_overlap must be at least 0, and step at least 1")
+        if self.method != "sliding-window" and self.step != WINDOW_STEP:
+            raise UserError("step is an option of the method sliding-window")
+        if self.method not in LINE_METHODS and self.lines != LINES:
+            raise UserError(f"lines is an option of the methods {' and '.join(LINE_METHODS)}")
         if self.method == "sliding-window" and self.step > self.lines:
             raise UserError(
                 f"step = {self.step}: give at most the {self.lines} lines of a window; "

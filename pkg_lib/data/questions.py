@@ -127,6 +127,24 @@ def disputed(question: Question, graph: TypeGraph) -> list[str]:
     return found
 
 
+def outside(question: Question, graph: TypeGraph) -> list[str]:
+    """Return the types of libraries that a question needs.
+
+    Args:
+        question: The question.
+        graph: Type graph of the repository.
+
+    Raises:
+        UserError: A name is a type of the repository.
+    """
+    for name in question.outside:
+        if name in graph.by_simple:
+            raise UserError(
+                f"question {question.id}: {name} is a type of the repository; list it under needs"
+            )
+    return list(question.outside)
+
+
 def agreement(questions: Sequence[Question]) -> float:
     """Return the share of the types of either reading that both have.
 
@@ -136,7 +154,7 @@ def agreement(questions: Sequence[Question]) -> float:
     both = 0
     either = 0
     for question in questions:
-        both += len(question.needs)
+        both += len({*question.needs})
         either += len({*question.needs, *question.first_only, *question.second_only})
     return both / either
 

@@ -236,8 +236,10 @@ def test_options_that_do_not_apply_are_refused():
         {"mode": "as-published", "chunk_overlap": -1},
         {"method": "sliding-window", "lines": 5, "step": 6},
         {"method": "sliding-window", "step": 0},
+        {"method": "fixed-size", "step": 5},
+        {"method": "cast", "lines": 5},
     ):
-        with pytest.raises(UserError, match=r"overlap|step"):
+        with pytest.raises(UserError, match=r"overlap|step|lines"):
             Chunker(**options)
 
 

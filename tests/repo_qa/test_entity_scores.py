@@ -95,8 +95,14 @@ def test_a_type_cannot_be_in_both_readings_and_in_one_alone(graph):
         disputed(unknown, graph)
 
 
+def test_a_type_of_the_repository_is_not_of_a_library(graph):
+    wrong = Question(id="Q", question="?", needs=("CartService",), outside=("OrderService",))
+    with pytest.raises(UserError, match="question Q: OrderService is a type of the repository"):
+        score(graph, "OrderService", wrong)
+
+
 def test_agreement_counts_types_of_all_questions():
-    first = Question(id="A", question="?", needs=("X", "Y"), first_only=("Z",))
+    first = Question(id="A", question="?", needs=("X", "Y", "X"), first_only=("Z",))
     second = Question(id="B", question="?", needs=("X",), second_only=("Y", "Z"))
     assert agreement([first, second]) == 3 / 6
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import number
-from pkg_lib.data.questions import Question, agreement, disputed, gold
+from pkg_lib.data.questions import Question, agreement, disputed, gold, outside
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy
@@ -79,10 +79,13 @@ def entity_score(
 
     Returns:
         The score.
+
+    Raises:
+        UserError: A list of the question names a type that is not where the list says.
     """
     in_question = set(WORD.findall(question.question))
     needed = {_simple(graph, name) for name in gold(question, graph)}
-    needed.update(question.outside)
+    needed.update(outside(question, graph))
     needed -= in_question  # repeating the question shows no knowledge
     neutral = {_simple(graph, name) for name in disputed(question, graph)}
     neutral |= in_question
