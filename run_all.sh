@@ -114,23 +114,26 @@ installed_build() {
     esac
 }
 
+# Bytecode is compiled once at the end, on all cores; pip would compile every package on one.
+pip_install() { "$venv/bin/pip" install -q --disable-pip-version-check --no-compile "$@"; }
+
 install_torch() {
     local torch
     torch=torch==$(pinned torch requirements.txt)
     if [ "$build" = cu130 ]; then
         # Three equals signs: a local version such as +cpu, which two would take, is another one.
-        "$venv/bin/pip" install -q --disable-pip-version-check "${torch/==/===}" >&2
+        pip_install "${torch/==/===}" >&2
         return
     fi
     # PyPI's own Linux wheel of torch is for CUDA 13 and brings gigabytes along, so it comes last, and only for the CPU.
-    "$venv/bin/pip" install -q --disable-pip-version-check "$torch+$build" 2>/dev/null && return
+    pip_install "$torch+$build" 2>/dev/null && return
     if [ "$build" = cu126 ]; then
-        "$venv/bin/pip" install -q --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" >&2
+        pip_install --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" >&2
         return
     fi
-    "$venv/bin/pip" install -q --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" 2>/dev/null && return
+    pip_install --index-url "https://download.pytorch.org/whl/$build" "$torch+$build" 2>/dev/null && return
     echo "no package index here has the CPU build of torch; installing the default build, which may be larger" >&2
-    "$venv/bin/pip" install -q "$torch" >&2
+    pip_install "$torch" >&2
 }
 
 # What pip installs beside torch. The pins of CUDA libraries are those of the build for CUDA 13; the one for CUDA 12.6
@@ -166,12 +169,14 @@ install_requirements() {
     install_torch || fail "the $build build of torch cannot be installed; see above, or choose another by PKG_TORCH"
     write_requirements
     # The stamp is written only after pip itself succeeded: `pip check` does not notice what was never installed.
-    "$venv/bin/pip" install -q --disable-pip-version-check -r "$venv/requirements.txt" >&2 \
+    pip_install -r "$venv/requirements.txt" >&2 \
         || fail "the packages of requirements.txt cannot be installed; see above, then start again"
     # The package itself names faiss-cpu, whose place faiss-gpu takes.
     problems=$("$venv/bin/pip" check \
         | grep -v -e "requires faiss-cpu, which is not installed" -e "^No broken requirements found" || true)
     [ -z "$problems" ] || fail "the installation is incomplete: $(head -1 <<<"$problems")"
+    # Some packages hold files that are no Python of this version; what is not compiled here is compiled at its import.
+    "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
     stamp_of "$build" >"$venv/.requirements.sha256"
 }
 
