@@ -9,6 +9,7 @@ import pytest
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json
 from pkg_lib.papers.dkb.indexing_tables import (
+    coverage_table,
     indexing_time_table,
     latency_table,
     token_cost_table,
@@ -71,6 +72,14 @@ def test_a_repository_that_is_studied_keeps_its_own_rows(results):
     rows = token_cost_table(studied, [index("shopizer", embedding=EMBEDDING)]).frame
     own = token_cost_table(studied, []).frame
     assert rows.loc["shopizer, No-Graph"].tolist() == own.loc["shopizer, No-Graph"].tolist()
+
+
+def test_the_published_graphs_have_the_papers_node_coverage():
+    studied = SimpleNamespace(**vars(STUDY) | {"graph": SimpleNamespace(nodes={})})
+    coverage = coverage_table(studied, []).frame["node coverage"]
+    assert coverage["published: Shopizer, LLM-KB"] == "0.727"  # Table 5
+    assert coverage["published: Shopizer, DKB"] == "1.000"
+    assert coverage["published: Shopizer, No-Graph"] == DASH
 
 
 @pytest.fixture
