@@ -69,10 +69,9 @@ def difference_cell(difference: Difference) -> str:
         difference: The difference.
 
     Returns:
-        Text such as "−5.1 −8.9 to −1.4", in percentage points.
+        Text of `bracketed_difference`.
     """
-    bounds = interval(difference.low, difference.high)
-    return f"{points(difference.value)} {bounds}"
+    return bracketed_difference(difference.value, difference.low, difference.high)
 
 
 def bracketed_difference(

@@ -11,8 +11,9 @@ from typing import Any, cast
 import pandas as pd
 
 from pkg_lib.analysis import stats
+from pkg_lib.analysis.cells import bracketed_difference
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE, interval, points
+from pkg_lib.analysis.tables import DASH, HERE
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claim_tests import Checks, recomputed
 from pkg_lib.papers.claims.claims import Assessed, Claim, Evidence, discordant_share
@@ -390,6 +391,5 @@ def evor_claims_table(evor: EvorResults) -> ResultTable:
 def _evidence_text(evidence: Evidence) -> str:
     if evidence.exact:
         return f"{evidence.where} {evidence.effect:.4g}"
-    bounds = interval(evidence.low, evidence.high)
-    change = points(evidence.effect)
-    return f"{evidence.where} {change} {bounds}, {evidence.verdict}"
+    change = bracketed_difference(evidence.effect, evidence.low, evidence.high)
+    return f"{evidence.where} {change}, {evidence.verdict}"

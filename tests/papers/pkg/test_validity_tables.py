@@ -64,7 +64,7 @@ def test_cells_print_rates_and_differences_with_intervals():
     assert rate_cell(verdicts[2:]) == rate_of_counts(0, 0) == "–"
     assert mean_cell(pd.Series([0.5, 0.5])) == "50.0 (50.0–50.0)"
     assert mean_cell(pd.Series(dtype=float)) == "–"
-    assert difference_cell(Difference(4, -0.05, -0.1, 0.0)) == "−5.0 −10.0 to 0.0"
+    assert difference_cell(Difference(4, -0.05, -0.1, 0.0)) == "−5.0 (−10.0 to 0.0)"
 
 
 def test_the_validity_table_and_figure_leave_out_kinds_without_tasks():
