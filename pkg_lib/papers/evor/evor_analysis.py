@@ -12,14 +12,17 @@ from pkg_lib.analysis.cells import rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import compared
 from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.papers.evor.evor_figures import changed_benchmarks
 from pkg_lib.papers.evor.evor_methods import QUERIES
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.papers.evor.evor_tables import (
     BY_METHOD,
+    LAST_ROUND,
     Cells,
     rows_by_benchmark,
     rows_by_method,
     table_if_any,
+    titled,
 )
 from pkg_lib.papers.evor.query_evolution import missing_attribute, missing_name
 from pkg_lib.retrieval.methods import NO_RAG
@@ -28,8 +31,18 @@ NEAREST = "EVOR, nearest names"
 # Methods whose failures are counted by the name that does not exist.
 NAMED_METHODS = (NO_RAG, "DocPrompting", "Oracle", "RK", EVOR, NEAREST)
 REFUSED = "renamed away: "  # in the detail of an outcome by the authors' rule
-RECALL_COLUMNS = ("tasks", "recall at first, %", "recall, asked again, %")
-HALVES = ("development", "held out")
+RECALL_COLUMNS = ("tasks", "recall in round 0, %", "recall in round 1, %")
+HALVES = ("development half", "held-out half")
+# Way to make the query of round 1 -> the label of its row.
+QUERY_LABELS = {
+    "question": "the task again",
+    "code": "the draft",
+    "feedback": "the execution feedback",
+    "names": "names in the failing line",
+    "absent names": "names that do not exist",
+    "explained code": "an explanation of the draft",
+    "model": "EVOR: the model writes the query",
+}
 
 
 # Ways to make a query (Section 2.1)
@@ -44,9 +57,9 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per benchmark and way; None if no second round is stored.
     """
-    methods = {query: f"EVOR, {query}" for query in QUERIES}
-    methods["model"] = EVOR
-    methods["model, nearest names"] = NEAREST
+    methods = {QUERY_LABELS[query]: f"EVOR, {query}" for query in QUERIES}
+    methods[QUERY_LABELS["model"]] = EVOR
+    methods[f"{NEAREST}: the same query"] = NEAREST
 
     def cells_of(benchmark: BenchmarkResults, query: str) -> Cells | None:
         return _query_cells(benchmark, methods[query])
@@ -55,9 +68,17 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     names = []
     for half in HALVES:
         names += [(half, column) for column in RECALL_COLUMNS]
-    names += [("pass@1, %", half) for half in HALVES]
-    note = "Recall of the needed documentation in the prompt of the tasks that were asked again."
-    return table_if_any("Ways to ask", rows, names, "benchmark: query", note)
+    names += [("pass@1 after round 1, % (95 %)", half) for half in HALVES]
+    notes = (
+        "The first six columns are about the tasks whose first draft failed, so that the model was prompted "
+        "again in round 1. Recall is the share of the needed documentation that the prompt holds. pass@1 is "
+        "of all tasks of a half; a dash stands for a round that is not complete.",
+        f"{NEAREST}: the prompt also names the three documents nearest to a name that does not exist.",
+        "A digest of its name decides to which half a task belongs. The held-out half was not looked at "
+        "while prompts and queries were made.",
+    )
+    title = titled("How the query of round 1 is made", evor)
+    return table_if_any(title, rows, names, "benchmark: query", *notes)
 
 
 def _query_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -108,13 +129,20 @@ def losses_table(evor: EvorResults) -> ResultTable | None:
         if benchmark.feedback(f"{EVOR}@0"):
             rows[benchmark.title] = _losses(benchmark)
     names = list(next(iter(rows.values()), {}))
-    note = "Numbers of tasks of EVOR. Right: by the hidden tests; used: a later program names all of it."
+    notes = (
+        "Numbers of tasks. A draft that runs on the inputs that the model wrote ends its task, right or "
+        "wrong. A draft that fails on them goes into later rounds. Right: it passes the hidden tests. Used: "
+        "a later program names every function of the needed documentation.",
+        "The last four columns count failed drafts whose needed documentation is known. Each of the last "
+        "two counts tasks of the column before it.",
+    )
     cells = {title: list(losses.values()) for title, losses in rows.items()}
-    return table_if_any("Where the loop loses", cells, names, "benchmark", note)
+    title = titled("EVOR from the first draft to the last round", evor)
+    return table_if_any(title, cells, names, "benchmark", *notes)
 
 
-def _losses(benchmark: BenchmarkResults) -> dict[str, Any]:
-    """Column -> number of tasks."""
+def _losses(benchmark: BenchmarkResults) -> dict[tuple[str, str], Any]:
+    """Group and name of a column -> number of tasks."""
     first, *later = benchmark.rounds(EVOR)
     feedback = benchmark.feedback(first)
     right = benchmark.verdicts(first).fillna(False)
@@ -128,17 +156,20 @@ def _losses(benchmark: BenchmarkResults) -> dict[str, Any]:
     used = found & (best_use.reindex(failed) == 1)
     wrong = ~right.drop(failed)
     solved_that_way = used & right_at_last
+    every_draft = "first drafts"
+    failed_draft = "first drafts that failed"
+    followed = "failed first drafts: needed documentation"
     return {
-        "first drafts": len(feedback),
-        "ran, but wrong": wrong.sum(),
-        "failed": len(failed),
-        "of these right at first": right.reindex(failed).sum(),
-        "right at last": right_at_last.sum(),
-        "needed documents known": recall_at_first.notna().sum(),
-        "found at first": found_at_first.sum(),
-        "found in some round": found.sum(),
-        "and used": used.sum(),
-        "and right at last": solved_that_way.sum(),
+        (every_draft, "all"): len(feedback),
+        (every_draft, "ran, but wrong"): wrong.sum(),
+        (every_draft, "failed"): len(failed),
+        (failed_draft, "right nevertheless"): right.reindex(failed).sum(),
+        (failed_draft, "right after the last round"): right_at_last.sum(),
+        (followed, "known"): recall_at_first.notna().sum(),
+        (followed, "all in the first prompt"): found_at_first.sum(),
+        (followed, "all in the prompt of some round"): found.sum(),
+        (followed, "and used"): used.sum(),
+        (followed, "and right after the last round"): solved_that_way.sum(),
     }
 
 
@@ -179,10 +210,20 @@ def missing_names_table(evor: EvorResults) -> ResultTable:
     Returns:
         The table, one row per benchmark and method.
     """
-    names = ["tasks", "passed", "ended by such a name", "most often", "programs"]
-    note = "A program may be ended by several names; EVOR: its last whole round."
+    names = [
+        "tasks",
+        "passed",
+        "failed on such a name",
+        "most frequent name",
+        "programs that fail on it",
+    ]
+    note = (
+        "Numbers of programs, one per task. The names come from the error, or from the authors' rule, by "
+        f"which one program may fail on several names. {LAST_ROUND}"
+    )
     rows = rows_by_method(evor, NAMED_METHODS, _missing_cells)
-    return ResultTable.of("Names that do not exist", rows, names, BY_METHOD, note)
+    title = titled("Programs that failed on a name that the library lacks", evor)
+    return ResultTable.of(title, rows, names, BY_METHOD, note)
 
 
 def _missing_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -221,14 +262,18 @@ def repeated_names_table(evor: EvorResults) -> ResultTable | None:
         The table, one row per benchmark and method; None if no second round is stored.
     """
     names = [
-        "drafts with the error",
+        "first drafts that failed so",
         "next draft uses the name again",
-        "passes without the name",
-        "passes with the name",
+        "next draft passes without the name",
+        "next draft passes with the name",
     ]
+    note = (
+        "Numbers of tasks. The error reported an attribute that does not exist, and the next prompt showed "
+        "the error."
+    )
     rows = rows_by_method(evor, (EVOR, NEAREST), _repeated_cells)
-    title = "After a draft failed on a name that the library lacks"
-    return table_if_any(title, rows, names, BY_METHOD, "Numbers of tasks.")
+    title = titled("After a first draft failed on a name that the library lacks", evor)
+    return table_if_any(title, rows, names, BY_METHOD, note)
 
 
 def _repeated_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -269,10 +314,19 @@ def uncalled_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per benchmark; None if no inputs are stored.
     """
-    names = ["functions without inputs", "end their task", "pass", "tasks that end in round 0"]
+    names = [
+        "functions without test inputs",
+        "their first draft ended the task",
+        "these drafts pass the hidden tests",
+        "all tasks that ended in round 0",
+    ]
     rows = rows_by_benchmark(evor, _uncalled_cells)
-    title = "First drafts that ran on no test input"
-    note = "Numbers of tasks. Tasks that are no functions need no inputs."
+    title = titled("First drafts of functions that no test input called", evor)
+    note = (
+        "Numbers of tasks. Where the model wrote no usable input, a draft that defines its function without "
+        "an error counts as one that ran, and ends its task. The first three columns leave out the tasks "
+        "that ask for a script instead of a function, because a script runs without inputs."
+    )
     return table_if_any(title, rows, names, "benchmark", note)
 
 
@@ -298,10 +352,10 @@ def evor_findings(evor: EvorResults) -> list[str]:
         evor: The results.
 
     Returns:
-        Sentences on the gain over no retrieval and over no evolution, on the nearest names, and on
-        the distance to the public names.
+        Sentences on what retrieval and later rounds change, on the gain over no retrieval and over no
+        evolution, on the nearest names, and on the distance to the public names.
     """
-    findings = []
+    findings = _headline(evor)
     for benchmark in evor.benchmarks:
         for method in ("DocPrompting", "RK", EVOR, "Oracle"):
             findings += _gain_finding(benchmark, method, NO_RAG)
@@ -312,6 +366,32 @@ def evor_findings(evor: EvorResults) -> list[str]:
     for benchmark in evor.benchmarks:
         findings += _public_finding(benchmark)
     return findings
+
+
+def _headline(evor: EvorResults) -> list[str]:
+    """One sentence on retrieving once and on the later rounds; none without rounds of EVOR."""
+    pairs = []
+    gains = {}
+    for benchmark in evor.benchmarks:
+        with_retrieval = benchmark.last_verdicts("RK")
+        without = benchmark.last_verdicts(NO_RAG)
+        difference = stats.paired_score(with_retrieval, without)
+        if difference is not None:
+            pairs.append((with_retrieval, without))
+            gains[benchmark.short_title] = difference.value, without, with_retrieval
+    if not gains or not evor.evolved:
+        return []
+    largest = max(gains, key=lambda title: gains[title][0])
+    _, without, with_retrieval = gains[largest]
+    before = percent(without.mean())
+    after = percent(with_retrieval.mean())
+    never_lower = all(value >= 0 for value, *_ in gains.values())
+    verb = "raises" if never_lower else "changes"
+    return [
+        f"With {evor.model}, retrieving once (RK) {verb} pass@1 significantly on "
+        f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks ({largest}: {before} to {after} %); "
+        f"EVOR's later rounds change it on {changed_benchmarks(evor)} of {len(evor.evolved)}."
+    ]
 
 
 def _gain_finding(

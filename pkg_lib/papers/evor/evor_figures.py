@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, stats
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.papers.evor.evor_tables import LENGTHS, RETRIEVERS, benchmarks_with_forms
 from pkg_lib.retrieval.methods import NO_RAG
@@ -40,6 +41,11 @@ CURVES = {
     ),
 }
 LINES = {EVOR: "-", SAMPLED: "--", NO_RAG: "none"}
+TEST = "McNemar's test, Holm's correction"
+UNCORRECTED_BARS = (
+    "The bars are 95 % intervals of each rate; the test in the title compares the last round with "
+    "round 0 on the same tasks."
+)
 
 
 class FormRow(NamedTuple):
@@ -71,6 +77,53 @@ def changed_benchmarks(evor: EvorResults) -> int:
     return stats.count_significant(pairs)
 
 
+def round_caption(evor: EvorResults) -> str:
+    """Write the caption of `round_figure`.
+
+    Args:
+        evor: The results.
+
+    Returns:
+        The caption, which names the benchmarks with fewer rounds than the others.
+    """
+    return (
+        "pass@1 of EVOR by round, and the share of the needed documentation that the prompts held "
+        "(mean over the tasks where it is known). After a benchmark are its number of tasks and the "
+        f"number of tasks with known documentation. {_fewer_rounds(evor)}{UNCORRECTED_BARS}"
+    )
+
+
+def token_caption(evor: EvorResults) -> str:
+    """Write the caption of `token_figure`.
+
+    Args:
+        evor: The results.
+
+    Returns:
+        The caption, which names the benchmarks with fewer rounds than the others, and those on which
+        DocPrompting was sampled.
+    """
+    sampled = [b.short_title for b in evor.evolved if b.results.draws(SAMPLED, "T0.8")]
+    where = f"{SAMPLED} was sampled only on {listed(sampled)}. " if sampled else ""
+    return (
+        "Figure 3, solved tasks by the tokens that all rounds, or all samples, read and wrote. After a "
+        "benchmark is its number of tasks. A point is a round of EVOR, or one more sample of which one "
+        f"must pass. {_fewer_rounds(evor)}{where}{UNCORRECTED_BARS}"
+    )
+
+
+def _fewer_rounds(evor: EvorResults) -> str:
+    """Name the benchmarks on which fewer rounds are complete than on others."""
+    last_rounds = {}
+    for benchmark in evor.evolved:
+        last_rounds[benchmark.short_title] = len(benchmark.rounds(EVOR)) - 1
+    longest = max(last_rounds.values(), default=0)
+    fewer = [f"{title} until round {n}" for title, n in last_rounds.items() if n < longest]
+    if not fewer:
+        return ""
+    return f"EVOR was run until round {longest}, but on {listed(fewer)}. "
+
+
 def _title(benchmark: BenchmarkResults) -> str:
     """Name a benchmark with its number of tasks."""
     return f"{benchmark.short_title} ({len(benchmark.tasks)})"
@@ -92,7 +145,8 @@ def round_figure(evor: EvorResults) -> Figure:
     changed = changed_benchmarks(evor)
     title = (
         "From round 0 to the last, pass@1 changes significantly\n"
-        f"on {changed} of {len(evor.evolved)} benchmarks"
+        f"on {changed} of {len(evor.evolved)} benchmarks\n"
+        f"{evor.model}; {TEST}"
     )
     titles = []
     for benchmark in evor.evolved:
@@ -169,7 +223,8 @@ def token_figure(evor: EvorResults) -> Figure:
     changed = changed_benchmarks(evor)
     title = (
         f"All rounds cost {least} to {most} times the tokens of round 0\n"
-        f"and change pass@1 significantly on {changed} of {len(curves)} benchmarks"
+        f"and change pass@1 significantly on {changed} of {len(curves)} benchmarks\n"
+        f"{evor.model}; {TEST}"
     )
     titles = [_title(benchmark) for benchmark in evor.evolved]
     figure, panels = figures.panel_axes(
@@ -256,7 +311,8 @@ def form_figure(
     pairs = _compared_forms(benchmarks)
     title = (
         f"{stats.count_significant(pairs)} of {len(pairs)} other retrievers and lengths differ\n"
-        f"significantly from {USUAL} in pass@1"
+        f"significantly from {USUAL} in pass@1\n"
+        f"{evor.model}; {TEST}"
     )
     figure, axes = figures.row_axes(
         len(rows),

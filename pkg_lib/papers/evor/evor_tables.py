@@ -8,12 +8,14 @@ import pandas as pd
 from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.tables import DASH, HERE
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, WITH_PUBLISHED_LOOP
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.retrieval.methods import NO_RAG
 
-PUBLIC = "public names"  # a row of Table 2: no retrieval, and the library's own names
+# A row of Table 2: no retrieval, and the library's own names.
+PUBLIC = "NoRAG, public names"
 MAIN_METHODS = (
     NO_RAG,
     "MPSC",
@@ -44,13 +46,37 @@ LENGTHS = {
     4000: "RK, 4000 tokens",
 }
 FORMS = list(dict.fromkeys([*RETRIEVERS.values(), *LENGTHS.values(), "RK, whole documents"]))
+# Source of the knowledge base -> its name in the paper's Table 4.
+PAPER_SOURCES = {
+    "documents": "Doc",
+    "snippets": "Code",
+    "feedback": "Exec",
+}
 ACCURACY = "pass@1, % (95 %)"
 BY_METHOD = "benchmark: method"
+LAST_ROUND = "EVOR variants are shown after their last complete round."
+UNCORRECTED = (
+    "Intervals cover 95 %: Wilson's for rates, score intervals for paired differences in percentage "
+    "points. They are not corrected for the number of comparisons."
+)
 Cells = list[Any]
 Rows = dict[str, Cells]
 
 
 # Rows and cells
+
+
+def titled(title: str, evor: EvorResults) -> str:
+    """Name the model in the title of a table.
+
+    Args:
+        title: The title.
+        evor: The results.
+
+    Returns:
+        Text such as "Table 2: methods (qwen2.5-coder-1.5b-instruct)".
+    """
+    return f"{title} ({evor.model})"
 
 
 def table_if_any(
@@ -177,8 +203,7 @@ def published_table(
     """
     frame = published_frame(table).set_index([index, *columns])
     wide = frame[value].unstack(list(columns), sort=False).fillna(DASH)
-    names = [": ".join(name) if isinstance(name, tuple) else name for name in wide.columns]
-    return _table_of_frame(title, wide, names)
+    return _table_of_frame(title, wide, list(wide.columns))
 
 
 def published_benchmarks_table() -> ResultTable:
@@ -189,13 +214,13 @@ def published_benchmarks_table() -> ResultTable:
     """
     frame = published_frame("table1_datasets").set_index("dataset")
     names = [name.replace("_", " ") for name in frame.columns]
-    return _table_of_frame("Table 1 as published", frame, names)
+    return _table_of_frame("Table 1 in the paper: its benchmarks", frame, names)
 
 
 def _table_of_frame(
     title: str,
     frame: pd.DataFrame,
-    names: Sequence[str],
+    names: Sequence[Any],
 ) -> ResultTable:
     rows = dict(zip(frame.index, frame.to_numpy().tolist(), strict=True))
     return ResultTable.of(title, rows, names, str(frame.index.name))
@@ -213,14 +238,17 @@ def benchmarks_table(evor: EvorResults) -> ResultTable:
     Returns:
         The table, one row per benchmark.
     """
-    names = ["tasks", "prompt tokens", "answer tokens", "oracle documentation"]
+    names = ["tasks", "prompt tokens", "answer tokens", "tokens of oracle documentation"]
     notes = (
-        "The generator's tokens of the bare prompt, its answer, and the documentation that the "
-        "solution needs.",
+        "BeatNumEval and MonkeyEval use numpy and pandas under new names. Authors' rule: a program "
+        "fails if it uses a name that was renamed away, whatever the name means in that program. "
+        "networkx-M and more-itertools-M use copies of these libraries whose functions have new names.",
+        "Means per task: the prompt without retrieval, the model's answer to it, and the documentation "
+        "that the solution needs (oracle documentation), all in tokens of the model.",
         "Left out: of MonkeyEval 20 tasks whose solution fails with the installed packages, and "
-        "PandasEval/49, whose test asserts nothing; of BeatNumEval 8 whose own solution fails.",
+        "PandasEval/49, whose test asserts nothing; of BeatNumEval 8 tasks whose own solution fails.",
     )
-    title = "The benchmarks (after the paper's Table 1)"
+    title = titled("Table 1: the benchmarks", evor)
     rows = rows_by_benchmark(evor, _benchmark_cells)
     return ResultTable.of(title, rows, names, "benchmark", *notes)
 
@@ -252,18 +280,25 @@ def methods_table(evor: EvorResults) -> ResultTable:
         "tasks",
         ACCURACY,
         "against NoRAG",
-        "held out",
-        "tokens a task",
-        "tokens a solved task",
+        "held-out half, % (95 %)",
+        "tokens per task",
+        "tokens per solved task",
     ]
-    notes = (
-        "Wilson interval; score interval of a paired difference. Methods that are not stored stand "
-        "in no row.",
-        "EVOR and those with it: their last whole round. MPSC is reduced: 5 draws, 3 checks, "
-        "5 tests.",
-    )
     rows = rows_by_method(evor, [*MAIN_METHODS, PUBLIC], _method_cells)
-    return ResultTable.of("Table 2: methods", rows, names, BY_METHOD, *notes)
+    notes = [
+        "NoRAG is the paper's Vanilla. DocPrompting retrieves documents once. RK retrieves once from the "
+        "whole knowledge base of documents and code snippets (the paper's 'No evolution'). Oracle gets the "
+        f"documentation that the solution needs. {PUBLIC}: the same tasks with the library's own names.",
+        f"{UNCORRECTED} Methods without stored results are omitted. {LAST_ROUND}",
+    ]
+    with_mpsc = [name.partition(":")[0] for name in rows if name.endswith(": MPSC")]
+    if with_mpsc:
+        notes.append(
+            f"MPSC ({listed(with_mpsc)}) is reduced: it selects among 5 sampled programs by 3 checks and "
+            "5 tests that the model writes."
+        )
+    title = titled("Table 2: methods", evor)
+    return ResultTable.of(title, rows, names, BY_METHOD, *notes)
 
 
 def _method_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -303,7 +338,7 @@ def _public_cells(benchmark: BenchmarkResults) -> Cells | None:
 
 
 def judging_table(evor: EvorResults) -> ResultTable | None:
-    """Compare the authors' rule with running the programs against the renamed library.
+    """Compare the verdicts by the authors' rule with those of runs against the renamed library.
 
     Args:
         evor: The results.
@@ -311,14 +346,27 @@ def judging_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table; None if no benchmark is judged in both ways.
     """
-    names = ["tasks", "pass by the rule", "by the library", "the rule alone", "the library alone"]
+    names = [
+        "tasks",
+        "pass by the authors' rule",
+        "pass with the renamed library",
+        "pass only by the rule",
+        "pass only with the library",
+    ]
+    notes = (
+        "Numbers of tasks. The authors' rule fails every program that uses a name that was renamed away, "
+        "also where the name does not belong to the library. The renamed library is numpy or pandas with "
+        "the new names alone: a program fails if it needs a name that this library lacks.",
+        LAST_ROUND,
+    )
     rows = {}
     for benchmark in evor.benchmarks:
         for method in MAIN_METHODS:
             cells = _judging_cells(benchmark, method)
             if cells is not None:
                 rows[f"{benchmark.short_title}: {method}"] = cells
-    return table_if_any("Two ways to judge", rows, names, BY_METHOD, "Numbers of tasks.")
+    title = titled("Verdicts by the authors' rule and by the renamed library", evor)
+    return table_if_any(title, rows, names, BY_METHOD, *notes)
 
 
 def _judging_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -363,7 +411,14 @@ def evolution_table(evor: EvorResults) -> ResultTable | None:
     """
     rows = _rows_against_rk(EVOLUTION, evor.benchmarks)
     names = _columns_against_rk(evor.benchmarks)
-    return table_if_any("Table 3: what evolves", rows, names, "method")
+    notes = (
+        "RK is the paper's 'No evolution', EVOR its 'Evolve both'. All but RK write failed drafts again. "
+        "RK, resampled does only that: it samples another program for the same prompt.",
+        f"{UNCORRECTED} The titles of the figures count benchmarks by McNemar's exact test with Holm's "
+        "correction. An interval here can therefore exclude 0 on a benchmark that they do not count.",
+        LAST_ROUND,
+    )
+    return table_if_any(titled("Table 3: what evolves", evor), rows, names, "method", *notes)
 
 
 def _rows_against_rk(methods: Iterable[str], benchmarks: Iterable[BenchmarkResults]) -> Rows:
@@ -385,11 +440,11 @@ def _rows_against_rk(methods: Iterable[str], benchmarks: Iterable[BenchmarkResul
     return rows
 
 
-def _columns_against_rk(benchmarks: Iterable[BenchmarkResults]) -> list[str]:
+def _columns_against_rk(benchmarks: Iterable[BenchmarkResults]) -> list[tuple[str, str]]:
     names = []
     for benchmark in benchmarks:
-        names.append(f"{benchmark.title}: pass@1")
-        names.append(f"{benchmark.title}: against RK")
+        names.append((benchmark.title, ACCURACY))
+        names.append((benchmark.title, "against RK"))
     return names
 
 
@@ -461,14 +516,27 @@ def sources_table(evor: EvorResults) -> ResultTable | None:
         for benchmark in benchmarks:
             cells += source_cells(benchmark, method)
         if set(cells) != {DASH}:
-            rows[method.replace("EVOR of ", "")] = cells
+            rows[_sources_label(method)] = cells
     names = []
     for benchmark in benchmarks:
         last = f"round {last_common_round(benchmark)}"
-        names.append(f"{benchmark.title}: round 0")
-        names.append(f"{benchmark.title}: {last}")
-        names.append(f"{benchmark.title}: against EVOR")
-    return ResultTable.of("Table 4: kinds of knowledge", rows, names, "soup")
+        names.append((benchmark.title, f"round 0, {ACCURACY}"))
+        names.append((benchmark.title, f"{last}, {ACCURACY}"))
+        names.append((benchmark.title, "against EVOR"))
+    notes = (
+        "In parentheses is the paper's name of a source. EVOR has all three sources.",
+        UNCORRECTED,
+    )
+    title = titled("Table 4: sources of the knowledge base", evor)
+    return ResultTable.of(title, rows, names, "knowledge base", *notes)
+
+
+def _sources_label(method: str) -> str:
+    """Name the sources of a variant's knowledge base, also as the paper does."""
+    sources = method.replace("EVOR of ", "").split("+")
+    papers = [PAPER_SOURCES.get(source, "") for source in sources]
+    label = " + ".join(sources)
+    return f"{label} ({' + '.join(papers)})" if all(papers) else label
 
 
 # Tables 5 to 7
@@ -483,9 +551,16 @@ def private_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per library; None if none is measured.
     """
-    names = ["tasks", "NoRAG, % (95 %)", EVOR, "difference", PUBLIC]
+    names = [
+        "tasks",
+        "NoRAG, % (95 %)",
+        "EVOR, % (95 %)",
+        "EVOR against NoRAG",
+        f"{PUBLIC}, % (95 %)",
+    ]
     rows = rows_by_benchmark(evor, _private_cells)
-    return table_if_any("Table 5: the private libraries", rows, names, "benchmark")
+    title = titled("Table 5: the private libraries", evor)
+    return table_if_any(title, rows, names, "benchmark", f"{UNCORRECTED} {LAST_ROUND}")
 
 
 def _private_cells(benchmark: BenchmarkResults) -> Cells | None:
@@ -512,9 +587,20 @@ def inputs_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per benchmark; None if no inputs are stored.
     """
-    names = ["functions", "with inputs", "inputs", "valid", "tasks with all valid, % (95 %)"]
+    names = [
+        "functions",
+        "functions with inputs",
+        "inputs",
+        "valid inputs",
+        "functions with only valid inputs, % (95 %)",
+    ]
+    note = (
+        "The model writes inputs for the function that a task asks for. An input is valid if the reference "
+        "solution runs on it. The percentage is of the functions with inputs."
+    )
     rows = rows_by_benchmark(evor, _inputs_cells)
-    return table_if_any("Table 6: generated inputs", rows, names, "benchmark")
+    title = titled("Table 6: generated inputs", evor)
+    return table_if_any(title, rows, names, "benchmark", note)
 
 
 def _inputs_cells(benchmark: BenchmarkResults) -> Cells | None:
@@ -544,8 +630,8 @@ def tokens_table(evor: EvorResults) -> ResultTable:
         The table, one row per benchmark and method.
     """
     rows = rows_by_method(evor, TOKEN_METHODS, _tokens_cells)
-    names = [ACCURACY, "tokens a task"]
-    return ResultTable.of("Table 7: tokens", rows, names, BY_METHOD)
+    names = [ACCURACY, "tokens per task"]
+    return ResultTable.of(titled("Table 7: tokens", evor), rows, names, BY_METHOD, LAST_ROUND)
 
 
 def _tokens_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -568,10 +654,14 @@ def forms_table(evor: EvorResults) -> ResultTable | None:
         The table, one row per form; None if only RK itself is stored.
     """
     benchmarks = benchmarks_with_forms(evor)
-    note = "RK as it is ranks by BM25 and MiniLM together and has 1,000 tokens."
+    notes = (
+        "RK ranks by BM25 and MiniLM together, and its context has up to 1,000 tokens.",
+        UNCORRECTED,
+    )
     rows = _rows_against_rk(FORMS, benchmarks)
     names = _columns_against_rk(benchmarks)
-    return table_if_any("Retrievers and lengths of context", rows, names, "column", note)
+    title = titled("Retrievers and lengths of context", evor)
+    return table_if_any(title, rows, names, "method", *notes)
 
 
 def benchmarks_with_forms(evor: EvorResults) -> list[BenchmarkResults]:
