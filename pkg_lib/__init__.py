@@ -31,6 +31,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "1.0.0"
+RELEASED = "2026-11-27"  # the date of this version
 
 if TYPE_CHECKING:
     from pkg_lib.analysis.comparison import compare, pass_at_k

@@ -91,6 +91,7 @@ def test_the_version_is_the_same_wherever_it_is_named():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert version == pkg_lib.__version__ == citation["version"]
+    assert str(citation["date-released"]) == pkg_lib.RELEASED
     assert f"version = {{{version}}}" in (ROOT / "README.md").read_text()
     heading = rf"^## {re.escape(version)} \({citation['date-released']}\)$"
     assert re.search(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -3,6 +3,7 @@
 import csv
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
 from functools import cache
@@ -18,10 +19,12 @@ from pydantic.dataclasses import dataclass
 
 from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.data.corpora import PUBLISHED
+from pkg_lib.data.corpora import PUBLISHED, corpus_in_words, corpus_label
 
+ACROSS = "Papers and analyses"  # heading of the pages that are not about one experiment
 LEAD_SENTENCES = 3
 LEAD_FINDING = 200  # characters up to which a finding is part of the lead
+MODEL_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?b)(?![a-z])", re.I)
 SENTENCE_END = re.compile(r"(?<=[.?])\s+(?=[A-Z])")
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
 OrderedTexts = Annotated[dict[str, str], BeforeValidator(dict)]
@@ -39,7 +42,7 @@ class Experiment(NamedTuple):
     def title(self) -> str:
         """The experiment in words, as the headings of its sections end."""
         tasks = f" ({self.tasks} tasks)" if self.tasks else ""
-        return f"{self.model}, {self.benchmark}{tasks}, corpus {self.corpus}"
+        return f"{self.model}, {self.benchmark}{tasks}, {corpus_in_words(self.corpus)}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Section:
     def about(self) -> Experiment | None:
         """Its experiment, or None if it is not about a single one.
 
-        A notebook that has one section in all, such as the quickstart, is a study of its own.
+        A notebook that has one section in all, such as the quickstart, has a page of its own.
         """
         if "." not in self.stem:
             return None
@@ -98,14 +101,33 @@ class Section:
 
     @property
     def short(self) -> str:
-        """The heading without the experiment."""
-        experiment = self.about.title if self.about else ""
-        return self.heading.removesuffix(experiment).rstrip(" :,") or "pass@1"
+        """The heading without the experiment, which begins with the model."""
+        if not self.about:
+            return self.heading
+        return self.heading.partition(self.about.model)[0].rstrip(" :,") or "pass@1"
 
     @property
     def page(self) -> str:
         """Name of its page, which sections of one experiment share."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
+
+    def part_heading(self, part: str) -> str:
+        """Write the heading of a part, with the subjects of the paper's tables that it shows.
+
+        Args:
+            part: The part as it is stored, such as "Table 1".
+
+        Returns:
+            Text such as "Table 1: benchmarks"; the part itself if its name is not that of a table or
+            figure.
+        """
+        if not part.startswith(("Table", "Figure")):
+            return part
+        subjects = {}
+        for item in items():
+            if item.place == part and item.shown_by(self):
+                subjects[item.about] = item
+        return f"{part}: {'; '.join(subjects)}" if subjects else part
 
     def anchor(self, part: str) -> str:
         """Give the id of a place on its page.
@@ -120,6 +142,12 @@ class Section:
             return self.notebook
         words = re.sub(r"[^a-z0-9]+", "-", part.lower())
         return f"{self.notebook}.{words}"
+
+
+@cache
+def _labels() -> dict[str, str]:
+    """Stem of a section that is a page of its own -> its entry in the navigation."""
+    return tomllib.loads((HERE / "navigation.toml").read_text("utf8"))
 
 
 @cache
@@ -159,16 +187,21 @@ def pages(sections: Iterable[Section]) -> list[Page]:
         sections: The sections.
 
     Returns:
-        The pages of experiments with their tables of pass@1 first, then the pages of studies.
+        The pages of experiments with their tables of pass@1 first, then those of papers and analyses.
     """
 
     def order(section: Section) -> tuple[Any, ...]:
         experiment = section.about
-        place = experiment or (section.heading,)
+        place = experiment or (_label(section).casefold(),)
         return not experiment, place, section.page, not section.summary, section.heading
 
     ordered = sorted(sections, key=order)
     return [_page(name, list(group)) for name, group in groupby(ordered, lambda s: s.page)]
+
+
+def _label(section: Section) -> str:
+    """The entry in the navigation of a page that is not about one experiment."""
+    return _labels().get(section.stem, section.heading)
 
 
 def _page(
@@ -177,16 +210,15 @@ def _page(
 ) -> Page:
     experiment = sections[0].about
     if not experiment:
-        heading = sections[0].heading
         return Page(
             name,
-            heading,
-            "Studies",
-            heading,
+            sections[0].heading,
+            ACROSS,
+            _label(sections[0]),
             sections,
         )
     group = f"{experiment.benchmark}, {experiment.model}"
-    label = experiment.corpus
+    label = corpus_label(experiment.corpus)
     if re.search(r"\.first\d+$", name):
         label += f" ({experiment.tasks} tasks)"
     return Page(
@@ -196,6 +228,34 @@ def _page(
         label,
         sections,
     )
+
+
+def short_models(models: Iterable[str]) -> dict[str, str]:
+    """Shorten the names of models for links.
+
+    Args:
+        models: Names of models.
+
+    Returns:
+        Model -> its size, such as "0.5B"; its name if it has no size, or one that another model has, too.
+    """
+    names = list(dict.fromkeys(models))
+    sizes = {}
+    for name in names:
+        size = MODEL_SIZE.search(name)
+        sizes[name] = size[1].upper() if size else name
+    counts = Counter(sizes.values())
+    return {name: sizes[name] if counts[sizes[name]] == 1 else name for name in names}
+
+
+@cache
+def terms() -> dict[str, dict[str, str]]:
+    """Read what the methods and corpora of the first page are.
+
+    Returns:
+        "methods" and "corpora" -> name -> its description.
+    """
+    return tomllib.loads((HERE / "terms.toml").read_text("utf8"))
 
 
 class ItemLink(NamedTuple):
@@ -294,6 +354,7 @@ PAPERS = {
 STATUSES = ("the paper's material", "other material", "code, not run", "not attempted")
 
 
+@cache
 def items() -> list[PaperItem]:
     """Read paper_items.csv.
 

@@ -34,6 +34,7 @@ from pkg_lib.core.types import (
     digest,
 )
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
+from pkg_lib.data.corpora import corpus_label
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.freshness import Records, program_digest
 from pkg_lib.evaluation.results import (
@@ -46,6 +47,7 @@ from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.methods import (
     AS_PRINTED,
+    IDEAL,
     NO_RAG,
     RERANKED,
     SELECTING,
@@ -53,6 +55,8 @@ from pkg_lib.retrieval.methods import (
     name_of_samples,
 )
 
+ENDPOINT = "endpoint:"  # the beginning of the name of a model behind a server
+REPLAY = "replay"  # revision of a model whose completions were generated elsewhere
 FOLDERS = (CONTEXTS, RUNS, CACHE, "replay")
 REPLAYED = OUTCOME | {"benchmark": str, "method": str}
 FIELDS = """
@@ -67,10 +71,11 @@ class Entry(NamedTuple):
     """A row of the leaderboard's page, as text.
 
     Attributes:
-        method: The method.
-        model: The model.
+        method: The method; an oracle is marked.
+        model: The model. An endpoint has the model that its server was asked for; answers that were
+            generated elsewhere are marked.
         benchmark: Title of the benchmark.
-        corpus: The corpus; a dash without retrieval.
+        corpus: Label of the corpus; a dash without retrieval.
         k: Number of samples that the rate allows for each task.
         rate: pass@k in percent.
         interval: Its 95 % interval in percent, or a dash.
@@ -107,7 +112,20 @@ def entries(results: Path) -> list[Entry]:
     if not is_there(path):
         return []
     rows = parse(contents(path))
-    return [_entry(row) for row in sorted(rows, key=_place)]
+    models = {row["model"] for row in rows}
+    served = {model: _served_model(results, model) for model in models}
+    return [_entry(row, served) for row in sorted(rows, key=_place)]
+
+
+def _served_model(results: Path, model: str) -> str:
+    """The model that an endpoint serves, by the record beside its answers; "" if that is not known."""
+    if not model.startswith(ENDPOINT):
+        return ""
+    with suppress(OSError, UserError):  # no record, or a damaged one
+        record = read_json(results / CACHE / slug(model) / "revision.json", {"model": str})
+        served: str = record["model"]
+        return served
+    return ""
 
 
 def _place(row: dict[str, Any]) -> tuple[int, str, int, float]:
@@ -118,15 +136,23 @@ def _place(row: dict[str, Any]) -> tuple[int, str, int, float]:
     return place, benchmark, row["k"], -row["pass_at_k"]
 
 
-def _entry(row: dict[str, Any]) -> Entry:
+def _entry(row: dict[str, Any], served: dict[str, str]) -> Entry:
+    method = row["column"]
+    if method == IDEAL:
+        method += " (oracle)"
+    model = row["model"]
+    if served[model]:
+        model = f"{served[model]} at {model}"
+    if row["revision"] == REPLAY:
+        model += " (replayed answers)"
     bounds = DASH
     if "low" in row:
         bounds = f"{percent(row['low'])}{DASH}{percent(row['high'])}"
     return Entry(
-        row["column"],
-        row["model"],
+        method,
+        model,
         title_of(row["benchmark"]),
-        row.get("corpus", DASH),
+        corpus_label(row.get("corpus", DASH)),
         str(row["k"]),
         percent(row["pass_at_k"]),
         bounds,
@@ -242,7 +268,7 @@ class _Leaderboard:
                 words += [method, row["task_id"], row["status"]]
             about = {
                 "model": path.parents[1].name,
-                "revision": "replay",
+                "revision": REPLAY,
                 "benchmark": rows[0]["benchmark"],
                 "column": SAMPLES.get(method, method),
                 "protocol": protocol,

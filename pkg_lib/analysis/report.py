@@ -1,4 +1,4 @@
-"""The report: results/index.html, and results/site/ with a page per experiment, study and task.
+"""The report: results/index.html, and results/site/ with a page per experiment, analysis and task.
 
 It is built only from stored sections and rows, and opens from disk without a network. The same
 results give the same bytes.
@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pydantic import TypeAdapter
 
+from pkg_lib import RELEASED, __version__
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.contents import (
     Page,
@@ -32,6 +33,8 @@ from pkg_lib.analysis.contents import (
     Section,
     items,
     pages,
+    short_models,
+    terms,
 )
 from pkg_lib.analysis.tables import (
     DASH,
@@ -56,12 +59,20 @@ from pkg_lib.core.store import (
 )
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.data.corpora import corpus_label
 from pkg_lib.retrieval.methods import METHODS
 
 ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
 LEADERBOARD = "leaderboard"  # name of its page
 UNREACHABLE = re.compile(r"<pre(?![^>]*tabindex)")
 FAILED = "<!-- stopped with an error -->"
+# Files of the repository that every page links to, if the results are in it -> what the link says.
+DOCUMENTATION = {
+    "../README.md": "README",
+    "../docs/index.md": "documentation",
+    "README.md": "about these results",
+}
+RELEASE = f"pkg-lib {__version__} of {RELEASED}"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: name of a page -> its table of verdicts; the files
 # that belong.
@@ -167,6 +178,8 @@ class _Report:
             "tasks": [(name, title_of(name)) for name in benchmarks],
             "failed": self.failed,
             "exists": lambda path: (self.results / path).exists(),
+            "release": RELEASE,
+            "documentation": self._documentation(),
         }
         for page in self.pages:
             path = self.site / f"{page.name}.html"
@@ -190,6 +203,7 @@ class _Report:
                 root="../",
                 here=None,
                 entries=entries,
+                groups=_by_benchmark(entries),
                 **of_board,
             )
             write_text(path, text)
@@ -200,6 +214,11 @@ class _Report:
             if path.is_file() and path not in files:
                 path.unlink()
         write_text(self.index, render("index.html.j2", **self._overview(), **shared))
+
+    def _documentation(self) -> dict[str, str]:
+        """Path from the results directory -> label, of the pages that describe this program."""
+        is_checkout = (self.results.parent / "pkg_lib" / "__init__.py").exists()
+        return DOCUMENTATION if is_checkout else {}
 
     def _leaderboard(self) -> list[leaderboard.Entry]:
         """The rows of the leaderboard's page; none if the leaderboard cannot be written."""
@@ -214,11 +233,16 @@ class _Report:
             for other in page.sections
             if other.notebook == section.notebook and other is not section
         ]
+        parts = []
+        for part, html in section.parts.items():
+            heading = section.part_heading(part)
+            parts.append((section.anchor(part), heading, _without_repeated_caption(html, heading)))
         sizes = {}
         for name in section.figures:
             sizes[name] = _size(self.results / "figures" / f"{section.stem}.{name}.png")
         return {
             "section": section,
+            "parts": parts,
             "items": [item for item in items() if item.shown_by(section)],
             "elsewhere": elsewhere,
             "sizes": sizes,
@@ -238,12 +262,19 @@ class _Report:
             if differences:
                 against.append((page, differences))
                 ranked += [(value, method, page) for method, value in differences.items()]
+        models = {page.about.model: page for page in self.pages if page.about}
+        columns = _measured([section for _, section in rates])
         return {
             "root": "",
             "here": None,
             "answers": answers,
             "rates": rates,
-            "columns": _measured([section for _, section in rates]),
+            "columns": columns,
+            "models": short_models(models),
+            "methods": _described("methods", columns),
+            "corpora": _described(
+                "corpora", [page.about.corpus for page in self.pages if page.about]
+            ),
             "against": against,
             "ranked": sorted(ranked, key=lambda row: row[:2]),
             "papers": self._papers(with_missing=bool(answers)),
@@ -280,6 +311,27 @@ class _Report:
         for table in self._read_all(_read_differences, present).values():
             differences |= table
         return differences
+
+
+def _by_benchmark(entries: Iterable[leaderboard.Entry]) -> dict[str, list[leaderboard.Entry]]:
+    """Title of a benchmark -> its rows, both in the order of the entries."""
+    groups: dict[str, list[leaderboard.Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.benchmark, []).append(entry)
+    return groups
+
+
+def _without_repeated_caption(html: str, heading: str) -> str:
+    """Hide the caption of a table that says the same as the heading above it."""
+    caption = f"<caption><span>{escape(heading)}</span></caption>"
+    return html.replace(caption, caption.replace("<caption>", "<caption hidden>"), 1)
+
+
+def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
+    """Label -> description of those methods or corpora that terms.toml describes."""
+    known = terms()[kind]
+    present = set(names)
+    return {corpus_label(name): text for name, text in known.items() if name in present}
 
 
 def _measured(sections: Iterable[Section]) -> list[str]:
@@ -355,7 +407,7 @@ def render_notebook(
             figures[base64.b64encode(png.read_bytes()).decode()] = png.name
     source = read_text(ipynb, advice_for)
     templates = [path.read_text("utf8") for path in sorted(TEMPLATES.glob("*"))]
-    fingerprint = f"rendered from {digest(source, *templates, *figures, *(back or ()))}"
+    fingerprint = f"rendered from {digest(source, RELEASE, *templates, *figures, *(back or ()))}"
     if fingerprint in page_text(page):
         return page
     text = render(
@@ -365,6 +417,7 @@ def render_notebook(
         mark=fingerprint,
         back=back,
         root="../",
+        release=RELEASE,
         **_export(ipynb, source, figures),
     )
     write_text(page, text)

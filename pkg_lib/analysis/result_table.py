@@ -1,5 +1,6 @@
 """A table of text with named rows, written as CSV, Markdown, LaTeX and HTML."""
 
+import re
 from collections.abc import (
     Iterable,
     Mapping,
@@ -21,6 +22,7 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.core.store import write_text
 
+BEGINS_WITH_NUMBER = re.compile(rf"[<>≤≥~+{MINUS}-]? ?\d")
 NARROW = 24  # Number of characters up to which a cell stays on one line.
 
 
@@ -158,8 +160,8 @@ class ResultTable:
     def html(self) -> str:
         """Write a fragment of HTML that report.css styles.
 
-        Columns of words are aligned to the left, and long sentences wrap. Styler is not used, since
-        it drops such classes or repeats three of its own in every cell.
+        Columns of words are aligned to the left, columns of numbers to the right, and long sentences
+        wrap. Styler is not used, since it drops such classes or repeats three of its own in every cell.
 
         Returns:
             The fragment.
@@ -170,9 +172,16 @@ class ResultTable:
             texts = [str(cell) for cell in column]
             if max(map(len, texts)) > NARROW:
                 classes[place] = "wide"
-            elif not any(map(str.isdigit, "".join(texts))):
+            elif _is_of_words(texts):
                 classes[place] = "words"
         return render("result_table.html.j2", table=self, rows=rows, classes=classes)
+
+
+def _is_of_words(cells: Iterable[str]) -> bool:
+    """Tell whether fewer than half of the cells begin with a number; dashes and empty cells do not count."""
+    texts = [cell for cell in cells if cell not in ("", DASH)]
+    numbers = [text for text in texts if BEGINS_WITH_NUMBER.match(text)]
+    return 2 * len(numbers) < len(texts)
 
 
 def _plain(cell: object) -> str:

@@ -16,6 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pkg_lib.analysis.stats import BASELINE
+from pkg_lib.data.corpora import corpus_label
 from pkg_lib.retrieval.methods import METHODS
 
 HERE = Path(__file__).parent
@@ -234,6 +235,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["points"] = points
+    environment.filters["corpus_label"] = corpus_label
     environment.filters["between_tags"] = _between_tags
     return environment
 

@@ -528,3 +528,29 @@ _BUILT_IN = (
     ),
 )
 CORPORA: Registry[CorpusSource] = Registry("corpus", _BUILT_IN)
+# The corpus `published` on pages: numbers that a paper prints are called published, too.
+AUTHORS_CONTEXTS = "authors' contexts"
+
+
+def corpus_label(corpus: str) -> str:
+    """Return what tables, figures and links call a corpus.
+
+    Args:
+        corpus: Name of a corpus.
+
+    Returns:
+        "authors' contexts" for `published`; otherwise the name.
+    """
+    return AUTHORS_CONTEXTS if corpus == PUBLISHED else corpus
+
+
+def corpus_in_words(corpus: str) -> str:
+    """Name a corpus in prose.
+
+    Args:
+        corpus: Name of a corpus.
+
+    Returns:
+        "the authors' contexts" for `published`; otherwise text such as "corpus textbook".
+    """
+    return f"the {AUTHORS_CONTEXTS}" if corpus == PUBLISHED else f"corpus {corpus}"

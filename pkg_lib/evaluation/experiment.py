@@ -170,12 +170,13 @@ class StoredExperiment:
     def heading(self) -> str:
         """A heading for a page."""
         tasks = f"{self.benchmark_spec.title} ({len(self.tasks)} tasks)"
-        return f"{self.model}, {tasks}, corpus {self.corpus}"
+        return f"{self.model}, {tasks}, {corpora.corpus_in_words(self.corpus)}"
 
     @property
     def narrow_heading(self) -> str:
         """A heading of two lines for a figure as wide as one column of text."""
-        return f"{self.model}\n{self.benchmark_spec.title}, corpus {self.corpus}"
+        corpus = corpora.corpus_in_words(self.corpus)
+        return f"{self.model}\n{self.benchmark_spec.title}, {corpus}"
 
     # Files
 

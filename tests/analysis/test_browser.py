@@ -244,13 +244,21 @@ def typed(browser, place, value):
 def test_the_leaderboard_is_filtered_by_words_and_by_what_is_chosen(browser, site):
     browser.open(site.parent / "site" / "leaderboard.html", 1280)
     rows = "[...document.querySelectorAll('#leaderboard tbody tr')].filter(r => !r.hidden)"
-    shown = f"{rows}.map(r => r.cells[0].textContent + ' | ' + r.cells[7].textContent)"
+    rows = f"{rows}.filter(r => !r.className && !r.parentElement.hidden)"
+    shown = f"{rows}.map(r => r.cells[0].textContent + ' | ' + r.cells[1].textContent)"
+    count = "document.querySelector('.filters output').textContent"
     everything = browser.run(shown)
+    assert browser.run(count) == f"{len(everything)} of {len(everything)} rows"
     labels = "[...document.querySelectorAll('.filters label')].map(l => l.firstChild.data)"
-    assert browser.run(labels)[1:] == ["Model", "Benchmark", "Corpus"]
-    typed(browser, "document.querySelectorAll('.filters select')[2]", "published")
+    assert browser.run(labels)[1:] == ["Corpus", "Model", "Benchmark"]
+    corpora = "[...document.querySelectorAll('.filters select')[0].options].map(o => o.value)"
+    assert "authors' contexts" in browser.run(corpora) and "published" not in browser.run(corpora)
+    typed(browser, "document.querySelectorAll('.filters select')[0]", "authors\\' contexts")
     published = browser.run(shown)
-    assert published == [row for row in everything if row.endswith("| published")]
+    assert published == [row for row in everything if row.endswith("| authors' contexts")]
+    assert browser.run(count) == f"{len(published)} of {len(everything)} rows"
+    groups = "[...document.querySelectorAll('#leaderboard tbody')]"
+    assert browser.run(f"{groups}.filter(b => b.hidden).length") > 0
     typed(browser, "document.querySelector('.filters input')", "func-pkg, block")
     both = browser.run(shown)
     assert 0 < len(both) < len(published) < len(everything)
@@ -269,6 +277,35 @@ def test_methods_of_a_table_are_filtered_and_no_retrieval_stays(browser, site):
     assert browser.run("[...document.querySelectorAll('#experiments td:not([hidden])')].length") > 2
     typed(browser, "document.querySelector('.filters input')", "")
     assert browser.run(shown) == everything
+
+
+def test_the_leaderboard_shows_what_tells_its_rows_apart_without_scrolling(browser, site):
+    browser.open(site.parent / "site" / "leaderboard.html", 1280)
+    edge = browser.run(box(".scroll", "right"))
+    headings = "[...document.querySelectorAll('#leaderboard thead th')]"
+    ends = browser.run(f"{headings}.map(c => c.getBoundingClientRect().right)")
+    assert len(ends) == 10 and max(ends) <= edge
+
+
+@WIDTHS
+def test_names_of_rows_break_only_at_spaces_and_hyphens(browser, tmp_path, width):
+    names = ["CodeLlama-7B-Instruct", "candidates of DocPrompting", "(Ideal Reranker)"]
+    table = ResultTable.of(
+        "Names", {name: ["1"] * 12 for name in names}, list("abcdefghijkl"), "row"
+    )
+    report.save_section(tmp_path, Section("names", "Names", {"": table.html()}, [], {}, {}))
+    browser.open(report.build_report(tmp_path).parent / "site" / "names.html", width)
+    # A word that is broken has boxes on two lines.
+    broken = """[...document.querySelectorAll('tbody th')].flatMap(cell => {
+      const text = cell.firstChild;
+      return [...text.data.matchAll(/[^ -]+/g)].filter(word => {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+      }).map(word => word[0]);
+    })"""
+    assert browser.run(broken) == []
 
 
 @WIDTHS

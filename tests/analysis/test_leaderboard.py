@@ -122,9 +122,30 @@ def test_the_same_results_give_the_same_bytes_and_the_first_page_leads_there(res
 def test_the_page_has_each_row_with_its_interval_and_what_can_be_chosen(results):
     text = build_report(results).parent.joinpath("site", "leaderboard.html").read_text("utf8")
     assert text.count('<th scope="row">') == len(board(results)) == 3
+    assert "experiment, 3 rows," in text and "HumanEval: 3 rows" in text
     assert text.count(" data-choose>") == 3
     assert "66.7" in text and "20.8–93.9" in text  # 0.666667, and its ends 0.20766 and 0.938508
     assert 'href="../leaderboard.csv"' in text
+
+
+def test_rows_say_what_an_endpoint_serves_and_which_answers_are_oracles_or_replayed(tmp_path):
+    row = {"benchmark": "humaneval", "corpus": "published", "k": 1, "pass_at_k": 0.5}
+    row |= {"n": 1, "tasks": 1, "revision": "r", "column": "NoRAG"}
+    rows = [
+        row | {"model": "endpoint:a"},
+        row | {"model": "endpoint:b", "column": "Ideal Reranker"},
+        row | {"model": "gpt", "revision": "replay"},
+    ]
+    (tmp_path / "leaderboard.json").write_text(json.dumps(rows))
+    write_json(tmp_path / "cache" / slug("endpoint:a") / "revision.json", {"model": "m.gguf"})
+    shown = leaderboard.entries(tmp_path)
+    assert [e.model for e in shown] == [
+        "m.gguf at endpoint:a",
+        "endpoint:b",
+        "gpt (replayed answers)",
+    ]
+    assert [e.method for e in shown] == ["NoRAG", "Ideal Reranker (oracle)", "NoRAG"]
+    assert {e.corpus for e in shown} == {"authors' contexts"}
 
 
 def test_an_interval_without_width_is_left_out(results):

@@ -13,8 +13,10 @@ import pytest
 from checks import CODE
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from pkg_lib import __version__
 from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import (
+    ACROSS,
     LEAD_SENTENCES,
     PAPERS,
     SENTENCE_END,
@@ -23,7 +25,9 @@ from pkg_lib.analysis.contents import (
     coverage,
     items,
     pages,
+    short_models,
 )
+from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import points, table_order
 from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.store import ROOT
@@ -264,7 +268,7 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
         ),
         ("b.humaneval.stdlib.first5", "HumanEval, b", ["b.humaneval.stdlib.first5.rq1"]),
         ("b.mbpp.stdlib", "MBPP (first test shown), b", ["b.mbpp.stdlib.rq1"]),
-        ("a.mbpp.graphs.build", "Studies", ["a.mbpp.graphs.build"]),
+        ("a.mbpp.graphs.build", ACROSS, ["a.mbpp.graphs.build"]),
     ]
     for part in sections:
         report.save_section(tmp_path, part)
@@ -291,8 +295,10 @@ def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_amon
     text = report.build_report(results).read_text("utf8")
     columns = [c for c in CODE if c not in ("NoRAG", "Reranked", "Ideal Reranker")]
     gaps = (verdicts[columns].mean() - verdicts["NoRAG"].mean()).astype(float).sort_values()
-    assert f"{(gaps > 0).sum()} of {len(gaps)} retrieval methods in 1 experiment solve more" in text
-    assert f"{(gaps < 0).sum()} solve fewer" in text
+    assert "In 1 experiment, single retrieval methods (without rerankers) were compared" in text
+    more, fewer = (gaps > 0).sum(), (gaps < 0).sum()
+    assert 0 < more < len(gaps) and f"no retrieval (NoRAG) {len(gaps)} times" in text
+    assert f"Retrieval solves more tasks in {more} and fewer in {fewer} of them." in text
     assert f"from {points(gaps.iloc[0])} ({gaps.index[0]}; " in text
     assert text.count("<circle") == len(gaps)
 
@@ -311,7 +317,7 @@ CAPTIONS = {
     "cAST": numbered(tables=9, figures=2),
     "DKB": numbered(tables=13, figures=2),
 }
-BESIDE_CAPTIONS = {"Claim ledger", "B.5"}
+BESIDE_CAPTIONS = {"Claim ledger", "Appendix B.5"}
 MEASURED = STATUSES[:2]
 
 
@@ -360,11 +366,64 @@ def test_every_table_and_figure_of_the_papers_is_one_click_from_the_first_page_a
         about = item.about.replace(chr(39), "&#39;")
         if not item.notebook:
             why = item.why.replace(chr(39), "&#39;")
-            assert f"{item.item} {about} ({item.status}: {why})" in text, item
+            assert f"{item.item}: {about} ({item.status}: {why})" in text, item
             continue
-        assert f">{item.item}</a> {about}" in text or f"{item.item} {about}:" in text, item
+        assert f">{item.item}</a>: {about}" in text or f"{item.item}: {about}:" in text, item
         code = (NOTEBOOKS / f"{item.notebook}.ipynb").read_text("utf8")
         assert not item.place or f'\\"{item.place}\\"' in code or f'.{item.place}\\"' in code, item
+
+
+def test_the_first_page_names_its_models_methods_and_corpora_and_shortens_links(site):
+    text = site.read_text("utf8")
+    for name in ("NoRAG", "Func-PKG", "Ideal Reranker"):
+        assert f"<dt>{name}</dt>" in text
+    assert "<dt>Corpus authors&#39; contexts</dt>" in text
+    assert "Models run here: qwen2.5-coder-0.5b-instruct, qwen2.5-coder-1.5b-instruct." in text
+    assert 'aria-label="Figure 3, qwen2.5-coder-1.5b-instruct">1.5B</a>' in text
+
+
+def test_models_of_one_size_keep_their_names():
+    names = ["a-7b", "b-7B-instruct", "c-0.5b", "endpoint:mine", "x2b-model"]
+    short = ["a-7b", "b-7B-instruct", "0.5B", "endpoint:mine", "x2b-model"]
+    assert short_models(names) == dict(zip(names, short, strict=True))
+
+
+def test_the_corpus_published_is_called_the_authors_contexts(tmp_path):
+    (page,) = pages([section("m-7b", "humaneval", "published")])
+    assert (page.label, page.title) == (
+        "authors' contexts",
+        "m-7b, HumanEval (164 tasks), the authors' contexts",
+    )
+    heading = "Cost: m-7b, HumanEval (164 tasks), corpus published"  # as stored before
+    about = page.sections[0].provenance
+    assert Section("m.humaneval.published.cost", heading, {}, [], {}, about).short == "Cost"
+
+
+def test_a_part_names_the_subjects_of_the_papers_tables_and_its_caption_is_not_repeated(tmp_path):
+    tables = {"Table 2": "Table 2: methods", "Other": "Another title"}
+    parts = {
+        part: ResultTable.of(title, {"a": ["1"]}, ["n"], "row").html()
+        for part, title in tables.items()
+    }
+    report.save_section(tmp_path, Section("evor", "EVOR", parts, [], {}, {}))
+    text = (report.build_report(tmp_path).parent / "site" / "evor.html").read_text("utf8")
+    assert text.count(">Table 2: methods</h2>") == 1
+    assert "<caption hidden><span>Table 2: methods</span>" in text
+    assert "<caption><span>Another title</span>" in text and ">Other</h2>" in text
+
+
+def test_a_page_says_which_version_made_it_and_leads_to_the_documentation(results, tmp_path):
+    page = built(results)[1]
+    assert f"pkg-lib {__version__}" in page.read_text("utf8")
+    assert "documentation</a>" not in page.read_text("utf8")
+    checkout = tmp_path / "checkout"
+    for name in ("pkg_lib/__init__.py", "README.md", "docs/index.md", "results/README.md"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text("")
+    shutil.copytree(results / "tables", checkout / "results" / "tables")
+    first = report.build_report(checkout / "results")
+    assert 'href="../docs/index.md">documentation</a>' in first.read_text("utf8")
+    assert [broken(p) for p in (first, first.parent / "site" / page.name)] == [[], []]
 
 
 def test_an_item_of_an_experiment_that_is_not_there_says_what_it_waits_for(site, tmp_path):
@@ -415,7 +474,7 @@ def test_every_notebook_that_adds_a_section_has_a_lead(site):
 def test_a_section_of_a_single_notebook_has_a_page_of_its_name():
     about = {"model": "m", "benchmark": "humaneval", "corpus": "stdlib", "tasks": 20}
     (page,) = pages([Section("quickstart", "Quickstart", {}, [], {}, about)])
-    assert (page.name, page.group) == ("quickstart", "Studies")
+    assert (page.name, page.group) == ("quickstart", ACROSS)
 
 
 def test_a_study_of_ones_own_names_no_paper_of_which_nothing_is_measured(tmp_path):

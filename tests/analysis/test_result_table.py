@@ -73,3 +73,11 @@ def test_a_cell_that_runs_again_replaces_what_it_added(report):
     report.close({})
     assert section(report)["parts"] == [["", grid.html()]]
     assert section(report)["findings"] == ["same"] and section(report)["tables"] == ["notebook"]
+
+
+def test_columns_of_words_are_to_the_left_and_numbers_to_the_right():
+    cells = ["1.5", "Python 3", DASH, f"{MINUS}2 (n=3)"]
+    names = ["number", "words", "missing", "change"]
+    html = ResultTable.of("T", {"r": cells, "s": ["2", "Java", DASH, DASH]}, names, "row").html()
+    assert "<td>1.5</td><td class=words>Python 3</td>" in html
+    assert f"<td>{DASH}</td><td>{MINUS}2 (n=3)</td>" in html

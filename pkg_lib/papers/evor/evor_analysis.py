@@ -41,7 +41,7 @@ QUERY_LABELS = {
     "names": "names in the failing line",
     "absent names": "names that do not exist",
     "explained code": "an explanation of the draft",
-    "model": "EVOR: the model writes the query",
+    "model": "the model writes it (EVOR)",
 }
 
 
@@ -59,7 +59,7 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     """
     methods = {QUERY_LABELS[query]: f"EVOR, {query}" for query in QUERIES}
     methods[QUERY_LABELS["model"]] = EVOR
-    methods[f"{NEAREST}: the same query"] = NEAREST
+    methods[f"the model writes it ({NEAREST})"] = NEAREST
 
     def cells_of(benchmark: BenchmarkResults, query: str) -> Cells | None:
         return _query_cells(benchmark, methods[query])

@@ -173,7 +173,7 @@ def test_queries_are_compared_on_the_tasks_that_were_prompted_again():
     }
     evor = results_of({"EVOR@0": NONE, "EVOR@1": HALF}, contexts)
     table = evor_analysis.queries_table(evor)
-    assert list(table.frame.index) == ["M (a rule): EVOR: the model writes the query"]
+    assert list(table.frame.index) == ["M (a rule): the model writes it (EVOR)"]
     cells = table.frame.iloc[0].tolist()
     # b had ended, and a is in one of the halves; an incomplete round has no pass@1.
     half = cells[:3] if cells[0] else cells[3:6]
