@@ -41,10 +41,9 @@ CURVES = {
     ),
 }
 LINES = {EVOR: "-", SAMPLED: "--", NO_RAG: "none"}
-TEST = "McNemar's test, Holm's correction"
 UNCORRECTED_BARS = (
-    "The bars are 95 % intervals of each rate; the test in the title compares the last round with "
-    "round 0 on the same tasks."
+    "The bars are 95 % intervals of each rate. The title counts by McNemar's exact test of the last "
+    "round against round 0 on the same tasks, with Holm's correction over the benchmarks."
 )
 
 
@@ -112,6 +111,15 @@ def token_caption(evor: EvorResults) -> str:
     )
 
 
+def form_caption() -> str:
+    """Write the caption of `form_figure`."""
+    return (
+        "Figures 5 and 6, RK by retriever and by tokens of context. After a benchmark is its number of "
+        "tasks. The bars are 95 % intervals of each rate. The title counts by McNemar's exact test against "
+        "RK on the same tasks, with Holm's correction."
+    )
+
+
 def _fewer_rounds(evor: EvorResults) -> str:
     """Name the benchmarks on which fewer rounds are complete than on others."""
     last_rounds = {}
@@ -121,7 +129,7 @@ def _fewer_rounds(evor: EvorResults) -> str:
     fewer = [f"{title} until round {n}" for title, n in last_rounds.items() if n < longest]
     if not fewer:
         return ""
-    return f"EVOR was run until round {longest}, but on {listed(fewer)}. "
+    return f"EVOR was run until round {longest}, but on {listed(fewer)} only. "
 
 
 def _title(benchmark: BenchmarkResults) -> str:
@@ -146,7 +154,7 @@ def round_figure(evor: EvorResults) -> Figure:
     title = (
         "From round 0 to the last, pass@1 changes significantly\n"
         f"on {changed} of {len(evor.evolved)} benchmarks\n"
-        f"{evor.model}; {TEST}"
+        f"{evor.model}"
     )
     titles = []
     for benchmark in evor.evolved:
@@ -224,7 +232,7 @@ def token_figure(evor: EvorResults) -> Figure:
     title = (
         f"All rounds cost {least} to {most} times the tokens of round 0\n"
         f"and change pass@1 significantly on {changed} of {len(curves)} benchmarks\n"
-        f"{evor.model}; {TEST}"
+        f"{evor.model}"
     )
     titles = [_title(benchmark) for benchmark in evor.evolved]
     figure, panels = figures.panel_axes(
@@ -312,7 +320,7 @@ def form_figure(
     title = (
         f"{stats.count_significant(pairs)} of {len(pairs)} other retrievers and lengths differ\n"
         f"significantly from {USUAL} in pass@1\n"
-        f"{evor.model}; {TEST}"
+        f"{evor.model}"
     )
     figure, axes = figures.row_axes(
         len(rows),

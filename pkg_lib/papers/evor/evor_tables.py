@@ -74,9 +74,9 @@ def titled(title: str, evor: EvorResults) -> str:
         evor: The results.
 
     Returns:
-        Text such as "Table 2: methods (qwen2.5-coder-1.5b-instruct)".
+        Text such as "Table 2: methods, measured with qwen2.5-coder-1.5b-instruct".
     """
-    return f"{title} ({evor.model})"
+    return f"{title}, measured with {evor.model}"
 
 
 def table_if_any(

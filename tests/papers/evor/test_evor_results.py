@@ -198,6 +198,7 @@ def test_what_is_not_stored_is_in_no_table():
 def test_a_round_figure_draws_verdicts_and_recall():
     contexts = {f"EVOR@{n}": [(f"EVOR@{n}", 0, 1.0), (f"EVOR@{n}", 0, 0.0)] for n in range(2)}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL}, contexts)
+    evor.model = "qwen2.5-coder-1.5b-instruct"
     figure = evor_figures.round_figure(evor)
     panel, place_of_legend = figure.axes
     drawn = [list(container.lines[0].get_ydata()) for container in panel.containers]
@@ -212,11 +213,12 @@ def test_a_round_figure_draws_verdicts_and_recall():
 def test_a_token_figure_says_what_all_rounds_cost():
     contexts = {name: [(name, 0, 1.0)] * 2 for name in ("EVOR@0", "EVOR@1", "NoRAG")}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL, "NoRAG": HALF | {"b": False}}, contexts)
+    evor.model = "qwen2.5-coder-1.5b-instruct"
     shown = legible(evor_figures.token_figure(evor))
     assert {"M (2)", "EVOR, by round", "NoRAG"} <= set(shown)
     title = "All rounds cost 2.0 to 2.0 times the tokens of round 0\n"
     assert any(
-        text.startswith(f"{title}and change pass@1 significantly on 0 of 1 benchmarks\nmodel")
+        text.startswith(f"{title}and change pass@1 significantly on 0 of 1 benchmarks\nqwen")
         for text in shown
     )
 
@@ -248,7 +250,7 @@ def test_captions_name_the_benchmarks_with_fewer_rounds():
     shorter = benchmark_of({name: rounds[name] for name in ("EVOR@0", "EVOR@1")})
     shorter.results.benchmark_spec.title = "L (a rule)"
     evor = EvorResults("model", [longer, shorter])
-    wanted = "EVOR was run until round 2, but on L until round 1. "
+    wanted = "EVOR was run until round 2, but on L until round 1 only. "
     assert wanted in evor_figures.round_caption(evor)
     assert wanted in evor_figures.token_caption(evor)
     longer.results.draws = lambda method, decoding: ["DocPrompting, T0.8, 1"]
