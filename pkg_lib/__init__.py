@@ -1,6 +1,6 @@
-r"""Context-augmented code generation with programming knowledge graphs.
+r"""Context-augmented code generation: the experiment suite.
 
-The names below are the public interface; everything else may change. A study is one call:
+The names below are the public interface; everything else may change. An experiment is one call:
 
     from pkg_lib import Condition, compare, evaluate
 

@@ -1,1 +1,1 @@
-"""Studies: evaluate methods, read stored results, and execute notebooks."""
+"""Experiments: evaluate methods, read stored results, and execute notebooks."""
