@@ -224,7 +224,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
     monkeypatch.setattr(claim_tests, "Results", run)
     monkeypatch.setattr(claim_tests, "is_measured", lambda *names: names[-1] == "published")
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
-    assert measured.family == f"{MODEL}, HumanEval, published"
+    assert measured.family == f"{MODEL}, HumanEval, authors' contexts"
     assert list(measured.verdicts) == ["NoRAG", "Block-PKG"]
 
 

@@ -228,7 +228,7 @@ def _draw_panels(
 def _draw_legend(figure: Figure, shapes: Mapping[str, str]) -> None:
     """Draw three columns: what is published, looks by verdict, shapes by corpus."""
     published = [
-        PUBLISHED | {"label": "published: mean and range of the models"},
+        PUBLISHED | {"label": "the paper: mean and range of its models"},
         TAKEN | {"label": "bound taken here"},
         {"color": INK, "linewidth": 0.9, "label": "95 % interval"},
     ]

@@ -128,10 +128,10 @@ def ledger_row(assessed: Assessed) -> dict[str, str]:
     return {
         "verdict": assessed.verdict,
         "claim": claim.says,
-        "published": "; ".join(dict.fromkeys(published)),
+        "in the paper": "; ".join(dict.fromkeys(published)),
         "here (95 % interval)": "; ".join(here) or f"missing: {claim.needs}",
         "measured on": _subjects(assessed),
-        "stands in": claim.place,
+        "place": claim.place,
         "version": claim.version,
     }
 
@@ -165,10 +165,11 @@ def ledger_table(assessed: Iterable[Assessed]) -> ResultTable:
         The table, one row per claim.
     """
     notes = (
-        "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every "
-        "measurement that there is, in the order of the evidence table. Differences in points of pass@1.",
-        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no "
-        "number for it.",
+        "In the paper: the mean over its models, in brackets the lowest and highest. Here: every "
+        "measurement that there is, in the order of the evidence table. Differences are in percentage points "
+        "of pass@1.",
+        "Taken here: the number by which this ledger reads a word (few, little, most), where the paper "
+        "prints no number for it.",
         "Mixed: not all measurements have the same verdict. "
         f"{DASH} no number is claimed, or nothing is measured.",
     )
@@ -215,7 +216,7 @@ def _measurement_row(claim: str, evidence: Evidence) -> dict[str, str]:
         "measured on": evidence.subject,
         "where": evidence.where,
         "n": DASH if evidence.exact else str(evidence.n),
-        "published": _claimed(evidence),
+        "in the paper": _claimed(evidence),
         "here": in_unit(evidence.effect, unit),
         "95 % interval": _between(evidence.low, evidence.high, unit),
         "p (Holm)": probability(evidence.p_corrected),

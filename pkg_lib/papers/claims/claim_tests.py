@@ -19,7 +19,7 @@ from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, w
 from pkg_lib.analysis.tables import kind
 from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.data.corpora import MINILM, PUBLISHED, is_text, parse_corpus
+from pkg_lib.data.corpora import MINILM, PUBLISHED, corpus_label, is_text, parse_corpus
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.claims.claims import (
@@ -234,7 +234,7 @@ class StoredRuns:
             for other in runs:
                 if other.subject == model:  # the cache of a model's completions is read once
                     run.generator = other.stored_run.generator
-            where = f"{run.benchmark_spec.title}, {corpus}"
+            where = f"{run.benchmark_spec.title}, {corpus_label(corpus)}"
             verdicts = _measured_only(run.verdicts())
             runs.append(Measured(model, where, verdicts, run))
         return runs

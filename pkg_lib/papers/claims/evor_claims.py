@@ -385,7 +385,7 @@ def evor_claims_table(evor: EvorResults) -> ResultTable:
         evidence = "; ".join(texts)
         rows[claim.id] = [claim.says, claim.place, assessed.verdict, evidence or DASH]
     names = ["the paper says", "where", "verdict", "measured"]
-    return ResultTable.of("Claims of the paper", rows, names, "claim")
+    return ResultTable.of("Claims of the EVOR paper", rows, names, "claim")
 
 
 def _evidence_text(evidence: Evidence) -> str:
