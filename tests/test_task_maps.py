@@ -150,7 +150,9 @@ def test_table_and_findings_show_the_share_and_its_chance():
     rows = agreement(clusters(), [True] * 20 + [False] * 20)
     cells = neighbours_table(rows).frame.loc["NoRAG, plane"]
     assert (cells["tasks"], cells["same outcome, %"], cells["p"]) == ("40", "100.0", "< 0.001")
-    assert "NoRAG: 100.0 % of a task's nearest tasks in the plane" in neighbour_findings(rows)[0]
+    assert neighbour_findings(rows)[0].startswith("Solved tasks cluster in 2 of 2 tests (p < 0.05")
+    assert "NoRAG in the plane, 100.0 against" in neighbour_findings(rows)[0]
+    assert "NoRAG: 100.0 % of a task's nearest tasks in the plane" in neighbour_findings(rows)[1]
 
 
 def test_if_a_method_is_not_measured_the_best_measured_one_is_shown():

@@ -45,7 +45,8 @@ def experiment(completions, benchmark="humaneval"):
         benchmark=benchmark,
         retrievers=list(completions),
         completions=completions.__getitem__,
-        narrow_heading="a model\nHumanEval",
+        model="a model",
+        corpus="textbook",
         benchmark_spec=SimpleNamespace(title="HumanEval"),
         verdicts=lambda: pd.DataFrame(
             {method: [True, False] for method in completions}, dtype="boolean"
@@ -113,14 +114,14 @@ def test_table_9_sets_the_papers_tokens_beside_those_of_the_same_benchmark():
     use = cost_tables.token_use(run)
     rows = cost_tables.context_tokens_table(run, use).frame
     assert rows.loc["Func-PKG", ["tasks", "mean"]].tolist() == ["4", "150"]
-    assert rows.loc["Func-PKG", "published, CodeLlama"] == "188"
+    assert rows.loc["Func-PKG", "in the paper, CodeLlama"] == "188"
     assert set(rows.loc["Func-BM25"]) == {DASH}, "neither measured nor published"
     mbpp = cost_tables.context_tokens_table(experiment(COMPLETIONS, "mbpp"), use).frame
-    assert not [name for name in mbpp if name.startswith("published")]
+    assert not [name for name in mbpp if name.startswith("in the paper")]
     shown = legible(cost_tables.context_tokens_figure(run, use))
-    assert {"150", "not measured", "published, CodeLlama"} <= set(shown)
+    assert {"150", "not measured", "in the paper, CodeLlama"} <= set(shown)
     (order,) = cost_tables.table9_findings(run, use)
-    assert "another" not in order and "Func-PKG 150 here, 185 published" in order
+    assert "another" not in order and "Func-PKG 150 here, 185 in the paper" in order
     assert cost_tables.table9_findings(experiment(COMPLETIONS, "mbpp"), use) == []
 
 
@@ -136,10 +137,10 @@ def test_new_tokens_have_seconds_only_where_the_models_speed_was_measured():
     measured = measurements(generation=speed | {"single_tokens_per_s": 1.0})
     rows = cost_tables.new_tokens_table(use, measured, "m").frame
     assert rows.loc["Func-PKG"].tolist()[-4:] == ["+30", "0.0", "8.2", "1"]
-    assert rows.loc["NoRAG", "mean against NoRAG"] == DASH
+    assert rows.loc["NoRAG", "mean minus that of NoRAG"] == DASH
     other = cost_tables.new_tokens_table(use, measured, "another model").frame
     assert other.loc["Func-PKG"].tolist()[-2:] == [DASH, DASH]
-    assert "10.0 tokens a second" in cost_tables.speed_note(measured, "m")
+    assert "10.0 tokens per second" in cost_tables.speed_note(measured, "m")
     assert "10.0" not in cost_tables.speed_note(measured, "another model")
 
 

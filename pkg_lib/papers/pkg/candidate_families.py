@@ -16,18 +16,19 @@ from pkg_lib.analysis.selection import (
     cross_validated_gate,
     selected_verdicts,
 )
-from pkg_lib.analysis.stats import BASELINE, ORACLE, mean_pass_at_k, paired_score
+from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, mean_pass_at_k, paired_score
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import Generation
 from pkg_lib.evaluation.results import LEAST, Results
 from pkg_lib.evaluation.signals import held_out_verdicts, stored_signals
 from pkg_lib.papers.pkg.cost import token_counts
+from pkg_lib.papers.pkg.labels import corpus_in_words, models_in_words, selection_label
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 FAMILY_SIZE = 5  # candidates of a family, with the greedy answer without retrieval
 RETRIEVAL, SAMPLES, BOTH = "retrieval", "samples", "both"
 VISIBLE = "Visible"  # selection by visible examples
-BEST, ALONE = "best single", "alone"
+BEST, ALONE = "best single method", "alone"
 SAMPLE_KS = (1, 2, 5)
 # Family -> look and line of its curve.
 FAMILY_LOOKS = {
@@ -195,13 +196,23 @@ def selections_table(
         size = len(candidates[label].families[family])
         rates = [rate_cell(selected[name]) if name in selected else DASH for name in names]
         rows[f"{label}, {family} ({size})"] = [len(selected), *rates]
-    columns = ["tasks", *names[:-1], f"{BASELINE} alone"]
+    labels = map(selection_label, names[:-1])
+    columns = ["tasks", *labels, f"{BASELINE} alone"]
     title = "pass@1 in percent by the selection among candidates"
     note = (
-        f"In parentheses: the number of candidates, with the greedy answer of {BASELINE}. {ORACLE} "
-        f"and {BEST} know the tests."
+        f"({FAMILY_SIZE}): {FAMILY_SIZE} candidates, one of them the greedy {BASELINE} answer; other "
+        "numbers likewise. Retrieval: the others are answers with retrieved code. Samples: they are "
+        "samples without a context. Both: half of each. Behind a rate is its 95 % interval."
     )
-    return ResultTable.of(title, rows, columns, "run, candidates", note)
+    rules = (
+        "Reranked selects by similarity to the query; the paper's formula and the authors' code "
+        "differ (the section on reranking of an experiment's page). By visible examples: the answer "
+        "that passes most of the examples in the prompt; then agreement: of these, the one whose "
+        "behaviour is most common. CodeT: examples passed times answers of the same behaviour. "
+        f"{ORACLE} and {BEST} choose by the hidden tests: an upper bound for each answer, "
+        "and for one method in all tasks."
+    )
+    return ResultTable.of(title, rows, columns, "run, candidates", note, rules)
 
 
 def families_table(selections: Selections) -> ResultTable:
@@ -223,7 +234,7 @@ def families_table(selections: Selections) -> ResultTable:
             difference = paired_score(samples[selection], retrieval[selection])
             if difference is None:
                 continue
-            rows[f"{label}, {selection}"] = [
+            rows[f"{label}, {selection_label(selection)}"] = [
                 difference.n,
                 difference_cell(difference),
                 f"{difference.helped} / {difference.hurt}",
@@ -231,11 +242,15 @@ def families_table(selections: Selections) -> ResultTable:
             ]
     columns = [
         "tasks",
-        "samples less retrieval (95 %)",
-        "samples alone / retrieval alone",
+        "samples minus retrieval (95 %)",
+        "only samples / only retrieval",
         "McNemar p",
     ]
-    return ResultTable.of("Samples against retrieval", rows, columns, "model, selection")
+    note = (
+        "Differences are in percentage points of pass@1; above 0, samples solve more tasks. Only "
+        "samples: tasks that the selection among samples alone solves."
+    )
+    return ResultTable.of("Samples against retrieval", rows, columns, "model, selection", note)
 
 
 def token_curve(
@@ -292,7 +307,12 @@ def token_curves_figure(candidates: Candidates) -> Figure:
         curves.append({family: token_curve(of_experiment, family) for family in families})
     compared = [of for of in curves if len(of) == len(FAMILY_LOOKS)]
     better = sum(samples_solve_more(of[SAMPLES], of[RETRIEVAL]) for of in compared)
-    title = f"At equal tokens, samples' estimates are higher in {better} of {len(compared)}"
+    models = [of_experiment.results.model for of_experiment in candidates.values()]
+    title = (
+        "At equal tokens, plain samples solve more tasks than\n"
+        f"retrieval in {better} of {len(compared)} experiments that have both\n"
+        f"{models_in_words(models)}"
+    )
     figure, panels = figures.panel_axes(
         titles, title, "tokens per task", "pass@1 (%), 95 % interval"
     )
@@ -405,10 +425,11 @@ def more_tests_table(
             by_few = of_experiment.select(members, few)
             by_many = of_experiment.select(members, many)
             for selection in (VISIBLE, ORACLE):
-                name = f"{label}, {selection} of {family} ({len(members)})"
+                name = f"{label}, {selection_label(selection)} of {family} ({len(members)})"
                 rows[name] = _more_tests_cells(by_few[selection], by_many[selection])
     columns = ["tasks", "as above", "by EvalPlus' tests", "change"]
-    title = f"pass@1 in percent by the benchmark's tests and by EvalPlus', corpus {corpus}"
+    where = corpus_in_words(corpus)
+    title = f"pass@1 in percent by the benchmark's tests and by EvalPlus', {where}"
     return ResultTable.of(title, rows, columns, "run, method or selection")
 
 
@@ -495,12 +516,42 @@ def gate_table(
         "retrieval used, % of tasks",
         "tokens saved, %",
     ]
-    title = f"Retrieval only where {BASELINE} fails visible examples, corpus {corpus}"
+    where = corpus_in_words(corpus)
+    title = f"Retrieval only where {BASELINE} fails visible examples, {where}"
     note = (
         "Where both answer, the selection by visible examples takes one. Tokens saved: against "
         f"{BASELINE} and the method for every task."
     )
     return ResultTable.of(title, rows, columns, "model, method", note)
+
+
+def equal_candidates_finding(
+    selections: Selections,
+    main: Sequence[str],
+) -> str:
+    """Answer whether as many samples solve as many tasks as retrieval.
+
+    Args:
+        selections: The result of `family_selections`.
+        main: The experiments that count.
+
+    Returns:
+        A sentence; "" if no experiment has both families.
+    """
+    compared = 0
+    different = 0
+    for label in main:
+        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
+            continue
+        samples = selections[label, SAMPLES][VISIBLE]
+        difference = paired_score(samples, selections[label, RETRIEVAL][VISIBLE])
+        if difference is not None:
+            compared += 1
+            different += difference.p < ALPHA
+    if not compared:
+        return ""
+    equal = compared - different
+    return f"Plain samples in its place: no significant difference in {equal} of {compared} experiments."
 
 
 def family_findings(

@@ -22,7 +22,7 @@ from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import RAW_ANSWERS, RAW_BENCHMARK, RAW_METHOD, raw_answers
 from pkg_lib.evaluation.results import passes
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES, FIRST_BLOCK
-from pkg_lib.papers.pkg.prompt_effects import EXTRACTIONS
+from pkg_lib.papers.pkg.prompt_effects import EXTRACTION_LABELS, EXTRACTIONS
 from pkg_lib.papers.pkg.replay import STORED, STORED_TOO, Progress, judge_samples, read_samples
 
 FOLDER = "extractions"
@@ -158,7 +158,7 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         as_used = of_rule.set_index("task")["passed"]
         cells = [
             str(model),
-            str(rule),
+            EXTRACTION_LABELS.get(str(rule), str(rule)),
             str(passed.count()),
             str(group["empty"].sum()),
             str((~group["as_published"]).sum()),
@@ -184,11 +184,12 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         "McNemar p",
     ]
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("model")
+    first = EXTRACTION_LABELS[FIRST_BLOCK]
     note = (
         "Published raw answers to VoyageEmb's prompts of MBPP; the authors published no others. "
         "Solutions and verdicts that differ are compared with the published ones; white space "
         "around a solution does not count. The difference "
-        f"is in percentage points of pass@1, paired by task, from '{FIRST_BLOCK}', the rule behind "
+        f"is in percentage points of pass@1, paired by task, from '{first}', the rule behind "
         "the published results. Intervals are Tango's score intervals. Intervals and p are per "
         "row, not corrected."
     )

@@ -37,6 +37,7 @@ from pkg_lib.evaluation.signals import (
     read_held_out,
     read_signals,
 )
+from pkg_lib.papers.pkg.labels import selection_label
 from pkg_lib.papers.pkg.pass_tables import (
     PUBLISHED,
     PassCell,
@@ -76,9 +77,9 @@ SELECTION_COLUMNS = (
     "95 % interval",
 )
 SELECTION_NOTE = (
-    "Gap closed: how much of the difference between the best single method and the oracle the "
-    "selection gains. Intervals are from a bootstrap over tasks that finds the best method in each "
-    "resample."
+    "Best method: the highest pass@1 of a single method, which is known only by the hidden tests. Gap "
+    "closed: how much of the difference between the best single method and the oracle the selection "
+    "gains. Intervals are from a bootstrap over tasks that finds the best method in each resample."
 )
 
 
@@ -139,7 +140,7 @@ def closed_pass_table(
     for model, frame in verdicts.items():
         rows[REPLAYED_GROUP, model] = measured_cells(frame)
     texts = published(benchmark, CLOSED, "closed")
-    source = f"Published (Table {PUBLISHED[benchmark, 'closed']} of the PKG paper)"
+    source = f"In the paper (Table {PUBLISHED[benchmark, 'closed']} of the PKG paper)"
     rows |= published_rows(source, texts)
     tasks = max(map(len, verdicts.values()), default=0)
     title = f"pass@1 in percent on {replayed_title(benchmark)} ({tasks} tasks), closed models"
@@ -286,7 +287,7 @@ def closed_selections_table(
             if gap:
                 share = tables.percent(gap.value)
                 bounds = f"{tables.percent(gap.low)} to {tables.percent(gap.high)}"
-            rows[f"{model}, {selection}"] = [
+            rows[f"{model}, {selection_label(str(selection))}"] = [
                 str(rate.measured),
                 best,
                 tables.percent(rate.value),

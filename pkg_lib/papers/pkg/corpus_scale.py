@@ -23,8 +23,8 @@ COLUMNS = (
     "processor time",
     "machines",
     "$ once",
-    "$ a month",
-    "s a query",
+    "$ per month",
+    "seconds per query",
 )
 
 
@@ -250,11 +250,11 @@ def scale_table(
     rows = {name: stage_cells(stage, machine) for name, stage in stages.items()}
     notes = (
         f"An estimate from the cost of one function. A machine has {machine.processors} "
-        f"processors and {machine.memory_gb} GB and costs ${machine.usd_hour:.2f} an hour; a disk "
-        f"costs ${machine.usd_gb_month:.2f} a GB and month. Both are SAMPLE prices. Machines: to "
+        f"processors and {machine.memory_gb} GB and costs ${machine.usd_hour:.2f} per hour; a disk "
+        f"costs ${machine.usd_gb_month:.2f} per GB and month. Both are SAMPLE prices. Machines: to "
         f"be done in {machine.hours} hours, or to hold an index in memory.",
-        f"IVF-PQ takes {CODE_BYTES} bytes a vector; neither its speed nor its recall is measured "
-        f"here. Generation: {NEW_TOKENS} new tokens an answer of {measured.generation['model']}. "
+        f"IVF-PQ takes {CODE_BYTES} bytes per vector; neither its speed nor its recall is measured "
+        f"here. Generation: {NEW_TOKENS} generated tokens per answer of {measured.generation['model']}. "
         f"{DASH} not measured.",
     )
     title = f"What a corpus of {functions:,} functions needs"

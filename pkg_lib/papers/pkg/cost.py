@@ -31,17 +31,25 @@ STEPS = (
         ("Python Code Extraction", "Block Extraction", "Neo4j Graph Generation"),
         "{one[wall_s]:.1f} s (2 processes: {two[wall_s]:.1f} s)",
     ),
-    ("functions/s", (), "{one[functions_per_s]:,.0f} (2 processes: {two[functions_per_s]:,.0f})"),
-    ("time over ast.parse", (), "{ratio:.2f} (collector paused in both: {ratio_paused:.2f})"),
-    ("enhancement", (ENHANCEMENT,), "{enhancement}"),
+    (
+        "functions per second",
+        (),
+        "{one[functions_per_s]:,.0f} (2 processes: {two[functions_per_s]:,.0f})",
+    ),
+    (
+        "time, as a multiple of ast.parse's",
+        (),
+        "{ratio:.2f} (garbage collection off in both: {ratio_paused:.2f})",
+    ),
+    ("docstrings by a model", (ENHANCEMENT,), "{enhancement}"),
     ("encoding", ("Encoding",), "{encoding[texts_per_cpu_s]:.0f} texts/s"),
     ("storage", ("Storage Usage",), "{disk_mb:,.0f} MB"),
     ("storage without vectors", (), "{disk_mb_without_vectors:,.0f} MB"),
-    ("load", (), "{load_s:.2f} s, {resident_mb:.0f} MB resident"),
+    ("loading the graph", (), "{load_s:.2f} s, {resident_mb:.0f} MB of memory"),
     ("query", ("Query",), "exact {search[exact_ms]:.1f} ms, HNSW {hnsw[ms]:.2f} ms"),
     ("HNSW recall@1", (), "{hnsw[recall_at_1]:.3f} (efSearch 128)"),
     (
-        "pruning a function",
+        "pruning one function",
         (),
         "{pruning[median_ms]:.1f} ms (99th percentile {pruning[p99_ms]:.1f})",
     ),
@@ -153,7 +161,7 @@ def table8_rows(
         values |= measured["build"] | {"hnsw": measured["search"]["hnsw"]["128"]}
     if enhancement:
         each = enhancement["seconds"] / enhancement["asked"]
-        values["enhancement"] = f"{each:.1f} s a function"
+        values["enhancement"] = f"{each:.1f} s per function"
         if measured:
             whole = duration(enhancement_seconds(enhancement, measured["functions"]))
             values["enhancement"] += f": {whole} (estimate)"
@@ -182,8 +190,8 @@ def enhancement_note(enhancement: Mapping[str, Any]) -> str:
         A note for a table.
     """
     about = (
-        "Enhancement: the paper's first version, where StarCoder2-7B writes docstrings for all "
-        "functions. "
+        "Docstrings by a model: the enhancer of the paper's first version, where StarCoder2-7B writes "
+        "docstrings for all functions. "
     )
     if not enhancement:
         return f"{about}It was not measured here."

@@ -31,6 +31,7 @@ from pkg_lib.papers.pkg.cost import (
     table8_rows,
     token_counts,
 )
+from pkg_lib.papers.pkg.labels import figure_title
 from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.retrieval.methods import RERANKED
 
@@ -216,7 +217,7 @@ def building_table(measured: CostMeasurements) -> ResultTable:
     enhanced = enhancement_seconds(measured.enhancement, graph.get("functions", 0))
     enhanced += built.get("PKG", math.nan)
     first_version = figures_of_paper[f"Overall Time ({ENHANCER}, first version)", ENHANCER]
-    rows["in all, with enhancement"] = [
+    rows["in all, with docstrings by a model"] = [
         first_version,
         DASH,
         DASH,
@@ -224,14 +225,21 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         DASH,
         DASH,
     ]
-    columns = [("published", method) for method in TABLE8_METHODS]
-    columns += [("here", method) for method in ("PKG", "VoyageEmb (rows)", "Func-BM25")]
+    columns = [("in the paper", method) for method in TABLE8_METHODS]
+    columns += [
+        ("measured here", method)
+        for method in ("PKG", "rows by embedding (VoyageEmb)", "Func-BM25")
+    ]
     notes = [
         f"{DASH} not measured, or not in the paper. The time of encoding is estimated from the "
         "number of distinct texts of the graph, or of files, and the measured speed of encoding "
         "the graph's texts on one processor. The time of Func-BM25's index is scaled to the number "
         "of functions.",
         enhancement_note(measured.enhancement),
+        "Multiple of ast.parse's time: the processor time of building and saving the graph divided by "
+        "that of ast.parse on the same files; the build runs without Python's garbage collector. "
+        "HNSW recall@1: share of queries for which the approximate index finds the nearest vector. "
+        "VoyageEmb is measured with all-MiniLM-L6-v2 and not with Voyage's embedder.",
     ]
     if graph:
         notes.append(
@@ -322,14 +330,14 @@ def context_tokens_table(
             cells.append(f"{means[method]:.0f}" if method in means else DASH)
         rows[method] = cells
     columns = ["tasks", *STATISTICS]
-    columns += [f"published, {tokenizer}" for tokenizer in reference]
+    columns += [f"in the paper, {tokenizer}" for tokenizer in reference]
     notes = [
         f"Tokens of the prompt minus those of {BASELINE} for the same task, by the model's "
         f"tokenizer. {NOT_MEASURED}"
     ]
     if len(reference):
         notes.append(
-            "Published: mean additional tokens with another corpus and the tokenizers named "
+            "In the paper: mean additional tokens with another corpus and the tokenizers named "
             "(Table 9)."
         )
     title = f"Table 9: tokens that a context adds on {results.benchmark_spec.title}"
@@ -353,7 +361,7 @@ def context_tokens_figure(
         The figure; the paper's means are small markers.
     """
     reference = comparable_table9(results)
-    title = results.narrow_heading
+    title = figure_title(_tokens_message(use), results)
     legend = 0.2 if len(reference) else 0.0
     figure, axes = figures.row_axes(use.added.shape[1], 0.34, legend=legend, title=title, ax=ax)
     sns.barplot(
@@ -383,6 +391,14 @@ def context_tokens_figure(
     return figure
 
 
+def _tokens_message(use: TokenUse) -> str:
+    """Name the methods whose contexts add most and fewest tokens."""
+    means = use.added.mean().dropna()
+    if len(means) < 2:
+        return "Tokens that a context adds to the prompt"
+    return f"{means.idxmax()} adds most tokens, {means.idxmin()} fewest"
+
+
 def _draw_published_means(
     axes: Axes,
     methods: list[str],
@@ -403,7 +419,7 @@ def _draw_published_means(
             mfc="white",
             mec=figures.QUIET,
             mew=0.6,
-            label=f"published, {tokenizer}",
+            label=f"in the paper, {tokenizer}",
         )
 
 
@@ -430,10 +446,11 @@ def speed_note(
             "Therefore no seconds are shown."
         )
     return (
-        "Completions record no wall time. Seconds are estimates: new tokens over "
-        f"{speed['batch_tokens_per_s']} tokens a second. The speed was measured in one batch of "
-        f"{speed['prompts']} prompts without context in {speed['slots']} slots. One prompt at a "
-        f"time has {speed['single_tokens_per_s']} tokens a second. Longer prompts take longer."
+        "Completions record no wall time. Seconds are estimates: generated tokens divided by "
+        f"{speed['batch_tokens_per_s']} tokens per second, the speed of one batch of "
+        f"{speed['prompts']} prompts without context. The engine completes up to {speed['slots']} "
+        f"prompts at the same time; a single prompt has {speed['single_tokens_per_s']} tokens per "
+        "second. Longer prompts take longer."
     )
 
 
@@ -473,13 +490,15 @@ def new_tokens_table(
     columns = [
         "completions",
         *STATISTICS,
-        f"mean against {BASELINE}",
-        "cut at the limit, %",
-        "s a query (estimate)",
-        "minutes in all (estimate)",
+        f"mean minus that of {BASELINE}",
+        "cut at the limit, % of completions",
+        "seconds per query (estimate)",
+        "minutes for all tasks (estimate)",
     ]
     notes = (speed_note(measured, model), NOT_MEASURED)
-    return ResultTable.of("New tokens", rows, columns, "method", *notes)
+    return ResultTable.of(
+        "Tokens that the model generates per task", rows, columns, "method", *notes
+    )
 
 
 # Prices
@@ -507,7 +526,8 @@ def price_cells(
     cells = [DASH if math.isnan(count) else f"{count:,.0f}" for count in counts]
     for per_read, per_written in prices.to_numpy():
         dollars = (read * per_read + written * per_written) / 1000
-        cells.append(DASH if math.isnan(dollars) else f"{dollars:.2f}")
+        price = f"{dollars:.2f}" if dollars else "0"
+        cells.append(DASH if math.isnan(dollars) else price)
     return cells
 
 
@@ -538,14 +558,16 @@ def price_table(
         written = use.written.loc[answered_by_all].mean().sum()
         rate = pass_at_1(verdicts[RERANKED]).value
         rows[f"{RERANKED} (all of them)"] = price_cells(read, written, rate, prices)
-    columns = ["tokens read", "tokens written", "tokens a solved task"]
-    columns += [f"$, {name}" for name in prices.index]
+    columns = ["prompt tokens per query", "generated tokens per query", "tokens per solved task"]
+    columns += [f"$ per 1,000 queries, {name}" for name in prices.index]
     note = (
-        "Means of one query; dollars for 1,000 queries at the prices of the table, which the user "
-        "has to check. Tokens are counted by this model's tokenizer; another model's counts "
-        f"differ. {DASH} not measured, or no price."
+        "Tokens are means. Dollars are tokens times the prices of the file that the parameter "
+        "`prices` names, without it pkg_lib/analysis/reference/prices.csv; its prices are examples "
+        "to be replaced. 0: that file has no price for this model, which runs on the user's "
+        "machine. Tokens are counted by this model's tokenizer; another model's counts differ. "
+        f"{DASH} not measured, or no price."
     )
-    return ResultTable.of("Price of 1,000 queries", rows, columns, "method", note)
+    return ResultTable.of("Tokens and price of a query", rows, columns, "method", note)
 
 
 # Findings
@@ -571,8 +593,8 @@ def token_findings(use: TokenUse) -> list[str]:
             changes.append(f"{method} {signed(change.mean())} ({low} to {high})")
     fewest_first = ", ".join(f"{method} {mean:.0f}" for method, mean in means.items())
     return [
-        f"Mean tokens that a context adds, fewest first: {fewest_first}.",
-        f"New tokens against {BASELINE}, mean and 95 % interval: {'; '.join(changes)}.",
+        f"Mean tokens that a context adds to the prompt, fewest first: {fewest_first}.",
+        f"Generated tokens against {BASELINE}, mean and 95 % interval: {'; '.join(changes)}.",
     ]
 
 
@@ -595,5 +617,5 @@ def table9_findings(
     if len(both) < 2:
         return []
     order = "the same" if sorted(both, key=means.__getitem__) == both else "another"
-    pairs = ", ".join(f"{m} {means[m]:.0f} here, {there[m]:.0f} published" for m in both)
+    pairs = ", ".join(f"{m} {means[m]:.0f} here, {there[m]:.0f} in the paper" for m in both)
     return [f"The order of Table 9 is {order} here: {pairs}."]

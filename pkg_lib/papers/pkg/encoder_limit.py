@@ -117,7 +117,7 @@ def reranking_note(run: str, results: Path) -> str:
     if not {WHOLE, REDUCED} <= shares.keys():
         return ""
     return (
-        "As printed, whole programs are embedded. The encoder reads 256 tokens, so it cuts "
-        f"{shares[WHOLE]:.1f} % of them. The authors' rule embeds reduced programs, of which it "
-        f"cuts {shares[REDUCED]:.1f} %."
+        "The paper's formula embeds whole programs. The encoder reads 256 tokens, so it cuts "
+        f"{shares[WHOLE]:.1f} % of them. The authors' code embeds the first function alone, of which "
+        f"it cuts {shares[REDUCED]:.1f} %."
     )

@@ -47,7 +47,7 @@ def draw_errors(
     labels = [_broken(str(name)) for name in counts.index]
     has_three_lines = any(label.count("\n") > 1 for label in labels)
     height = 0.4 if has_three_lines else 0.28
-    figure, axes = row_axes(len(counts), height, legend=0.38, left=1.1, ax=ax)
+    figure, axes = row_axes(len(counts), height, legend=0.38, left=1.1, title=title, ax=ax)
     totals = counts.sum(axis=1, min_count=1)
     widest = max(1.0, totals.max()) if totals.notna().any() else 1.0
     _draw_stacks(axes, counts, widest)

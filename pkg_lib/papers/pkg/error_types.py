@@ -41,6 +41,7 @@ from pkg_lib.execution.errors import (
     TABLE7,
     split_detail,
 )
+from pkg_lib.papers.pkg.labels import table7_setting
 from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.papers.pkg.replay import replayed
 
@@ -55,7 +56,7 @@ VARIABLE_PARTS = {
 }
 ERRORS_NOTE = (
     "Others counts every error that is none of the five types. The last rows name the parts of Others that "
-    f"are beyond the table. {DASH} not measured, or not published."
+    f"are beyond the table. {DASH} not measured, or not in the paper."
 )
 STAGES_NOTE = (
     "Tasks that reach a stage; in brackets, tasks lost at it. A task without context is lost to the method. "
@@ -230,9 +231,10 @@ def published_error_counts() -> pd.DataFrame:
     """Read the paper's Table 7, which is of MBPP.
 
     Returns:
-        Counts [error, setting], in printed order.
+        Counts [error, setting], in printed order. Models are spelled as in the other tables.
     """
-    return printed(7).astype(int).T.loc[list(TABLE7)]
+    counts = printed(7).astype(int).T.loc[list(TABLE7)]
+    return counts.rename(columns=table7_setting)
 
 
 def settings_counts(comparison: ErrorComparison) -> pd.DataFrame:
@@ -286,7 +288,7 @@ def errors_table(comparison: ErrorComparison) -> ResultTable:
         for label, counts in published_error_counts().items():
             cells = counts.to_dict() | {"all failed": counts.sum()}
             texts = {str(row): str(count) for row, count in cells.items()}
-            columns["Published (Table 7)", str(label)] = texts
+            columns["In the paper (Table 7)", str(label)] = texts
     frame = pd.DataFrame(columns).fillna(DASH).rename_axis("error")
     title = f"Failed solutions by error on {title_of(benchmark)}"
     return ResultTable(title, frame, (ERRORS_NOTE,))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.tables import (
     DASH,
     kind,
@@ -241,7 +242,7 @@ def regions_table(
             ),
             counted,
         ]
-    columns = ["tasks", "%", "95 % interval", "by chance", "published (CodeLlama-7B)"]
+    columns = ["tasks", "%", "95 % interval", "by chance", "in the paper (CodeLlama-7B)"]
     title = f"Tasks by the methods that solve them, {benchmark_title}"
     notes = (f"{len(solved)} tasks that all of these methods measured. {BY_CHANCE}", NOT_PRINTED)
     return ResultTable.of(title, rows, columns, "solved by exactly", *notes)
@@ -290,7 +291,7 @@ def intersections_table(solved: pd.DataFrame) -> ResultTable:
         chance = f"{expected_by_chance(solved, region):.1f}" if len(solved) else DASH
         rows[region_name(region, solved.columns)] = [len(tasks), chance]
     title = f"Intersections of {solved.shape[1]} methods"
-    note = f"{len(solved)} tasks that all of them measured."
+    note = f"{len(solved)} tasks that all of them measured. {BY_CHANCE}"
     return ResultTable.of(
         title,
         rows,
@@ -322,12 +323,13 @@ def alone_table(solved: pd.DataFrame) -> ResultTable:
             f"{chance:.1f}",
             numbers,
         ]
-    columns = ["solved", "alone", "alone by chance", "tasks solved by no other method"]
+    columns = ["solved", "solved alone", "alone by chance", "tasks solved by no other method"]
     note = (
         f"{len(solved)} tasks that all {solved.shape[1]} methods measured. Tasks are named by "
         "their numbers."
     )
-    return ResultTable.of("Solved by one method alone", rows, columns, "method", note)
+    title = "Tasks that no other method solves, by method"
+    return ResultTable.of(title, rows, columns, "method", note, BY_CHANCE)
 
 
 def gains_table(solved: pd.DataFrame) -> ResultTable:
@@ -353,10 +355,11 @@ def gains_table(solved: pd.DataFrame) -> ResultTable:
         rows[f"{place}. {method}"] = [solves, adds, chance, together, share]
     columns = ["solves", "adds", "would add by chance", "solved so far", "% of tasks"]
     note = (
-        "The last number solved so far is Ideal Reranker of these methods. By chance: as many tasks, "
-        "independently of the others."
+        "Each row adds a method to those above it. The last value of 'solved so far' is what Ideal "
+        "Reranker solves with these methods."
     )
-    return ResultTable.of("What each method adds to Ideal Reranker", rows, columns, "method", note)
+    title = "Tasks solved by Ideal Reranker as methods are added"
+    return ResultTable.of(title, rows, columns, "method", note, BY_CHANCE)
 
 
 # Findings
@@ -381,10 +384,36 @@ def venn_findings(solved: pd.DataFrame) -> list[str]:
     methods = solved.columns
     alone = [f"{method} {counted(frozenset([method]))}" for method in methods]
     return [
-        f"Of {len(solved)} tasks measured by {', '.join(methods)}, all of these methods solve "
-        f"{counted(frozenset(methods))} and none solves {counted(frozenset())}.",
-        f"Solved by one of them alone: {', '.join(alone)}.",
+        f"{_overlap_head(solved)}: of {len(solved)} tasks, {listed(methods)} all solve "
+        f"{counted(frozenset(methods))}, and none of them solves {counted(frozenset())}.",
+        f"Tasks that one of them solves alone: {', '.join(alone)}.",
     ]
+
+
+def _overlap_head(solved: pd.DataFrame) -> str:
+    """Say whether more tasks are solved by all methods, and by none, than by chance."""
+    regions = exact_regions(solved)
+    extremes = (frozenset(map(str, solved.columns)), frozenset[str]())
+    signs = [len(regions[region]) > expected_by_chance(solved, region) for region in extremes]
+    if all(signs):
+        return "The methods solve the same tasks more often than by chance"
+    if not any(signs):
+        return "The methods solve the same tasks less often than by chance"
+    return "The overlap of the methods is near that by chance"
+
+
+def venn_message(solved: pd.DataFrame) -> str:
+    """Name the method that solves most tasks alone, for the title of the Venn diagram.
+
+    Args:
+        solved: Whether a method solves a task, [task, method].
+    """
+    if solved.empty or solved.shape[1] < 2:
+        return "Tasks by the methods that solve them"
+    regions = exact_regions(solved)
+    alone = {str(method): len(regions[frozenset([method])]) for method in solved.columns}
+    most = max(alone, key=alone.__getitem__)
+    return f"{most} solves most tasks alone ({alone[most]})"
 
 
 def gain_findings(solved: pd.DataFrame) -> list[str]:

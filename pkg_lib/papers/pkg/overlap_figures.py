@@ -62,7 +62,9 @@ def draw_venn(
     Returns:
         A figure of one text column; without two methods it says that they are not measured.
     """
-    figure, axes = column_axes(3.2, (0, 0, 1, 0.86), ax)
+    lines = title.count("\n")
+    height = 3.2 + 0.14 * lines
+    figure, axes = column_axes(height, (0, 0, 1, 2.75 / height), ax)
     axes.set(
         xlim=(-2.2, 2.2),
         ylim=(-2.0, 1.9),

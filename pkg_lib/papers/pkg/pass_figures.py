@@ -23,7 +23,8 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
-from pkg_lib.papers.pkg.pass_tables import published_rates
+from pkg_lib.papers.pkg.labels import voyage_note
+from pkg_lib.papers.pkg.pass_tables import VOYAGE, below_message, published_rates
 
 
 @figures.styled
@@ -46,7 +47,7 @@ def pass_rates(
     """
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts.columns))
-    height, legend = (0.34, 0.64) if len(published) else (0.29, 0.12)
+    height, legend = (0.34, 0.78) if len(published) else (0.29, 0.12)
     figure, axes = figures.row_axes(
         verdicts.shape[1],
         height,
@@ -78,7 +79,10 @@ def pass_rates(
             axes,
             ncols=3,
             alignment="left",
-            title="Published (other models, the paper's corpus):",
+            title=(
+                "Small marker below a bar: the same method in the paper,\n"
+                "with another model and the paper's corpus"
+            ),
             title_fontsize=7,
         )
     return figure
@@ -106,7 +110,7 @@ def helped_and_hurt_bars(
     figure, axes = figures.row_axes(
         len(changes),
         0.26,
-        legend=0.12,
+        legend=0.26,
         title=title,
         ax=ax,
     )
@@ -137,7 +141,11 @@ def helped_and_hurt_bars(
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     limit = 1.25 * widest
     axes.set_xlim(-limit, limit)
-    axes.set_xlabel(f"tasks of {title_of(benchmark)}:\nhurt | helped, against {BASELINE}")
+    sides = (
+        f"left: {BASELINE} alone solves them (hurt)",
+        "right: the method alone solves them (helped)",
+    )
+    axes.set_xlabel("\n".join([f"tasks of {title_of(benchmark)}", *sides]))
     ticks = MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
     axes.set_xticks([tick for tick in ticks if abs(tick) <= limit])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
@@ -175,25 +183,50 @@ def _draw_side(
         axes.text(end, place, text, va="center_baseline", ha=alignment)
 
 
+def rates_title(verdicts: pd.DataFrame) -> str:
+    """Write the message of `pass_rates` for its title.
+
+    Args:
+        verdicts: Verdicts [task, method].
+    """
+    message = below_message(verdicts)
+    return f"{message[:1].upper()}{message[1:]}" or "pass@1 by method"
+
+
+def changes_title(verdicts: pd.DataFrame) -> str:
+    """Write the message of `helped_and_hurt_bars` for its title.
+
+    Args:
+        verdicts: Verdicts [task, method].
+    """
+    changes = paired_differences(complete(verdicts))
+    changes = changes[changes["n"] > 0]
+    hurt = (changes["hurt"] > changes["helped"]).sum()
+    return f"{hurt} of {len(changes)} methods hurt more tasks than they help"
+
+
 def rates_caption(
     verdicts: pd.DataFrame,
     benchmark_title: str,
+    corpus: str,
 ) -> str:
     """Write the caption of `pass_rates`.
 
     Args:
         verdicts: Verdicts [task, method].
         benchmark_title: Title of the benchmark.
+        corpus: Name of the corpus.
 
     Returns:
-        The pass@1 of every method.
+        What VoyageEmb is if it is shown, and the pass@1 of every method.
     """
     rates = []
     for method in verdicts:
         rate = pass_at_1(verdicts[method])
         rates.append(f"{method} {percent(rate.value)}")
     shown = ", ".join(rates)
-    return f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured)."
+    about = f" {voyage_note(corpus)} Rates" if VOYAGE in verdicts else ""
+    return f"pass@1 in percent on {benchmark_title}.{about}: {shown} ({DASH}: not measured)."
 
 
 def changes_caption(verdicts: pd.DataFrame) -> str:
@@ -209,4 +242,5 @@ def changes_caption(verdicts: pd.DataFrame) -> str:
     for method, row in paired_differences(verdicts).iterrows():
         if row["n"]:
             counts.append(f"{method} {row['helped']:.0f} helped, {row['hurt']:.0f} hurt")
-    return f"Tasks against {BASELINE}: {'; '.join(counts) or 'nothing measured'}."
+    shown = "; ".join(counts) or "nothing measured"
+    return f"Tasks that a method solves and {BASELINE} does not (helped), and the reverse (hurt): {shown}."

@@ -24,6 +24,7 @@ from pkg_lib.analysis.sentences import (
     listed,
 )
 from pkg_lib.analysis.stats import (
+    ALPHA,
     BASELINE,
     CONTROLS,
     ORACLE,
@@ -46,6 +47,7 @@ from pkg_lib.analysis.tables import (
     single,
 )
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.papers.pkg.labels import corpus_in_words, voyage_note
 from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.methods import (
     RERANKED,
@@ -75,7 +77,7 @@ COLOURS = (
 )
 PARTLY = (
     "n: number of measured tasks if some are not measured; they need not be a random sample of all tasks. "
-    f"{RERANKED} and {ORACLE} need every other method of a task."
+    f"{RERANKED} and {ORACLE} are computed only for tasks on which all other methods were run."
 )
 PAIRED = (
     "Differences and intervals are in percentage points of pass@1, over the tasks measured with both. "
@@ -84,6 +86,7 @@ PAIRED = (
     f"{ORACLE} selects among candidates that include those of {BASELINE}, so it cannot lose and is not "
     "tested."
 )
+VOYAGE = "VoyageEmb"
 COMPARED = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
 
 
@@ -300,17 +303,16 @@ def pass_table(
     frame = complete(verdicts)
     tasks, methods = frame.index, tuple(frame.columns)
     check_controls(controls, tasks)
-    rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
+    rows = {(f"This study, {corpus_in_words(corpus)}", model): measured_cells(frame)}
     for name in CONTROLS:
         (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
         empty = [PassCell()] * (len(methods) - 1)
         rows["Controls, without a model", name] = (cell, *empty)
     notes = _notes(rows.values())
+    if VOYAGE in methods:
+        notes.append(voyage_note(corpus))
     if (benchmark, kind(methods)) in PUBLISHED:
-        notes.append(
-            "Published rows: numbers as printed there. VoyageEmb retrieves rows with Voyage-Code-2 there "
-            "and with an open embedder here."
-        )
+        notes.append("Rows of the paper: numbers as printed there, of other models.")
         rows |= _published_rows(benchmark, methods)
     count = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {title_of(benchmark)} ({count}), one greedy sample per task"
@@ -420,7 +422,7 @@ def _published_rows(
     average = published_rates(benchmark, methods).mean()
     setting = kind(methods)
     table = f"Table {PUBLISHED[benchmark, setting]} of the PKG paper"
-    source = f"Published, corpus {PUBLISHED_CORPUS[setting]} ({table})"
+    source = f"In the paper, corpus {PUBLISHED_CORPUS[setting]} ({table})"
     rows = published_rows(source, published(benchmark, methods))
     rows[source, "Avg."] = published_cells(map(percent, average / 100), average.tolist())
     return rows
@@ -459,7 +461,7 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
     for method, row in paired_differences(complete(verdicts)).iterrows():
         rows[str(method)] = paired_cells(row)
     index = f"against {BASELINE}"
-    return ResultTable.of(f"Differences to {BASELINE}", rows, COMPARED, index, PAIRED)
+    return ResultTable.of(f"Differences from {BASELINE}", rows, COMPARED, index, PAIRED)
 
 
 def changed_tasks(verdicts: pd.DataFrame) -> str:
@@ -508,14 +510,67 @@ def findings(
     unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
         return [*unmeasured, f"Without {BASELINE} there is nothing to compare a method with."]
-    heads = (f"Above {BASELINE}", f"Below {BASELINE}", f"No difference to {BASELINE}")
+    heads = (f"Above {BASELINE}", f"Below {BASELINE}", f"No difference from {BASELINE}")
     return [
+        *_answer(frame, benchmark),
         _baseline_sentence(frame[BASELINE]),
         *decided(paired_differences(frame), heads),
         *_best_retriever(frame),
         *_selection(frame),
         *_beside_published(frame, benchmark),
         *unmeasured,
+    ]
+
+
+def below_baseline(verdicts: pd.DataFrame) -> tuple[int, int]:
+    """Count the retrieval methods that solve fewer tasks than no retrieval, on the tasks of both.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        Their number, and the number of measured retrieval methods.
+    """
+    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
+    differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
+    return int((differences < 0).sum()), len(differences)
+
+
+def below_message(verdicts: pd.DataFrame) -> str:
+    """Say how many retrieval methods solve fewer tasks than no retrieval.
+
+    Args:
+        verdicts: Verdicts [task, method].
+
+    Returns:
+        A clause such as "every retrieval method solves fewer tasks than NoRAG"; "" without a measured method.
+    """
+    below, total = below_baseline(verdicts)
+    if not total:
+        return ""
+    subject = f"{below} of {total} retrieval methods solve"
+    if below == total:
+        subject = "every retrieval method solves"
+    return f"{subject} fewer tasks than {BASELINE}"
+
+
+def _answer(
+    frame: pd.DataFrame,
+    benchmark: str,
+) -> list[str]:
+    """Say first how the retrieval methods compare with no retrieval."""
+    message = below_message(frame)
+    if not message:
+        return []
+    tested = paired_differences(frame)
+    methods = [method for method in measured_methods(frame) if method != BASELINE]
+    tested = tested.reindex(methods).dropna(subset="p_corrected")
+    is_significant = tested["p_corrected"].astype(float) < ALPHA
+    below = int((is_significant & (tested["difference"] < 0)).sum())
+    above = int((is_significant & (tested["difference"] > 0)).sum())
+    return [
+        f"On {title_of(benchmark)}, {message}; after correction, {below} of {len(tested)} are "
+        f"significantly below it and {above} above."
     ]
 
 

@@ -1,6 +1,7 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import DASH, MINUS, interval, percent, points
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.generation.authors_extraction import ALL_BLOCKS
+from pkg_lib.papers.pkg.labels import style_label, table7_setting
 from pkg_lib.papers.pkg.pass_tables import printed, published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
     BOTH_SOURCE,
@@ -23,6 +25,7 @@ from pkg_lib.papers.pkg.prompt_effects import (
     CONTEXT_WORDING,
     EFFECTS,
     EXTRACTION_EFFECTS,
+    EXTRACTION_LABELS,
     EXTRACTION_SOURCE,
     FAILED_PROMPT,
     FAILED_SHARE,
@@ -44,15 +47,38 @@ TABLE7_MODELS = {
     "starcoder2": "StarCoder-7B",
     "deepseek": "DeepSeekCoder-7B",
 }
+STYLE_NOTE = (
+    "A prompt style is the authors' prompt for the model of that name; the model that answers is in "
+    "the first column. A block is what Block-PKG retrieves. A code fence is code between the marks "
+    "of an answer (``` or [PYTHON])."
+)
 TABLE7_TASKS = 500
 TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
-UPPER_SHARE = "upper end of the interval as a share of the published difference"
+UPPER_SHARE = "upper end of the interval as a share of the difference in the paper"
+
+
+# Headings of columns whose names in the frames are shorter.
+HEADINGS = {
+    "style": "prompt style",
+}
+
+
+def _labels(row: Any, names: Sequence[str]) -> list[str]:
+    """The cells of a row that name its condition, in the words of the tables."""
+    cells = []
+    for name in names:
+        value = str(row[name])
+        if name == "style":
+            value = style_label(value)
+        cells.append(EXTRACTION_LABELS.get(value, value))
+    return cells
 
 
 def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> ResultTable:
     """Build a table of text whose first column names the rows; names may repeat."""
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index(columns[0])
+    frame = frame.rename(columns=HEADINGS)
     return ResultTable(title, frame, notes)
 
 
@@ -69,7 +95,7 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     for row in conditions.to_dict("records"):
         n = int(row["n"])
         passed = int(row["passed"])
-        cells = [str(row[name]) for name in CONDITION]
+        cells = _labels(row, CONDITION)
         cells.append(str(n))
         cells.append(percent(passed / n))
         cells.append(wilson_range(passed, n))
@@ -81,7 +107,8 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
         "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
         "finds no solution in it. Intervals are Wilson's. Tasks are all that were measured."
     )
-    return _grid("pass@1 in percent by prompt, content and extraction", rows, columns, note)
+    title = "pass@1 in percent by prompt, content and extraction"
+    return _grid(title, rows, columns, STYLE_NOTE, note)
 
 
 def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
@@ -98,14 +125,16 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     rows = []
     for style in dict.fromkeys(conditions["style"]):
         model, counts = _published_name_errors(style)
-        cells = [f"{model}, published", TABLE7_BENCHMARK, style, SENT_AS[False], ALL_BLOCKS]
+        about = {"style": style, "sent as": SENT_AS[False], "extraction": ALL_BLOCKS}
+        cells = [f"{model}, in the paper", TABLE7_BENCHMARK, *_labels(about, list(about))]
         for content in contents:
             count = counts.get(content)
             cells.append(_share(count, TABLE7_TASKS))
         rows.append(cells)
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
-        cells = [str(part) for part in key]
+        about = dict(zip(keys, key, strict=True))
+        cells = _labels(about, keys)
         by_content = group.set_index("content")
         for content in contents:
             cell = DASH
@@ -115,8 +144,8 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
             cells.append(cell)
         rows.append(cells)
     note = (
-        "In percent of the tasks, with the number of tasks in brackets. The published counts are "
-        f"from Table 7, of {TABLE7_TASKS} tasks of MBPP. Where a program is the prompt followed by "
+        "In percent of the tasks, with the number of tasks in brackets. In the paper: the counts of "
+        f"Table 7, of {TABLE7_TASKS} tasks of MBPP. Where a program is the prompt followed by "
         "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
         "fails by an AssertionError or a TypeError and not by a NameError."
     )
@@ -131,7 +160,7 @@ def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
         NO_CONTEXT: errors[model],
         RETRIEVED: errors[f"{model} + {BLOCK}"],
     }
-    return model, by_content
+    return table7_setting(model), by_content
 
 
 def _share(count: int | None, n: int) -> str:
@@ -153,7 +182,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for _, row in effects.iterrows():
-        cells = [str(row[name]) for name in (*PROMPT, "effect", "at")]
+        cells = _labels(row, (*PROMPT, "effect", "at"))
         cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
@@ -171,7 +200,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
 
 
 def shares(sources: pd.DataFrame) -> pd.DataFrame:
-    """Divide what needs no retrieved block by the published difference.
+    """Divide what needs no retrieved block by the difference in the paper.
 
     Args:
         sources: The frame of `prompt_effects.gain_sources`.
@@ -234,21 +263,21 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
             _percent_sign(row["upper_share"]),
         ]
         rows.append(cells)
-    columns = ["published model", "benchmark", "published difference", "measured with", "sent as"]
+    columns = ["model in the paper", "benchmark", "difference in the paper", "measured with"]
+    columns.append("sent as")
     columns += ["source", "tasks", "effect", "95 % interval", "share", UPPER_SHARE]
     note = (
         "Differences are in percentage points of pass@1 between Block-PKG and NoRAG. The share is "
-        "the effect divided by the published difference. A negative share is an effect in the "
+        "the effect divided by the difference in the paper. A negative share is an effect in the "
         "opposite direction. The last column is the interval's end in the direction of the "
-        "published difference, divided by that difference. A failed prompt, to which at least half "
-        "of the answers are empty, has no share. The effect of extraction is the difference by the "
-        "authors' extraction of all blocks minus the difference by this project's extraction. Each "
-        "published difference comes from one run and has no interval (164 tasks of HumanEval, 500 "
-        "of MBPP). The published models are larger than the measured ones. A share therefore says "
-        "how large such an effect is relative to the published difference, and not what the "
-        "published difference consists of."
+        "difference in the paper, divided by that difference. A failed prompt, to which at least "
+        "half of the answers are empty, has no share. The effect of extraction is the difference by "
+        "the authors' extraction of all code fences minus the difference by this project's "
+        "extraction. Each difference in the paper comes from one run and has no interval (164 tasks "
+        "of HumanEval, 500 of MBPP). The paper's models are larger than the measured ones. A share "
+        "therefore compares sizes. It does not say what the difference in the paper consists of."
     )
-    title = "Share of the published difference that needs no retrieved block"
+    title = "Effects without a retrieved block, as shares of the difference in the paper"
     return _grid(title, rows, columns, note)
 
 
@@ -262,7 +291,7 @@ def _percent_sign(fraction: float) -> str:
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
     """Say what the tables of prompt effects show, and no more.
 
-    All numbers are by the authors' extraction of all blocks, except in effects of extraction.
+    All numbers are by the authors' extraction of all code fences, except in effects of extraction.
     Prompts to which at least half of the answers are empty are named. Their effects are counted
     where they were tested, and they are left out of the sentences on NameErrors and shares.
     NameErrors are compared with the published ones only on the same benchmark.
@@ -330,7 +359,7 @@ def _failed_prompts(
         rows = known.to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
-            f"{where}, {style} prompts ({sent_as}): with some contents, at least half of the "
+            f"{where}, {style_label(style)} prompts ({sent_as}): with some contents, at least half of the "
             f"answers are empty. Empty answers: {counts}. These prompts failed: no "
             "effect is tested that compares such answers."
         )
@@ -408,9 +437,9 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
                 parts.append(f"{name} {share} (upper end {upper_end})")
         if parts:
             sentences.append(
-                f"{where}: effects as shares of the published difference between Block-PKG and "
-                f"NoRAG of {model}: {'; '.join(parts)}. They are measured with another model, so "
-                "they do not say what the published difference consists of."
+                f"{where}: effects as shares of the difference between Block-PKG and NoRAG of {model} "
+                f"in the paper: {'; '.join(parts)}. They are measured with another model, so they do "
+                "not say what the difference in the paper consists of."
             )
     return sentences
 
@@ -452,12 +481,19 @@ def effects_figure(
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
     prompts = _prompts(table)
     styles = list(dict.fromkeys(style for style, _ in prompts))
-    legend_rows = math.ceil(len(prompts) / 2)
+    legend_rows = len(prompts)
+    tasks = table["n"].unique()
+    size = f" ({', '.join(str(n) for n in tasks)} tasks)" if len(tasks) else ""
+    title = (
+        f"Effects on pass@1 of wording, content and extraction\n{model}\n"
+        f"{title_of(benchmark)}{size}"
+    )
     figure, axes = figures.row_axes(
         max(len(order), 1),
         0.42,
-        legend=0.25 + 0.16 * legend_rows,
+        legend=0.4 + 0.16 * legend_rows,
         left=1.5,
+        title=title,
         right=0.1,
         ax=ax,
     )
@@ -479,13 +515,20 @@ def effects_figure(
             figures.MARKERS[style_number],
             mfc=face,
             mec=colour,
-            label=f"{style}, {sent_as}",
+            label=f"{style_label(style)}, {sent_as}",
         )
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
-    axes.set(xlabel="percentage points of pass@1\n(95 % interval)")
+    axes.set(xlabel="percentage points of pass@1, 95 % interval\n(above 0: the change helps)")
     axes.grid(axis="x")
-    figures.legend_below(axes, ncols=2)
+    figures.write_title(axes, title)
+    figures.legend_below(
+        axes,
+        ncols=1,
+        title="prompt style, and how it is sent to the model",
+        alignment="left",
+        title_fontsize=7,
+    )
     return figure
 
 

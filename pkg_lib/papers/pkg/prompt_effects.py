@@ -58,12 +58,18 @@ EFFECTS = {
 }
 # Name of an effect -> the rule that is compared with this project's; the content is the same.
 EXTRACTION_EFFECTS = {
-    "extraction of all blocks": ALL_BLOCKS,
-    "extraction of the first block": FIRST_BLOCK,
+    "extraction of all code fences": ALL_BLOCKS,
+    "extraction of the first code fence": FIRST_BLOCK,
+}
+# Name of an extraction -> what tables call it. A code fence is code between the marks of an answer,
+# such as ``` or [PYTHON]; a block is what Block-PKG retrieves.
+EXTRACTION_LABELS = {
+    ALL_BLOCKS: "authors, all code fences",
+    FIRST_BLOCK: "authors, first code fence",
 }
 WORDING_SOURCE = "wording, this project's extraction"
-BOTH_SOURCE = "wording, extraction of all blocks"
-EXTRACTION_SOURCE = "extraction of all blocks"
+BOTH_SOURCE = "wording, extraction of all code fences"
+EXTRACTION_SOURCE = "extraction of all code fences"
 # Name of a source -> the (content, extraction) pairs that it is computed from.
 SOURCES = {
     WORDING_SOURCE: ((CONTEXT_WORDING, OURS), (NO_CONTEXT, OURS)),
@@ -326,7 +332,8 @@ def _corrected(table: pd.DataFrame) -> pd.DataFrame:
 def gain_sources(answered: pd.DataFrame) -> pd.DataFrame:
     """Measure how much of the difference between Block-PKG and NoRAG needs no retrieved block.
 
-    The authors' extraction is the one of their code for open models, which joins all blocks.
+    The authors' extraction is the one of their code for open models, which joins all code fences of
+    an answer.
 
     - `WORDING_SOURCE`: the effect of the context wording by this project's extraction.
     - `BOTH_SOURCE`: the effect of the context wording by the authors' extraction, which also

@@ -16,18 +16,24 @@ from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
 
 # The candidates of the authors' script, in its order, which breaks ties.
 SCRIPT_CANDIDATES = (NO_RAG, "Block-PKG", "Func-PKG", "Func-BM25")
-OF_SCRIPT = "Reranked, the script's four candidates"
-NOTE = (
-    "Authors' code: the first function of each candidate, without docstring and comments, is compared with "
-    'the query, and a candidate that does not run counts as the words "Wrong code!". As printed: candidates '
-    "that do not parse or run are left out, and the others are compared whole. The difference is paired by "
-    f"task. The authors' script chooses among {', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names "
-    "all retrieval methods."
+# Rows of the table.
+BY_CODE = "Reranked, the authors' code"
+BY_FORMULA = "Reranked, the paper's formula"
+OF_SCRIPT = "Reranked, the authors' code, four candidates"
+NOTES = (
+    "The paper's formula and the authors' code differ. The formula (Equation 11) leaves out answers "
+    "that do not parse or run, and compares the others as whole programs with the query. The code "
+    "compares the first function of each answer, without docstring and comments. It keeps an answer "
+    'that does not run, with the text "Wrong code!" in its place. Reranked in all other tables '
+    "follows the code.",
+    "Four candidates: the authors' script selects among "
+    f"{', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names all retrieval methods. The last "
+    "columns compare a row with the first row, paired by task; differences are in percentage points.",
 )
 COLUMNS = [
     "tasks",
     "pass@1",
-    "other choices",
+    "tasks where it selects another method",
     "difference",
     "95 % interval",
     "helped",
@@ -46,12 +52,12 @@ def reranking_rules(run: Results) -> ResultTable:
         A table with one row per rule: tasks, pass@1, choices that differ from the authors' rule, and the
         paired difference to it with interval and McNemar p.
     """
-    title = "Two rules of reranking"
+    title = "pass@1 in percent of the answer that each rule selects"
     verdicts = run.verdicts([RERANKED, AS_PRINTED])
     if RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
         empty = [DASH] * len(COLUMNS)
-        rows = {RERANKED: empty, AS_PRINTED: empty}
-        return ResultTable.of(title, rows, COLUMNS, "rule", NOTE)
+        rows = {BY_CODE: empty, BY_FORMULA: empty}
+        return ResultTable.of(title, rows, COLUMNS, "rule", *NOTES)
     selections = run.selections()
     chosen = {}
     printed = {}
@@ -61,15 +67,15 @@ def reranking_rules(run: Results) -> ResultTable:
     reranked = verdicts[RERANKED]
     rate = pass_at_1(reranked)
     rows = {
-        RERANKED: [str(rate.measured), tables.percent(rate.value), *[DASH] * 6],
-        AS_PRINTED: _row(verdicts[AS_PRINTED], reranked, printed, chosen),
+        BY_CODE: [str(rate.measured), tables.percent(rate.value), *[DASH] * 6],
+        BY_FORMULA: _row(verdicts[AS_PRINTED], reranked, printed, chosen),
     }
     if set(SCRIPT_CANDIDATES) <= set(run.candidates):
         choices = _choices_of_script(selections)
         by_script = _verdicts_of(choices, run.verdicts(run.candidates))
         by_script = by_script.where(reranked.notna())
         rows[OF_SCRIPT] = _row(by_script, reranked, choices, chosen)
-    notes = [NOTE]
+    notes = list(NOTES)
     about_encoder = reranking_note(run.label, run.results)
     if about_encoder:
         notes.append(about_encoder)

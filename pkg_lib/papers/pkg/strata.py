@@ -33,6 +33,12 @@ STRATA = (
     NO_CONTEXT,
 )
 ALL = "all"
+VALIDITY_NOTE = (
+    "A context is correct if one of its functions passes the task's hidden tests once it is renamed "
+    "to the function that the task asks for. It is wrong if it has a function with as many "
+    "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
+    "such function. None: nothing was retrieved for the task."
+)
 
 
 def strata(run: Results, method: str) -> pd.Series:
@@ -162,7 +168,8 @@ def _check_reference(run: Results) -> None:
 def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
     """Show each method with its two controls, and by what its context is.
 
-    *copy* submits the renamed context without a model; *swap* shows another task's context.
+    The controls are the renamed context submitted without a model, and the method with the context
+    of another task.
 
     Args:
         run: An experiment.
@@ -182,12 +189,14 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         changes = [_change(row, method) for _, row in table.iterrows()]
         rows[method] = [_rate(copied), _rate(swapped), *changes]
     notes = (
-        "NoRAG's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
-        "copy: the renamed context alone, without a model. swap: the column with another task's context.",
+        f"a → b (n): NoRAG solves a % and the method b % of the n tasks of this group. {VALIDITY_NOTE}",
+        "Retrieved code alone: the renamed context is submitted without a model. Another task's code: "
+        f"the method is shown the context of another task. {DASH} not measured, or no such task.",
     )
-    names = ["copy", "swap", ALL, *STRATA]
-    title = "pass@1 in percent by what the context is"
-    return ResultTable.of(title, rows, names, "column", *notes)
+    names = ["retrieved code alone", "another task's code", "all tasks"]
+    names += [f"{kind} context" for kind in STRATA[:-1]] + ["no context"]
+    title = "pass@1 in percent by context validity"
+    return ResultTable.of(title, rows, names, "method", *notes)
 
 
 def _rate(verdicts: pd.Series) -> str:

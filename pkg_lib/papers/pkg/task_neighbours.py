@@ -16,6 +16,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import chance
+from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import (
     DASH,
     percent,
@@ -202,6 +203,40 @@ def neighbours_table(agreement: pd.DataFrame) -> ResultTable:
     return ResultTable.of(title, rows, COLUMNS, "method, space", NOTE)
 
 
+def clustering_message(agreement: pd.DataFrame) -> str:
+    """Say in how many tests solved tasks cluster.
+
+    Args:
+        agreement: What `neighbour_agreement` returns.
+
+    Returns:
+        A clause; "" if nothing was tested.
+    """
+    tested = agreement["p"].astype(float).dropna()
+    if tested.empty:
+        return ""
+    clustered = int((tested < ALPHA).sum())
+    if not clustered:
+        return "Solved tasks are not shown to cluster"
+    return f"Solved tasks cluster in {clustered} of {len(tested)} tests"
+
+
+def _clustering(agreement: pd.DataFrame) -> list[str]:
+    """State the conclusion of all tests, and name those with a p below ALPHA."""
+    message = clustering_message(agreement)
+    if not message:
+        return []
+    parts = []
+    for key, row in agreement[agreement["p"].astype(float) < ALPHA].iterrows():
+        method, space = cast("tuple[str, str]", key)
+        shares = f"{percent(row['share'])} against {percent(row['chance'])} % by chance"
+        parts.append(f"{method} in the {space}, {shares}, {chance(row['p'])}")
+    tests = f"p < {ALPHA}, not corrected"
+    if not parts:
+        return [f"{message}: no test of {agreement['p'].count()} has {tests}."]
+    return [f"{message} ({tests}): {'; '.join(parts)}."]
+
+
 def neighbour_findings(agreement: pd.DataFrame) -> list[str]:
     """Say how often neighbouring tasks share their outcome.
 
@@ -209,9 +244,9 @@ def neighbour_findings(agreement: pd.DataFrame) -> list[str]:
         agreement: What `neighbour_agreement` returns.
 
     Returns:
-        One sentence per method and space.
+        A sentence on all tests, then one per method and space.
     """
-    sentences = []
+    sentences = _clustering(agreement)
     for key, row in agreement.iterrows():
         method, space = cast("tuple[str, str]", key)
         if math.isnan(row["share"]):

@@ -19,12 +19,13 @@ from pkg_lib.analysis import figures
 from pkg_lib.analysis.cells import bracketed_difference, paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
-    decided,
+    compared,
     difference,
     finding,
     listed,
 )
 from pkg_lib.analysis.stats import (
+    ALPHA,
     BASELINE,
     holm,
     paired_bootstrap,
@@ -86,8 +87,8 @@ CONTRAST_COLUMNS = (
     "p (Holm)",
     "tasks without the answer",
     "difference there",
-    "published average",
-    "published models above 0",
+    "average in the paper",
+    "models of the paper above 0",
 )
 CONTRAST_NOTES = (
     "Differences are in percentage points of pass@1, first method minus second, on the tasks measured "
@@ -95,7 +96,7 @@ CONTRAST_NOTES = (
     "first method solves.",
     "Without the answer: neither context defines the function that the task asks for. Reranked has no "
     "context, so it has no such number.",
-    f"{DASH} not measured, or not published.",
+    f"{DASH} not measured, or not in the paper.",
 )
 
 
@@ -255,7 +256,9 @@ def units_table(comparison: UnitComparison) -> ResultTable:
         "Tokens added: tokens of the prompt with the context minus those without. Contexts cut: contexts "
         f"shortened to the limit of characters. {DASH} not measured."
     )
-    return ResultTable.of("What the units bring", rows, UNIT_COLUMNS, "method", notes)
+    return ResultTable.of(
+        "Unit, pass@1 and size of the contexts by method", rows, UNIT_COLUMNS, "method", notes
+    )
 
 
 def _context_cells(contexts: Sequence[Context]) -> list[str]:
@@ -323,7 +326,7 @@ def draw_contrasts(
         A figure of one text column.
     """
     figure, axes = figures.row_axes(
-        len(contrasts), 0.42, legend=0.2, left=0.98, title=title, right=0.5, ax=ax
+        len(contrasts), 0.42, legend=0.35, left=0.98, title=title, right=0.5, ax=ax
     )
     places = np.arange(len(contrasts)) - 0.1
     _draw_measured(axes, contrasts, places)
@@ -341,11 +344,11 @@ def draw_contrasts(
     axes.margins(x=0.06)
     if not contrasts["n"].any() and published.isna().all(axis=None):
         axes.set_xlim(-10, 10)
-    axes.set_xlabel("difference in pass@1 (percentage points)")
+    axes.set_xlabel("pass@1 of the first method minus that of the\nsecond (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
     figures.write_title(axes, title)
-    figures.legend_below(axes, ncols=3)
+    figures.legend_below(axes, ncols=2)
     return figure
 
 
@@ -395,13 +398,20 @@ def _draw_published(
         models,
         [place] * len(models),
         "s",
-        label="published model",
+        label="a model of the paper",
         mec=figures.QUIET,
         mfc="white",
         mew=0.6,
         markersize=2.6,
     )
-    axes.plot(models.mean(), place, "D", color="#D55E00", markersize=4, label="their average")
+    axes.plot(
+        models.mean(),
+        place,
+        "D",
+        color="#D55E00",
+        markersize=4,
+        label="average of the paper's models",
+    )
 
 
 # Findings
@@ -419,15 +429,58 @@ def unit_findings(comparison: UnitComparison) -> list[str]:
     """
     contrasts = comparison.contrasts
     measured = contrasts[contrasts["n"] > 0]
-    heads = ("The first is better", "The first is worse", "No difference")
     return [
-        *decided(measured, heads),
+        *_decided(measured),
         *_order_of_units(comparison),
         *_selection(comparison),
         *_signs(measured, comparison.published.mean(axis=1).dropna()),
         *_on_clean_tasks(comparison.without_answer.loc[measured.index]),
         *finding("Not measured", contrasts.index[contrasts["n"] == 0]),
     ]
+
+
+def significance_message(contrasts: pd.DataFrame) -> str:
+    """Say how many contrasts are significant after correction, for the title of the figure.
+
+    Args:
+        contrasts: What `paired_contrasts` returns.
+    """
+    tested = contrasts["p_corrected"].astype(float).dropna()
+    significant = (tested < ALPHA).sum()
+    return f"{significant} of {len(tested)} differences are significant (Holm)"
+
+
+def _decided(measured: pd.DataFrame) -> list[str]:
+    """Say which contrasts are significant after correction, and which are not."""
+    tested = measured[measured["p_corrected"].notna()]
+    if tested.empty:
+        return []
+    is_significant = tested["p_corrected"].astype(float) < ALPHA
+    significant = tested[is_significant]
+    heads = {
+        0: "No difference is significant after correction",
+        1: "Only one difference is significant after correction",
+    }
+    number = len(significant)
+    head = heads.get(
+        number, f"{number} of {len(tested)} differences are significant after correction"
+    )
+    first = finding(head, [_in_words(str(c), row) for c, row in significant.iterrows()])
+    with_intervals = [compared(name, row) for name, row in significant.iterrows()]
+    others = [compared(name, row) for name, row in tested[~is_significant].iterrows()]
+    return [
+        *(first or [f"{head}."]),
+        *finding("Significant after correction", with_intervals),
+        *finding("Not significant after correction", others),
+    ]
+
+
+def _in_words(contrast: str, row: pd.Series) -> str:
+    """A contrast as a clause, such as "Func-PKG solves 8.0 percentage points more than BM25"."""
+    first, _, second = contrast.partition(" against ")
+    size = percent(abs(float(row["difference"])))
+    word = "more" if row["difference"] > 0 else "less"
+    return f"{first} solves {size} percentage points {word} than {second}"
 
 
 def _order_of_units(comparison: UnitComparison) -> list[str]:

@@ -11,10 +11,19 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import rate_of_counts
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import counted
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.evaluation.results import Results
-from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata_table
+from pkg_lib.papers.pkg.labels import corpus_in_words, models_in_words
+from pkg_lib.papers.pkg.strata import (
+    ALL,
+    STRATA,
+    VALIDITY_NOTE,
+    copies,
+    copy_rates,
+    strata_table,
+)
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
 RateKey = tuple[str, str, str]  # experiment, method, kind of context
@@ -30,11 +39,15 @@ VALIDITY_COLUMNS = (
 )
 COPYING_COLUMNS = (
     "tasks",
-    "copy",
+    "retrieved code alone",
     "method",
-    "swap",
-    "copy as method, % (95 %)",
-    "statements copied, %",
+    "another task's code",
+    "same verdict, % of tasks (95 %)",
+    "statements copied, % of the answer's",
+)
+ANSWERS_NOTE = (
+    "An answer is of one model to one task with the context of one method. It is compared with the "
+    "NoRAG answer of the same model to the same task, which therefore counts once for each method."
 )
 
 
@@ -178,12 +191,13 @@ def validity_table(
             f"{row['helped']:.0f} / {row['hurt']:.0f}",
             tables.probability(row["p"]),
         ]
-    title = f"pass@1 in percent by what the context is, corpus {corpus}"
-    note = (
-        "Correct: the context passes the task's tests once its function is renamed. Change: "
-        "percentage points, paired bootstrap over tasks."
+    title = f"pass@1 in percent by context validity, {corpus_in_words(corpus)}"
+    change = (
+        "Change: percentage points, paired bootstrap over tasks. Helped: tasks that only the method "
+        f"solves; hurt: tasks that only {BASELINE} solves. {ANSWERS_NOTE}"
     )
-    return ResultTable.of(title, rows, VALIDITY_COLUMNS, "model, method, context", note)
+    index = "model, method, context"
+    return ResultTable.of(title, rows, VALIDITY_COLUMNS, index, VALIDITY_NOTE, change)
 
 
 @figures.styled
@@ -217,8 +231,8 @@ def validity_figure(
             experiment, method, _ = cast("RateKey", key)
             model = experiments[experiment].model
             rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
-    title = "pass@1 by what the context is (number of tasks)"
-    figure, axes = figures.row_axes(len(rows), 0.17, 0.46, left=2.0, right=0.14, ax=ax)
+    title = f"{_validity_message(rates)}\n{models_in_words(models)}"
+    figure, axes = figures.row_axes(len(rows), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
     figures.write_title(axes, title)
     labels = []
     for place, row in enumerate(rows):
@@ -238,6 +252,32 @@ def validity_figure(
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure
+
+
+def _validity_message(rates: pd.DataFrame) -> str:
+    """Count the rows of the figure in which pass@1 is higher and lower than without a context."""
+    with_tasks = rates[rates["n"] > 0]
+    kinds = with_tasks.index.get_level_values("context")
+    correct = with_tasks["difference"][kinds == CORRECT].astype(float)
+    other = with_tasks["difference"][kinds.isin(STRATA[1:])].astype(float)
+    return (
+        f"pass@1 is higher in {(correct > 0).sum()} of {len(correct)} rows with a correct context,\n"
+        f"and lower in {(other < 0).sum()} of {len(other)} rows with any other"
+    )
+
+
+def validity_caption(experiments: Experiments) -> str:
+    """Write the caption of `validity_figure`, without a colon, so that all of it is shown.
+
+    Args:
+        experiments: The experiments.
+    """
+    corpora = dict.fromkeys(results.corpus for results in experiments.values())
+    return (
+        "pass@1 without a context (open) and with it (filled) by context validity, "
+        f"{', '.join(map(corpus_in_words, corpora))}. The number of tasks is in parentheses. "
+        f"{VALIDITY_NOTE.replace(' None: nothing was retrieved for the task.', '')}"
+    )
 
 
 def copy_agreement(
@@ -289,25 +329,43 @@ def copying_table(
         One row per experiment and method.
     """
     rows = {}
+    better = []
+    compared = 0
     for experiment, method in completed(experiments, methods):
         results = experiments[experiment]
         both = copy_agreement(results, method)
         swap = f"{method}, swapped"
         swapped = results.verdicts([swap])[swap].reindex(both.index)
-        swap_rate = percent(float(swapped.mean())) if swapped.notna().all() else DASH
+        own = percent(float(both["method"].mean()))
+        swap_rate = DASH
+        if swapped.notna().all():
+            swap_rate = percent(float(swapped.mean()))
+            compared += 1
+            if swapped.mean() > both["method"].mean():
+                better.append(f"{experiment}, {method} ({swap_rate} against {own})")
         rows[f"{experiment}, {method}"] = [
             len(both),
             percent(float(both["copy"].mean())),
-            percent(float(both["method"].mean())),
+            own,
             swap_rate,
             agreement_cell(both),
             percent(copy_rates(results, method).dropna().mean()),
         ]
     title = (
-        "pass@1 in percent of the renamed context, the method, and another task's context, "
-        f"corpus {corpus}"
+        "pass@1 in percent of the retrieved code alone, of the method, and of the method with "
+        f"another task's code, {corpus_in_words(corpus)}"
     )
-    return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method")
+    note = (
+        "Retrieved code alone: the context is submitted without a model, with its function renamed. "
+        "Same verdict: share of the tasks on which it and the method's answer both pass or both "
+        "fail. Statements copied: share of an answer's statements that are also in its context, "
+        f"mean over the tasks. {DASH} not measured on all of these tasks."
+    )
+    swaps = (
+        f"Another task's code gives a higher pass@1 than the retrieved code in {len(better)} of "
+        f"{compared} rows that have both{': ' if better else ''}{'; '.join(better)}."
+    )
+    return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method", note, swaps)
 
 
 def validity_finding(rates: pd.DataFrame) -> str:
@@ -323,7 +381,32 @@ def validity_finding(rates: pd.DataFrame) -> str:
     solves = rates[kinds == CORRECT].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
     return (
-        f"Where retrieved code already solves the task, {solves['method']:.0f} of "
-        f"{solves['n']:.0f} answers pass with it and {solves[BASELINE]:.0f} without. Elsewhere "
-        f"{other['method']:.0f} of {other['n']:,.0f} pass with it and {other[BASELINE]:.0f} without."
+        f"Correct retrieved code raises passing answers from {solves[BASELINE]:.0f} to "
+        f"{solves['method']:.0f} of {solves['n']:,.0f}; other code lowers them from "
+        f"{other[BASELINE]:.0f} to {other['method']:.0f} of {other['n']:,.0f}."
+    )
+
+
+def answers_finding(
+    rates: pd.DataFrame,
+    experiments: Experiments,
+) -> str:
+    """Say what the answers of `validity_finding` are counted over.
+
+    Args:
+        rates: The frame of `validity_rates`.
+        experiments: The experiments.
+
+    Returns:
+        Two sentences.
+    """
+    shown = [experiments[label] for label in rates.index.unique("experiment")]
+    models = len({results.model for results in shown})
+    benchmarks = len({results.benchmark for results in shown})
+    methods = rates.index.get_level_values("method").nunique()
+    kinds = rates.index.get_level_values("context")
+    answers = rates["n"][kinds == ALL].sum()
+    return (
+        f"These {answers:,.0f} answers are of {counted(models, 'model')} with "
+        f"{counted(methods, 'method')} on {counted(benchmarks, 'benchmark')}. {ANSWERS_NOTE}"
     )

@@ -14,12 +14,24 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, paired_score
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.evaluation.results import Results
+from pkg_lib.papers.pkg.labels import models_in_words
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 Comparisons = Mapping[tuple[str, str], pd.DataFrame]  # (experiment, method) -> its prompt variants
 PAPERS_PROMPT = "the paper's prompt"
 SWAPPED = "swapped"
 VARIANT_LABELS = {SWAPPED: "another task's context"}
+# Prompt variant -> what it does.
+VARIANT_NOTES = {
+    "no code was found": "The prompt has the words for a context around a comment that says that no "
+    "code was found.",
+    "context first": "The context is before the task instead of after it.",
+    "earlier turn": "The context is in an earlier turn of the conversation.",
+    "helper section": "The context is between the delimiters of the authors' code (helper code 1, End "
+    "of helper section).",
+    "no delimiters": "The context is without the authors' delimiters.",
+    SWAPPED: "The prompt is the paper's, with the context of another task.",
+}
 VARIANT_STEP = 0.16  # of a row, between two variants
 VARIANT_COLOURS = (figures.INK, *figures.COLOURS)
 PROMPT_COLUMNS = (
@@ -85,6 +97,7 @@ def prompt_variants_table(
         One row per experiment and variant.
     """
     rows = {}
+    explained: dict[str, str] = {}
     for (label, method), comparison in comparisons.items():
         for name, row in comparison.iterrows():
             variant = str(name)
@@ -98,6 +111,8 @@ def prompt_variants_table(
                 if difference:
                     p = tables.probability(difference.p)
                     against_papers = [difference_cell(difference), p]
+            suffix = variant.partition(", ")[2]
+            explained |= {suffix: VARIANT_NOTES[suffix]} if suffix in VARIANT_NOTES else {}
             rows[f"{label}, {variant}"] = [
                 f"{row['n']:.0f}",
                 percent(row["rate"]),
@@ -106,19 +121,28 @@ def prompt_variants_table(
                 *against_papers,
             ]
     title = "The same contexts in other prompt variants"
-    note = "On the tasks that every variant of a method measured."
-    return ResultTable.of(title, rows, PROMPT_COLUMNS, "model, method", note)
+    limits = [str(results.limit) for results in experiments.values() if results.limit]
+    first = f"the first {limits[0]} tasks of a benchmark" if limits else "all tasks of a benchmark"
+    tasks = (
+        f"The variants are compared on {first}, on those tasks that every variant of a method "
+        "measured. Tables above that count all tasks can have more of them."
+    )
+    meanings = " ".join(f"{name}: {text}" for name, text in explained.items())
+    notes = [meanings, tasks] if meanings else [tasks]
+    return ResultTable.of(title, rows, PROMPT_COLUMNS, "model, method", *notes)
 
 
 @figures.styled
 def prompt_variants_figure(
     comparisons: Comparisons,
+    models: Sequence[str],
     ax: Axes | None = None,
 ) -> Figure:
     """Draw the difference in pass@1 between each prompt variant and no retrieval.
 
     Args:
         comparisons: The result of `prompt_comparisons`.
+        models: Names of the models, for the title.
         ax: Axes to draw into; None makes a figure.
 
     Returns:
@@ -135,11 +159,14 @@ def prompt_variants_figure(
         names |= dict.fromkeys(_variant_name(str(name), method) for name in comparison.index)
     styles = figures.distinct_styles(names, VARIANT_COLOURS)
     legend_rows = math.ceil(len(names) / 2)
-    legend = 0.16 + 0.15 * legend_rows
-    figure, axes = figures.row_axes(len(shown), 0.4, legend, left=1.5, right=0.1, ax=ax)
+    legend = 0.3 + 0.15 * legend_rows
+    drawn = pd.concat([comparison["difference"] for comparison in shown.values()] or [pd.Series()])
+    title = (
+        f"With a context, {(drawn < 0).sum()} of {len(drawn)} prompts are below {BASELINE}\n"
+        f"{models_in_words(models)}"
+    )
+    figure, axes = figures.row_axes(len(shown), 0.4, legend, 1.5, title, right=0.1, ax=ax)
     labels = []
-    below = 0
-    total = 0
     for row, ((label, method), comparison) in enumerate(shown.items()):
         tasks = int(comparison["n"].iloc[0])
         labels.append(f"{label},\n{method} ({tasks})")
@@ -148,16 +175,16 @@ def prompt_variants_figure(
             short_name = _variant_name(str(name), method)
             place = first + number * VARIANT_STEP
             _draw_difference(axes, variant, place, short_name, styles[short_name])
-            below += variant["difference"] < 0
-            total += 1
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     for row in range(1, len(shown)):
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
-    axes.set_xlabel(f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval)")
+    axes.set_xlabel(
+        f"pass@1 minus that of {BASELINE}, percentage points,\n95 % interval (above 0: helps)"
+    )
     axes.grid(axis="x")
-    figures.write_title(axes, f"{below} of {total} estimates with a context are below {BASELINE}")
-    figures.legend_below(axes)
+    figures.write_title(axes, title)
+    figures.legend_below(axes, title="prompt", alignment="left", title_fontsize=7)
     return figure
 
 
@@ -248,6 +275,6 @@ def variant_rates_table(
             cells = variant_cells(results, method, variants)
             if cells:
                 rows[f"{label}, {method}"] = cells
-    less = [f"{variant} less {usual_in_heading or usual}" for variant in variants]
+    less = [f"{variant} minus {usual_in_heading or usual}" for variant in variants]
     columns = ["tasks", usual, *variants, *less]
     return ResultTable.of(title, rows, columns, "run, method")

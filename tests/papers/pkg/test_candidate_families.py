@@ -97,14 +97,21 @@ def test_tables_of_selections_and_families(candidates):
     selections = families.family_selections({"run": candidates})
     rows = families.selections_table({"run": candidates}, selections).frame
     assert rows.loc["run, retrieval (2)", "tasks"] == 4
-    assert rows.loc["run, retrieval (2)", families.VISIBLE].startswith("75.0 (")
+    assert rows.loc["run, retrieval (2)", "by visible examples"].startswith("75.0 (")
     assert rows.loc["run, samples (2)", f"{BASELINE} alone"].startswith("25.0 (")
     (visible, oracle) = families.families_table(selections).frame.index
-    assert (visible, oracle) == ("run, Visible", f"run, {ORACLE}")
+    assert (visible, oracle) == ("run, by visible examples", f"run, {ORACLE}")
     cells = families.families_table(selections).frame.loc[visible]
-    assert cells["samples alone / retrieval alone"] == "1 / 2"
+    assert cells["only samples / only retrieval"] == "1 / 2"
     only = {("run", families.SAMPLES): selections["run", families.SAMPLES]}
     assert families.families_table(only).frame.empty
+
+
+def test_equal_candidates_are_not_significantly_different_on_four_tasks(candidates):
+    selections = families.family_selections({"run": candidates})
+    sentence = families.equal_candidates_finding(selections, ["run", "another"])
+    assert "no significant difference in 1 of 1 experiments" in sentence
+    assert families.equal_candidates_finding(selections, ["another"]) == ""
 
 
 def test_a_token_curve_adds_candidates_one_by_one(candidates):
@@ -118,11 +125,12 @@ def test_the_figure_of_tokens_compares_samples_with_retrieval(candidates):
     shown = legible(families.token_curves_figure({"run": candidates}))
     assert {"run (4)", "plain samples", "retrieval"} <= set(shown)
     # One sample reaches 50 % at 31 tokens, where the line of retrieval is at 43 %.
-    assert "At equal tokens, samples' estimates are higher in 1 of 1" in shown
+    message = "At equal tokens, plain samples solve more tasks than\nretrieval in {} experiments that have both\nm"
+    assert message.format("1 of 1") in shown
     del candidates.families[families.SAMPLES]
     shown = legible(families.token_curves_figure({"run": candidates}))
     assert "plain samples:\nnot measured" in shown
-    assert "At equal tokens, samples' estimates are higher in 0 of 0" in shown
+    assert message.format("0 of 0") in shown
 
 
 def test_the_gate_saves_tokens_where_the_baseline_passes_its_examples(candidates):

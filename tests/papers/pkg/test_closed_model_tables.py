@@ -99,7 +99,7 @@ def test_selections_without_signals_are_not_measured(tmp_path):
     frame = boolean(**{method: [True, False] for method in CANDIDATES})
     frame.index = ["HumanEval/0", "HumanEval/1"]
     rows = closed.closed_selections_table({MODEL: frame}, tmp_path, "humaneval").frame
-    assert rows.loc[f"{MODEL}, Visible", "tasks"] == "0"
+    assert rows.loc[f"{MODEL}, by visible examples", "tasks"] == "0"
     assert rows.loc[f"{MODEL}, {ORACLE}", "pass@1"] == "50.0"
 
 

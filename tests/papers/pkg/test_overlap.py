@@ -74,7 +74,7 @@ def test_tables_hold_every_region_the_tasks_of_one_method_and_what_each_adds():
     regions = overlap.regions_table(SMALL, "HumanEval").frame
     assert len(regions) == 8 and regions.loc["NoRAG", "tasks"] == "2"
     assert regions.loc["NoRAG + Func-BM25 + Block-PKG", "by chance"] == "0.5"
-    assert (regions["published (CodeLlama-7B)"] != DASH).sum() == 3
+    assert (regions["in the paper (CodeLlama-7B)"] != DASH).sum() == 3
     assert (overlap.regions_table(SMALL, "MBPP").frame.iloc[:, -1] == DASH).all()
     alone = overlap.alone_table(SMALL).frame
     assert alone["tasks solved by no other method"].tolist() == ["2, 3", "5", "none"]

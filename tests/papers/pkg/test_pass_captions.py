@@ -5,7 +5,12 @@ import pandas as pd
 from pkg_lib.analysis.stats import count_defining_contexts
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Context
-from pkg_lib.papers.pkg.pass_figures import changes_caption, rates_caption
+from pkg_lib.papers.pkg.pass_figures import (
+    changes_caption,
+    changes_title,
+    rates_caption,
+    rates_title,
+)
 from pkg_lib.papers.pkg.pass_tables import answer_finding
 
 VERDICTS = pd.DataFrame(
@@ -18,10 +23,26 @@ VERDICTS = pd.DataFrame(
 
 
 def test_captions_hold_the_rate_and_the_changes_of_every_measured_method():
-    assert f"NoRAG 50.0, BM25 75.0, VoyageEmb {DASH}" in rates_caption(VERDICTS, "HumanEval")
+    assert f"NoRAG 50.0, BM25 75.0, VoyageEmb {DASH}" in rates_caption(
+        VERDICTS, "HumanEval", "published"
+    )
+    assert "Voyage-Code-2" in rates_caption(VERDICTS, "HumanEval", "published")
+    assert "VoyageEmb" not in rates_caption(VERDICTS[["NoRAG", "BM25"]], "HumanEval", "published")
     caption = changes_caption(VERDICTS)
     assert "BM25 2 helped, 1 hurt" in caption and "VoyageEmb" not in caption
     assert "nothing measured" in changes_caption(VERDICTS[["NoRAG", "VoyageEmb"]])
+
+
+def test_titles_say_how_the_methods_compare_with_no_retrieval():
+    frame = VERDICTS.assign(Reranked=pd.array([pd.NA] * 4, "boolean"))
+    assert rates_title(frame) == "0 of 1 retrieval methods solve fewer tasks than NoRAG"
+    assert changes_title(frame) == "0 of 1 methods hurt more tasks than they help"
+    frame["VoyageEmb"] = pd.array([False] * 4, "boolean")
+    frame["BM25"] = pd.array([True, False, False, False], "boolean")
+    assert rates_title(frame) == "Every retrieval method solves fewer tasks than NoRAG"
+    assert changes_title(frame) == "2 of 2 methods hurt more tasks than they help"
+    unmeasured = VERDICTS.assign(BM25=pd.array([pd.NA] * 4, "boolean"))
+    assert rates_title(unmeasured) == "pass@1 by method"
 
 
 def test_contexts_that_hold_the_answer_are_counted_among_those_that_were_checked():

@@ -96,10 +96,10 @@ def test_the_upper_share_of_a_published_loss_is_the_lower_end():
 
 def test_the_fields_of_a_condition_are_columns_of_their_own():
     table = effects_table(effect(0.035)).frame.reset_index()
-    assert table.loc[0, [*PROMPT, "effect"]].tolist() == [
+    assert table.loc[0, ["model", "benchmark", "prompt style", "sent as", "effect"]].tolist() == [
         "small",
         "humaneval",
-        "codellama",
+        "CodeLlama-style",
         "raw text",
         WORDING_EFFECT,
     ]
@@ -109,7 +109,8 @@ def test_the_fields_of_a_condition_are_columns_of_their_own():
     assert failed.loc[0, names].tolist() == ["−40.0", "0.001", "–", FAILED_PROMPT]
     shown = conditions_table(pd.DataFrame([condition(RETRIEVED, 4)])).frame.reset_index()
     names = ["content", "extraction", "tasks", "pass@1", "NameErrors", "empty answers"]
-    assert shown.loc[0, names].tolist() == [RETRIEVED, ALL_BLOCKS, "10", "50.0", "3", "4"]
+    extraction = "authors, all code fences"
+    assert shown.loc[0, names].tolist() == [RETRIEVED, extraction, "10", "50.0", "3", "4"]
 
 
 def test_name_errors_are_beside_those_of_the_published_table():

@@ -113,7 +113,10 @@ def test_tables_show_what_was_measured_and_a_dash_for_what_was_not(verdicts):
 
 def test_findings_name_the_shown_contrast_the_order_and_what_is_missing(verdicts):
     verdicts["VoyageEmb"] = pd.NA
-    text = "\n".join(unit_findings(compare_units(study(verdicts))))
+    findings = unit_findings(compare_units(study(verdicts)))
+    assert findings[0].startswith("Only one difference is significant after correction: ")
+    assert "Func-BM25 solves 50.0 percentage points more than BM25" in findings[0]
+    text = "\n".join(findings)
     assert "Func-BM25 against BM25 +50.0" in text
     assert "Block-PKG (block) 60.0 %, Func-PKG (function) 50.0 %" in text
     assert "a row" in text
