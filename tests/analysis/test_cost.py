@@ -190,12 +190,12 @@ def test_table_8_has_the_enhancement_of_the_papers_first_version(tmp_path):
     log_of(tmp_path, "b", asked=20, seconds=1.0)
     log = cost.stored_enhancement(tmp_path)
     rows = {step: (paper, here) for step, paper, here in cost.table8_rows(GRAPH, log)}
-    assert rows["enhancement"] == ("5,150 min", "2.0 s a function: 33 min (estimate)")
+    assert rows["docstrings by a model"] == ("5,150 min", "2.0 s per function: 33 min (estimate)")
     assert cost.enhancement_seconds(log, 1000) == 2000.0
     (without_graph,) = [
-        here for step, _, here in cost.table8_rows({}, log) if step == "enhancement"
+        here for step, _, here in cost.table8_rows({}, log) if step == "docstrings by a model"
     ]
-    assert without_graph == "2.0 s a function"
+    assert without_graph == "2.0 s per function"
     assert "500 functions" in cost.enhancement_note(log) and "m was asked" in cost.enhancement_note(
         log
     )
@@ -205,7 +205,7 @@ def test_an_enhancement_that_was_not_measured_is_a_dash_and_a_damaged_log_one_li
     log_of(tmp_path, "none", asked=0, seconds=0.0)
     log = cost.stored_enhancement(tmp_path)
     assert log == {} and math.isnan(cost.enhancement_seconds(log, 1000))
-    assert ("enhancement", "5,150 min", DASH) in cost.table8_rows(GRAPH, log)
+    assert ("docstrings by a model", "5,150 min", DASH) in cost.table8_rows(GRAPH, log)
     assert cost_tables.estimated(math.nan) == DASH
     assert cost_tables.estimated(math.nan, "34 texts/s") == "34 texts/s"
     log_of(tmp_path, "damaged", asked="many")

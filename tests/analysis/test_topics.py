@@ -153,7 +153,8 @@ def findings(verdicts, topic, replays=()):
 
 def test_findings_name_the_topics_that_differ_and_whether_they_matter():
     verdicts, topic = two_topics()
-    base, differences, dependence = findings(verdicts, topic)
+    summary, base, differences, dependence = findings(verdicts, topic)
+    assert summary == "Block-PKG solves fewer tasks than NoRAG in 1 of 2 topics, and more in 1."
     assert f"{NAMES[0]} (50.0 %, 20 tasks)" in base
     assert "above NoRAG in 1 and below in 1 of 2" in differences
     assert f"{NAMES[0]} +50.0" in differences and f"{NAMES[3]} {MINUS}50.0" in differences

@@ -313,9 +313,7 @@ def token_curves_figure(candidates: Candidates) -> Figure:
         f"retrieval in {better} of {len(compared)} experiments that have both\n"
         f"{models_in_words(models)}"
     )
-    figure, panels = figures.panel_axes(
-        titles, title, "tokens per task", "pass@1 (%), 95 % interval"
-    )
+    figure, panels = figures.panel_axes(titles, title, "tokens per task", "pass@1 (%)")
     for axes, of_panel in zip(panels, curves, strict=True):
         for family, (look, line) in FAMILY_LOOKS.items():
             if family in of_panel:

@@ -127,7 +127,7 @@ def closed_pass_table(
     verdicts: VerdictsByModel,
     benchmark: str,
 ) -> PassTable:
-    """Tabulate pass@1 of the replayed samples beside the published rows.
+    """Tabulate pass@1 of the replayed samples beside the rows of the paper.
 
     Args:
         verdicts: Verdicts of each model.
@@ -330,11 +330,11 @@ def agreement_findings(
             continue
         title = replayed_title(benchmark)
         sentences.append(
-            f"{title}: {cells['equal'].sum()} of {len(cells)} replayed cells equal the published "
-            "ones."
+            f"{title}: {cells['equal'].sum()} of {len(cells)} replayed cells equal those of the "
+            "paper."
         )
         different = [
-            f"{cell.model} {cell.method} {cell.here} here, {cell.published} published"
+            f"{cell.model} {cell.method} {cell.here} here, {cell.published} in the paper"
             for cell in cells[~cells["equal"].astype(bool)].itertuples()
         ]
         sentences += finding(f"{title}, cells that differ", different)

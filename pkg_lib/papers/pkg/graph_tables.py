@@ -198,7 +198,7 @@ def cost_table(results: Path, measured: Log, text: CorpusGraph) -> ResultTable:
         corpus = f"{measured['documents']:,} files of installed source"
         notes.append(f"Here: {corpus}; vectors: {measured['vectors']}; {machine}.")
     title = "Table 8: what the graph costs"
-    return ResultTable.of(title, rows, ["published (PKG)", "here"], "step", *notes)
+    return ResultTable.of(title, rows, ["in the paper (PKG)", "measured here"], "step", *notes)
 
 
 def search_table(measured: Log) -> ResultTable:

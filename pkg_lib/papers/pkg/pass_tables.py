@@ -71,7 +71,7 @@ LAYOUTS = {
 }
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
-    f"Colour: difference to {BASELINE} in the same row on tasks measured with both, orange-red below and "
+    f"Colour: difference from {BASELINE} in the same row on tasks measured with both, orange-red below and "
     f"teal above, linear in its size up to {tables.FULL_AT:.0f} percentage points. Colours show size, not "
     "significance."
 )

@@ -201,7 +201,7 @@ def topic_rates_table(
         "score interval for paired proportions (1998). It has a width even where no task changed. "
         f"{DASH} not measured.",
         "The tenth topic is this project's: the paper's text names nine and has no number, so "
-        "nothing published is shown.",
+        "nothing of the paper is shown.",
     )
     return ResultTable(f"pass@1 by topic on {title}", pd.DataFrame(columns), notes)
 
@@ -399,6 +399,20 @@ def _differences_sentence(
     return sentences.finding(head, clear or ["in none"])
 
 
+def _summary_sentence(
+    rates: pd.DataFrame,
+    method: str,
+) -> str:
+    """Say in how many topics a method solves fewer and more tasks than no retrieval."""
+    rows = rates.xs(method, level="method").drop(ALL_TASKS).query("n > 0")
+    fewer = (rows["difference"] < 0).sum()
+    more = (rows["difference"] > 0).sum()
+    return (
+        f"{method} solves fewer tasks than {BASELINE} in {fewer} of {len(rows)} topics, and more in "
+        f"{more}."
+    )
+
+
 def _range_sentence(rates: pd.DataFrame) -> str:
     """Name the topics with the highest and the lowest rate without retrieval."""
     base = rates.xs(BASELINE, level="method").drop(ALL_TASKS)
@@ -439,6 +453,8 @@ def topic_findings(
     if BASELINE in absent:
         found.append(f"Without {BASELINE} there is nothing to compare a method with.")
     else:
+        if method in verdicts and method not in absent:
+            found.append(_summary_sentence(rates, method))
         found.append(_range_sentence(rates))
         for name in verdicts.columns.drop([BASELINE, *absent]):
             found += _differences_sentence(rates, name)

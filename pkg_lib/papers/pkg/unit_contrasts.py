@@ -326,7 +326,7 @@ def draw_contrasts(
         A figure of one text column.
     """
     figure, axes = figures.row_axes(
-        len(contrasts), 0.42, legend=0.35, left=0.98, title=title, right=0.5, ax=ax
+        len(contrasts), 0.42, legend=0.5, left=0.98, title=title, right=0.5, ax=ax
     )
     places = np.arange(len(contrasts)) - 0.1
     _draw_measured(axes, contrasts, places)

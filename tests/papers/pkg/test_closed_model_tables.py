@@ -77,7 +77,7 @@ def test_agreement_counts_published_verdicts_and_says_which_cells_differ(tmp_pat
     store(tmp_path, "no_rag", ["passed", "failed"], [True, True])
     verdicts = {"humaneval": closed.replayed_verdicts(tmp_path, [MODEL], "humaneval")}
     _, cells, different = closed.agreement_findings(tmp_path, verdicts)
-    assert "0 of 1 " in cells and "50.0 here, 88.4 published" in different
+    assert "0 of 1 " in cells and "50.0 here, 88.4 in the paper" in different
 
 
 def test_only_differences_beyond_chance_are_named():

@@ -61,7 +61,7 @@ def test_costs_that_were_not_measured_are_dashes_beside_the_paper(tmp_path, text
     table = graph_tables.cost_table(tmp_path, {}, text)
     nodes = table.frame.loc["path-value nodes, prose"]
     assert nodes["here"] == str(text.nodes["PATHVALUE"])
-    assert nodes["published (PKG)"] != DASH
+    assert nodes["in the paper (PKG)"] != DASH
     assert DASH in set(table.frame["here"])
 
 

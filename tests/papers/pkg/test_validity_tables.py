@@ -18,7 +18,7 @@ SMALL = "qwen2.5-coder-0.5b-instruct"
 class Stored:
     """Results of which these verdicts are stored."""
 
-    model, benchmark, corpus = SMALL, "humaneval", "published"
+    model, benchmark, corpus, limit = SMALL, "humaneval", "published", None
     frame = pd.DataFrame(
         {
             BASELINE: [True, True, False, True, True],
