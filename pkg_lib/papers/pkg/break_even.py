@@ -32,8 +32,8 @@ ROW_SIDE = {DENSE: "VoyageAI", "BM25": "BM25"}  # method -> its name in the pape
 # A prompt token takes no time, or as long as a new token. The truth should lie between.
 PROMPT_FREE, PROMPT_AS_NEW = 0.0, 1.0
 BOUNDS = {
-    "(b) prompt tokens cost as much time as generated tokens": PROMPT_AS_NEW,
     "(a) prompt tokens cost nothing": PROMPT_FREE,
+    "(b) prompt tokens cost as much time as generated tokens": PROMPT_AS_NEW,
 }
 PUBLISHED_BOUND = "(b) with the paper's numbers"
 COLUMNS = (
@@ -321,8 +321,8 @@ def break_even_figure(
     places = bounds.replace(math.inf, _logarithmic_axis(axes, bounds))
     # Marker, its size, the colours of its edge and face.
     looks = [
-        ("o", 4, colour, colour),
         ("o", 7, colour, "none"),
+        ("o", 4, colour, colour),
         ("s", 4, figures.QUIET, "white"),
     ]
     for (label, ends), (marker, size, edge, face) in zip(places.items(), looks, strict=False):
@@ -361,7 +361,7 @@ def break_even_findings(
     if bounds.empty:
         return ["The building, the speed or a pair of methods was not measured: no break-even."]
     sentences = []
-    as_new, free = BOUNDS
+    free, as_new = BOUNDS
     for saving in savings:
         row = bounds.loc[saving.name]
         queries: dict[Hashable, Any] = row.to_dict()

@@ -563,7 +563,7 @@ def price_table(
     note = (
         "Tokens are means. Dollars are tokens times the prices of the file that the parameter "
         "`prices` names, without it pkg_lib/analysis/reference/prices.csv; its prices are examples "
-        "to be replaced. 0: that file has no price for this model, which runs on the user's "
+        "to be replaced. 0: its price of this model is 0, because the model runs on the user's "
         "machine. Tokens are counted by this model's tokenizer; another model's counts differ. "
         f"{DASH} not measured, or no price."
     )

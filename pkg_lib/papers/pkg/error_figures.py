@@ -24,7 +24,7 @@ LOOKS = {
     "IndentationError": ("#56B4E9", "\\\\\\"),
     "Others": ("#C9CDD2", ""),
 }
-LABEL_CHARS = 18  # Longer names are broken.
+LABEL_CHARS = 16  # Longer names are broken.
 LABELLED_SHARE = 0.07  # Share of the axis that a part needs to hold its number.
 
 

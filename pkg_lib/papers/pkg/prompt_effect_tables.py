@@ -519,7 +519,7 @@ def effects_figure(
         )
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
-    axes.set(xlabel="percentage points of pass@1, 95 % interval\n(above 0: the change helps)")
+    axes.set(xlabel="percentage points of pass@1\n(95 % interval); above 0: helps")
     axes.grid(axis="x")
     figures.write_title(axes, title)
     figures.legend_below(

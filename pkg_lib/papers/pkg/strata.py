@@ -37,7 +37,7 @@ VALIDITY_NOTE = (
     "A context is correct if one of its functions passes the task's hidden tests once it is renamed "
     "to the function that the task asks for. It is wrong if it has a function with as many "
     "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
-    "such function. None: nothing was retrieved for the task."
+    "such function. No context: nothing was retrieved for the task."
 )
 
 

@@ -276,7 +276,7 @@ def validity_caption(experiments: Experiments) -> str:
     return (
         "pass@1 without a context (open) and with it (filled) by context validity, "
         f"{', '.join(map(corpus_in_words, corpora))}. The number of tasks is in parentheses. "
-        f"{VALIDITY_NOTE.replace(' None: nothing was retrieved for the task.', '')}"
+        f"{VALIDITY_NOTE.partition(' No context: ')[0]}"
     )
 
 

@@ -11,6 +11,7 @@ from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import difference_cell
 from pkg_lib.analysis.prompt_variants import compare_prompt_variants
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.stats import BASELINE, paired_score
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.evaluation.results import Results
@@ -23,14 +24,12 @@ SWAPPED = "swapped"
 VARIANT_LABELS = {SWAPPED: "another task's context"}
 # Prompt variant -> what it does.
 VARIANT_NOTES = {
-    "no code was found": "The prompt has the words for a context around a comment that says that no "
-    "code was found.",
-    "context first": "The context is before the task instead of after it.",
-    "earlier turn": "The context is in an earlier turn of the conversation.",
-    "helper section": "The context is between the delimiters of the authors' code (helper code 1, End "
-    "of helper section).",
-    "no delimiters": "The context is without the authors' delimiters.",
-    SWAPPED: "The prompt is the paper's, with the context of another task.",
+    "no code was found": "the words for a context are around a comment that no code was found",
+    "context first": "the context is before the task instead of after it",
+    "earlier turn": "the context is in an earlier turn of the conversation",
+    "helper section": "the context is between the delimiters of the authors' code",
+    "no delimiters": "the context is without the delimiters of the authors' code",
+    SWAPPED: "the paper's prompt has the context of another task",
 }
 VARIANT_STEP = 0.16  # of a row, between two variants
 VARIANT_COLOURS = (figures.INK, *figures.COLOURS)
@@ -83,6 +82,24 @@ def prompt_comparisons(
     return comparisons
 
 
+def variant_meanings(comparisons: Comparisons) -> str:
+    """Say what each compared prompt variant does.
+
+    Args:
+        comparisons: The result of `prompt_comparisons`.
+
+    Returns:
+        Text such as "Prompt variants are context first (the context is before the task)"; "" without one.
+    """
+    shown: dict[str, str] = {}
+    for comparison in comparisons.values():
+        for name in comparison.index:
+            variant = str(name).partition(", ")[2]
+            if variant in VARIANT_NOTES:
+                shown[variant] = f"{variant} ({VARIANT_NOTES[variant]})"
+    return f"Prompt variants are {listed(shown.values())}" if shown else ""
+
+
 def prompt_variants_table(
     experiments: Experiments,
     comparisons: Comparisons,
@@ -97,7 +114,6 @@ def prompt_variants_table(
         One row per experiment and variant.
     """
     rows = {}
-    explained: dict[str, str] = {}
     for (label, method), comparison in comparisons.items():
         for name, row in comparison.iterrows():
             variant = str(name)
@@ -111,8 +127,6 @@ def prompt_variants_table(
                 if difference:
                     p = tables.probability(difference.p)
                     against_papers = [difference_cell(difference), p]
-            suffix = variant.partition(", ")[2]
-            explained |= {suffix: VARIANT_NOTES[suffix]} if suffix in VARIANT_NOTES else {}
             rows[f"{label}, {variant}"] = [
                 f"{row['n']:.0f}",
                 percent(row["rate"]),
@@ -127,8 +141,8 @@ def prompt_variants_table(
         f"The variants are compared on {first}, on those tasks that every variant of a method "
         "measured. Tables above that count all tasks can have more of them."
     )
-    meanings = " ".join(f"{name}: {text}" for name, text in explained.items())
-    notes = [meanings, tasks] if meanings else [tasks]
+    meanings = variant_meanings(comparisons)
+    notes = [f"{meanings}.", tasks] if meanings else [tasks]
     return ResultTable.of(title, rows, PROMPT_COLUMNS, "model, method", *notes)
 
 
@@ -159,7 +173,7 @@ def prompt_variants_figure(
         names |= dict.fromkeys(_variant_name(str(name), method) for name in comparison.index)
     styles = figures.distinct_styles(names, VARIANT_COLOURS)
     legend_rows = math.ceil(len(names) / 2)
-    legend = 0.3 + 0.15 * legend_rows
+    legend = 0.42 + 0.15 * legend_rows
     drawn = pd.concat([comparison["difference"] for comparison in shown.values()] or [pd.Series()])
     title = (
         f"With a context, {(drawn < 0).sum()} of {len(drawn)} prompts are below {BASELINE}\n"
@@ -180,7 +194,7 @@ def prompt_variants_figure(
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
     axes.set_xlabel(
-        f"pass@1 minus that of {BASELINE}, percentage points,\n95 % interval (above 0: helps)"
+        f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nabove 0: the prompt helps"
     )
     axes.grid(axis="x")
     figures.write_title(axes, title)

@@ -60,9 +60,9 @@ def test_skipped_documents_are_counted_by_reason(code):
 def test_costs_that_were_not_measured_are_dashes_beside_the_paper(tmp_path, text):
     table = graph_tables.cost_table(tmp_path, {}, text)
     nodes = table.frame.loc["path-value nodes, prose"]
-    assert nodes["here"] == str(text.nodes["PATHVALUE"])
+    assert nodes["measured here"] == str(text.nodes["PATHVALUE"])
     assert nodes["in the paper (PKG)"] != DASH
-    assert DASH in set(table.frame["here"])
+    assert DASH in set(table.frame["measured here"])
 
 
 def test_the_index_is_shown_by_search_beam():

@@ -97,7 +97,9 @@ def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
 def test_prompt_variants_are_compared_with_the_papers_prompt():
     runs = {"run": Stored()}
     comparisons = variant_tables.prompt_comparisons(runs, ["Func-PKG"])
-    rows = variant_tables.prompt_variants_table(runs, comparisons).frame
+    table = variant_tables.prompt_variants_table(runs, comparisons)
+    assert "context first (the context is before the task" in table.notes[0]
+    rows = table.frame
     against = "against the paper's prompt (95 %)"
     assert rows.loc["run, Func-PKG", against] == "–"
     assert rows.loc["run, Func-PKG, context first", against].startswith("+20.0 ")
