@@ -549,7 +549,7 @@ def equal_candidates_finding(
     if not compared:
         return ""
     equal = compared - different
-    return f"Plain samples in its place: no significant difference in {equal} of {compared} experiments."
+    return f"Samples instead of retrieval: no significant difference in {equal} of {compared} experiments."
 
 
 def family_findings(
