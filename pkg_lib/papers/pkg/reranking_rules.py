@@ -24,8 +24,8 @@ NOTES = (
     "The paper's formula and the authors' code differ. The formula (Equation 11) leaves out answers "
     "that do not parse or run, and compares the others as whole programs with the query. The code "
     "compares the first function of each answer, without docstring and comments. It keeps an answer "
-    'that does not run, with the text "Wrong code!" in its place. Reranked in all other tables '
-    "follows the code.",
+    'that does not run, with the text "Wrong code!" in its place. In all other tables, '
+    "Reranked alone means the rule of the code.",
     "Four candidates: the authors' script selects among "
     f"{', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names all retrieval methods. The last "
     "columns compare a row with the first row, paired by task; differences are in percentage points.",

@@ -20,7 +20,7 @@ from pkg_lib.papers.pkg.closed_extraction import (
     has_raw_answers,
     judge_extractions,
 )
-from pkg_lib.papers.pkg.prompt_effects import EXTRACTIONS, OURS
+from pkg_lib.papers.pkg.prompt_effects import EXTRACTION_LABELS, EXTRACTIONS, OURS
 from pkg_lib.papers.pkg.replay import read_samples
 
 MODEL = "gpt-4o"
@@ -74,14 +74,19 @@ def test_every_rule_is_judged_and_compared_with_the_published_results(data):
     rows = table.reset_index().set_index("extraction")
     assert set(rows["model"]) == {MODEL}
     counts = ["tasks", "empty answers", "solutions that differ", "verdicts that differ", "pass@1"]
-    assert rows.loc[FIRST_BLOCK, counts].tolist() == ["4", "0", "0", "0", "75.0"]
+    assert rows.loc[EXTRACTION_LABELS[FIRST_BLOCK], counts].tolist() == ["4", "0", "0", "0", "75.0"]
     # All blocks joined end with the wrong function, and the bare function has no marks.
-    assert rows.loc[ALL_BLOCKS, counts].tolist() == ["4", "1", "2", "2", "25.0"]
+    assert rows.loc[EXTRACTION_LABELS[ALL_BLOCKS], counts].tolist() == ["4", "1", "2", "2", "25.0"]
     assert rows.loc[OURS, ["tasks", "empty answers", "pass@1"]].tolist() == ["4", "0", "75.0"]
     compared = ["difference", "helped", "hurt", "McNemar p"]
-    assert rows.loc[ALL_BLOCKS, compared].tolist() == ["−50.0", "0", "2", "0.500"]
+    assert rows.loc[EXTRACTION_LABELS[ALL_BLOCKS], compared].tolist() == [
+        "−50.0",
+        "0",
+        "2",
+        "0.500",
+    ]
     assert rows.loc[OURS, ["difference", "helped", "hurt"]].tolist() == ["0.0", "0", "0"]
-    assert set(rows.loc[FIRST_BLOCK, compared]) == {"–"}
+    assert set(rows.loc[EXTRACTION_LABELS[FIRST_BLOCK], compared]) == {"–"}
 
 
 def test_what_is_judged_is_read_back_until_an_answer_changes(data):
