@@ -543,14 +543,14 @@ def below_message(verdicts: pd.DataFrame) -> str:
         verdicts: Verdicts [task, method].
 
     Returns:
-        A clause such as "every retrieval method solves fewer tasks than NoRAG"; "" without a measured method.
+        A clause such as "every single retrieval method solves fewer tasks than NoRAG"; "" without a measured method.
     """
     below, total = below_baseline(verdicts)
     if not total:
         return ""
     subject = f"{below} of {total} retrieval methods solve"
     if below == total:
-        subject = "every retrieval method solves"
+        subject = "every single retrieval method solves"
     return f"{subject} fewer tasks than {BASELINE}"
 
 
