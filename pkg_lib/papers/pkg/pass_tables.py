@@ -543,7 +543,7 @@ def below_message(verdicts: pd.DataFrame) -> str:
         verdicts: Verdicts [task, method].
 
     Returns:
-        A clause such as "every single retrieval method solves fewer tasks than NoRAG"; "" without a measured method.
+        Text such as "every single retrieval method solves fewer tasks than NoRAG"; "" if none is measured.
     """
     below, total = below_baseline(verdicts)
     if not total:
