@@ -19,10 +19,11 @@ from pkg_lib.analysis.selection import (
 from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, mean_pass_at_k, paired_score
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import Generation
+from pkg_lib.data.corpora import corpus_in_words
 from pkg_lib.evaluation.results import LEAST, Results
 from pkg_lib.evaluation.signals import held_out_verdicts, stored_signals
 from pkg_lib.papers.pkg.cost import token_counts
-from pkg_lib.papers.pkg.labels import corpus_in_words, models_in_words, selection_label
+from pkg_lib.papers.pkg.labels import models_in_words, selection_label
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 FAMILY_SIZE = 5  # candidates of a family, with the greedy answer without retrieval

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from textwrap import fill
 
-from pkg_lib.data.corpora import PUBLISHED
+from pkg_lib.data.corpora import PUBLISHED, corpus_in_words
 from pkg_lib.evaluation.results import Results
 
-AUTHORS_CONTEXTS = "the authors' contexts"
 TITLE_CHARS = 52  # of a line in a figure of one text column
 # Name of a selection -> what tables call it. Reranked is the rule of the authors' code.
 SELECTION_LABELS = {
@@ -26,18 +25,6 @@ TABLE7_SPELLING = {
     "StarCoder-7B": "StarCoder2-7B",
     "DeepSeekCoder-7B": "DeepSeek-Coder-7B",
 }
-
-
-def corpus_in_words(corpus: str) -> str:
-    """Name a corpus in prose.
-
-    Args:
-        corpus: Name of a corpus.
-
-    Returns:
-        "the authors' contexts" for `published`, and otherwise text such as "corpus textbook".
-    """
-    return AUTHORS_CONTEXTS if corpus == PUBLISHED else f"corpus {corpus}"
 
 
 def voyage_note(corpus: str) -> str:

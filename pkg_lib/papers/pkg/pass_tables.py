@@ -47,7 +47,8 @@ from pkg_lib.analysis.tables import (
     single,
 )
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.papers.pkg.labels import corpus_in_words, voyage_note
+from pkg_lib.data.corpora import corpus_in_words
+from pkg_lib.papers.pkg.labels import voyage_note
 from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.methods import (
     RERANKED,

@@ -14,8 +14,9 @@ from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.data.corpora import corpus_in_words
 from pkg_lib.evaluation.results import Results
-from pkg_lib.papers.pkg.labels import corpus_in_words, models_in_words
+from pkg_lib.papers.pkg.labels import models_in_words
 from pkg_lib.papers.pkg.strata import (
     ALL,
     STRATA,
