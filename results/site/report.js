@@ -70,19 +70,30 @@ function showColumns(table, wanted) {
   }
 }
 
-// Shows the rows that hold a word and have what was chosen in each column with a choice.
-function showRows(table, wanted, choices) {
+// The rows of a body without the row that names its group.
+const ownRows = (body) => [...body.rows].filter((row) => !row.classList.contains("group"));
+
+// Shows the rows that hold a word and have what was chosen in each column with a choice; says how many.
+function showRows(table, wanted, choices, count) {
+  let shown = 0;
+  let all = 0;
   for (const body of table.tBodies) {
-    for (const row of body.rows) {
+    const rows = ownRows(body);
+    for (const row of rows) {
       const chosen = choices.every(([column, select]) => !select.value || row.cells[column].textContent === select.value);
-      row.hidden = !row.classList.contains("group") && !(chosen && holds(row.textContent, wanted));
+      row.hidden = !(chosen && holds(row.textContent, wanted));
     }
+    const visible = rows.filter((row) => !row.hidden).length;
+    body.hidden = !visible;
+    shown += visible;
+    all += rows.length;
   }
+  count.textContent = `${shown} of ${all} rows`;
 }
 
 function choice(table, column) {
   const select = document.createElement("select");
-  const values = new Set([...table.tBodies].flatMap((body) => [...body.rows].map((row) => row.cells[column].textContent)));
+  const values = new Set([...table.tBodies].flatMap((body) => ownRows(body).map((row) => row.cells[column].textContent)));
   select.append(new Option("all", ""), ...[...values].sort().map((value) => new Option(value, value)));
   return [column, select];
 }
@@ -100,13 +111,16 @@ function filterable(table) {
   const input = document.createElement("input");
   input.type = "search";
   input.placeholder = across ? "BM25, PKG" : "words, separated by commas";
-  const update = () => across ? showColumns(table, words(input.value)) : showRows(table, words(input.value), choices);
+  const count = document.createElement("output");
+  const update = () => across ? showColumns(table, words(input.value)) : showRows(table, words(input.value), choices, count);
   const controls = document.createElement("div");
   controls.className = "filters";
   controls.append(labelled(across ? "Show only methods" : "Show only rows with", input));
   for (const [column, select] of choices) controls.append(labelled(headings[column].textContent, select));
+  if (!across) controls.append(count);
   controls.addEventListener("input", update);
   frame.before(controls);
+  update();
 }
 
 function enlarge(event) {
