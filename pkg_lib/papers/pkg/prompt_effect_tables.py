@@ -1,7 +1,7 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -291,10 +291,10 @@ def _percent_sign(fraction: float) -> str:
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
     """Say what the tables of prompt effects show, and no more.
 
-    All numbers are by the authors' extraction of all code fences, except in effects of extraction.
-    Prompts to which at least half of the answers are empty are named. Their effects are counted
-    where they were tested, and they are left out of the sentences on NameErrors and shares.
-    NameErrors are compared with the published ones only on the same benchmark.
+    Effects are counted for each rule of extraction. All other numbers are by the authors' extraction
+    of all code fences. Prompts to which at least half of the answers are empty are named. Their
+    effects are counted where they were tested, and they are left out of the sentences on NameErrors
+    and shares. NameErrors are compared with the published ones only on the same benchmark.
 
     Args:
         conditions: The frame of `prompt_effects.conditions`.
@@ -400,23 +400,37 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
 
 def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
     """Say in how many prompts an effect is significant after correction, by effect."""
-    is_by_authors = effects["at"] == ALL_BLOCKS
-    is_of_extraction = effects["effect"].isin(EXTRACTION_EFFECTS)
-    kept = effects[is_by_authors | is_of_extraction]
-    if kept.empty:
+    if effects.empty:
         return []
     parts = []
-    for effect, rows in kept.groupby("effect", sort=False):
+    for (effect, at), rows in _by_extraction(effects):
         significant = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
         if len(significant):
             lower = (significant < 0).sum()
             higher = (significant > 0).sum()
-            parts.append(f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})")
+            name = f"{effect}, {EXTRACTION_LABELS[at]}" if at else effect
+            parts.append(f"{name} (lower in {lower}, higher in {higher} of {len(rows)})")
     listed = "; ".join(parts) or "none"
     return [
-        f"{where}: effects on pass@1 that are significant after Holm's correction, by number of "
-        f"comparisons: {listed}. The other effects are inconclusive."
+        f"{where}: effects on pass@1 that are significant after Holm's correction, by rule of "
+        f"extraction, with the number of comparisons: {listed}. The other effects are inconclusive."
     ]
+
+
+def _by_extraction(effects: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+    """Group effects of prompts by effect and rule of extraction.
+
+    Args:
+        effects: The frame of `prompt_effects.effects`.
+
+    Yields:
+        (effect, rule) and the rows. Effects of the extraction itself have the rule "" and are
+        grouped over all contents of the prompt.
+    """
+    is_of_extraction = effects["effect"].isin(EXTRACTION_EFFECTS)
+    rules = effects["at"].mask(is_of_extraction, "")
+    for (effect, rule), rows in effects.groupby([effects["effect"], rules], sort=False):
+        yield (str(effect), str(rule)), rows
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pkg_lib.generation.authors_extraction import ALL_BLOCKS
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
 from pkg_lib.papers.pkg.prompt_effect_tables import (
     UPPER_SHARE,
     conditions_table,
@@ -153,9 +153,14 @@ def test_name_errors_are_compared_only_on_the_published_benchmark():
 
 def test_findings_count_the_effects_that_are_shown_after_correction():
     conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
-    effects = pd.concat([effect(0.035), effect(0.2, sent_as="chat template", p=0.001)])
+    by_first_fence = effect(0.2, p=0.001).assign(at=FIRST_BLOCK)
+    effects = pd.concat(
+        [effect(0.035), effect(0.2, sent_as="chat template", p=0.001), by_first_fence]
+    )
     shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
-    assert f"{WORDING_EFFECT} (lower in 0, higher in 1 of 2)" in shown
+    higher = "(lower in 0, higher in 1 of"
+    assert f"{WORDING_EFFECT}, authors, all code fences {higher} 2)" in shown
+    assert f"{WORDING_EFFECT}, authors, first code fence {higher} 1)" in shown
     assert "CodeLlama-7B" in smaller and "50 % (upper end 70 %)" in smaller
     assert "CodeLlama-13B" in larger and "70 % (upper end 98 %)" in larger
 
@@ -170,7 +175,7 @@ def test_a_tested_effect_is_counted_although_the_prompt_failed_with_another_cont
     conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
     effects = pd.concat([effect(-0.2, p=0.001), failed_effect(0.2, "chat template")])
     _, shown = findings(conditions, effects, shares(source(0.2)))
-    assert f"{WORDING_EFFECT} (lower in 1, higher in 0 of 1)" in shown
+    assert f"{WORDING_EFFECT}, authors, all code fences (lower in 1, higher in 0 of 1)" in shown
 
 
 def test_without_answers_there_is_no_finding():
