@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up (once) and runs the checks and the tests. Works from any directory.
-#   tests/run.sh          a quarter of an hour on two cores: every behaviour, with some cases of slow tests left out
+#   tests/run.sh          every behaviour, with some cases of slow tests left out
 #   tests/run.sh --all    all cases, before a release
 #   tests/run.sh --fast   the tests that take under a minute together
 # Other arguments go to pytest.

@@ -408,7 +408,8 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
         if len(significant):
             lower = (significant < 0).sum()
             higher = (significant > 0).sum()
-            name = f"{effect}, {EXTRACTION_LABELS[at]}" if at else effect
+            rule = EXTRACTION_LABELS.get(at, at)
+            name = f"{effect}, {rule}" if rule else effect
             parts.append(f"{name} (lower in {lower}, higher in {higher} of {len(rows)})")
     listed = "; ".join(parts) or "none"
     return [
