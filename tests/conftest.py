@@ -64,7 +64,7 @@ SLOW = {
 }
 
 
-# `tests/run.sh` has to end within a quarter of an hour on two cores, so it leaves out further cases of slow tests.
+# `tests/run.sh` should take a quarter of an hour on two cores, so it leaves out further cases of slow tests.
 # `tests/run.sh --all` runs them too. The number of first cases that stay is given for each test; 0 leaves out a whole
 # test, whose behaviour a smaller test checks as well.
 CASES_THAT_STAY = {
