@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from bolt_server import skip_without
 
@@ -248,6 +249,33 @@ def test_mutations_change_one_line_of_every_folder():
             mutation.before, mutation.after
         )
         ast.parse("\n".join(source))
+
+
+def test_an_expression_that_is_not_at_its_columns_is_not_changed():
+    line = "text = f'{count + 1} of 2'"
+    value = ast.parse("count + 1", mode="eval").body
+    assert not mutations.is_at_its_columns(value, line)  # columns of another line, as in f-strings
+    value.col_offset, value.end_col_offset = line.index("count"), line.index("}")
+    assert mutations.is_at_its_columns(value, line)
+
+
+@pytest.mark.parametrize(
+    ("unchanged", "result"), [("", "timeout"), ("timeout", mutations.UNDECIDED)]
+)
+def test_a_time_limit_counts_if_the_unchanged_code_keeps_it(
+    tmp_path, monkeypatch, unchanged, result
+):
+    module = tmp_path / "pkg_lib" / "loop.py"
+    module.parent.mkdir()
+    module.write_text("while n > 0: n -= 1\n", "utf8")
+
+    def fails(checkout, words):
+        return "timeout" if ">=" in module.read_text("utf8") else unchanged
+
+    monkeypatch.setattr(mutations, "fails", fails)
+    change = mutations.Mutation("pkg_lib/loop.py", 1, "while n > 0: n -= 1", "while n >= 0: n -= 1")
+    assert mutations.find(change, tmp_path) == result
+    assert module.read_text("utf8") == "while n > 0: n -= 1\n"
 
 
 def test_the_tests_of_a_module_are_those_that_import_it():

@@ -1,7 +1,7 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -30,9 +30,11 @@ from pkg_lib.papers.pkg.prompt_effects import (
     FAILED_PROMPT,
     FAILED_SHARE,
     NO_CONTEXT,
+    OURS,
     PROMPT,
     RETRIEVED,
     SENT_AS,
+    WORDING_SOURCE,
 )
 
 # The paper's models that were asked in each style.
@@ -291,10 +293,11 @@ def _percent_sign(fraction: float) -> str:
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
     """Say what the tables of prompt effects show, and no more.
 
-    Effects are counted for each rule of extraction. All other numbers are by the authors' extraction
-    of all code fences. Prompts to which at least half of the answers are empty are named. Their
-    effects are counted where they were tested, and they are left out of the sentences on NameErrors
-    and shares. NameErrors are compared with the published ones only on the same benchmark.
+    Effects and shares are given for each rule of extraction. NameErrors are by the authors'
+    extraction of all code fences. Prompts to which at least half of the answers are empty by that
+    rule are named, and are left out of the sentences on NameErrors. Their effects and shares are
+    given where both sides of the comparison have answers. NameErrors are compared with the published
+    ones only on the same benchmark.
 
     Args:
         conditions: The frame of `prompt_effects.conditions`.
@@ -317,9 +320,7 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
         of_run = effects[_is(effects, model, benchmark)]
         tested = of_run[of_run["untested"] == ""]
         sentences += _effects_shown(where, tested)
-        shared_of_run = shared[_is(shared, model, benchmark)]
-        shared_of_run = _without(shared_of_run, failed)
-        sentences += _shares_shown(where, shared_of_run)
+        sentences += _shares_shown(where, shared[_is(shared, model, benchmark)])
     return sentences
 
 
@@ -359,8 +360,8 @@ def _failed_prompts(
         rows = known.to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
-            f"{where}, {style_label(style)} prompts ({sent_as}): with some contents, at least half of the "
-            f"answers are empty. Empty answers: {counts}. These prompts failed: no "
+            f"{where}, {style_label(style)} prompts ({sent_as}): by the authors' extraction of all "
+            f"code fences, at least half of the answers to some contents are empty. Empty: {counts}. No "
             "effect is tested that compares such answers."
         )
     return sentences
@@ -402,36 +403,26 @@ def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
     """Say in how many prompts an effect is significant after correction, by effect."""
     if effects.empty:
         return []
-    parts = []
-    for (effect, at), rows in _by_extraction(effects):
+    by_rule: dict[str, list[str]] = {}
+    for (rule, effect), rows in effects.groupby([_rules(effects), "effect"], sort=False):
         significant = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
         if len(significant):
             lower = (significant < 0).sum()
             higher = (significant > 0).sum()
-            rule = EXTRACTION_LABELS.get(at, at)
-            name = f"{effect}, {rule}" if rule else effect
-            parts.append(f"{name} (lower in {lower}, higher in {higher} of {len(rows)})")
-    listed = "; ".join(parts) or "none"
+            count = f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})"
+            by_rule.setdefault(str(rule), []).append(count)
+    listed = "; ".join(f"{rule}: {', '.join(counts)}" for rule, counts in by_rule.items())
     return [
         f"{where}: effects on pass@1 that are significant after Holm's correction, by rule of "
-        f"extraction, with the number of comparisons: {listed}. The other effects are inconclusive."
+        f"extraction and with the number of comparisons: {listed or 'none'}. The other effects are "
+        "inconclusive."
     ]
 
 
-def _by_extraction(effects: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
-    """Group effects of prompts by effect and rule of extraction.
-
-    Args:
-        effects: The frame of `prompt_effects.effects`.
-
-    Yields:
-        (effect, rule) and the rows. Effects of the extraction itself have the rule "" and are
-        grouped over all contents of the prompt.
-    """
+def _rules(effects: pd.DataFrame) -> pd.Series:
+    """The rule of extraction by which each effect is measured; two rules in effects of extraction."""
     is_of_extraction = effects["effect"].isin(EXTRACTION_EFFECTS)
-    rules = effects["at"].mask(is_of_extraction, "")
-    for (effect, rule), rows in effects.groupby([effects["effect"], rules], sort=False):
-        yield (str(effect), str(rule)), rows
+    return effects["at"].replace(EXTRACTION_LABELS).mask(is_of_extraction, "one against another")
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
@@ -439,8 +430,9 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
     sentences = []
     known = shared.dropna(subset="share")
     names = {
-        BOTH_SOURCE: "wording",
-        EXTRACTION_SOURCE: "extraction",
+        WORDING_SOURCE: "wording by this project's extraction",
+        BOTH_SOURCE: "wording by the authors' extraction",
+        EXTRACTION_SOURCE: "the authors' extraction",
     }
     for model, of_model in known.groupby("published", sort=False):
         parts = []
@@ -483,14 +475,14 @@ def effects_figure(
 
     Returns:
         The figure: a row per effect, a marker per style and way of sending. Effects of content and
-        wording are by the authors' extraction of all blocks. Effects of extraction are on answers
-        to the retrieved block. Open markers are raw text, filled ones the model's chat template.
-        Failed prompts are left out.
+        wording are by this project's extraction, with which the effects of extraction compare the
+        authors' rules. Effects of extraction are on answers to the retrieved block. Open markers are
+        raw text, filled ones the model's chat template. Failed prompts are left out.
     """
     table = effects[_is(effects, model, benchmark)]
     table = table[table["untested"] != FAILED_PROMPT]
     is_extraction = table["effect"].isin(EXTRACTION_EFFECTS)
-    shown_at = is_extraction.map({True: RETRIEVED, False: ALL_BLOCKS})
+    shown_at = is_extraction.map({True: RETRIEVED, False: OURS})
     table = table[table["at"] == shown_at]
     measured = set(table["effect"])
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]

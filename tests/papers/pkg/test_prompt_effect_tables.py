@@ -21,8 +21,10 @@ from pkg_lib.papers.pkg.prompt_effects import (
     CONDITION,
     CONTENTS,
     FAILED_PROMPT,
+    OURS,
     PROMPT,
     WORDING_EFFECT,
+    WORDING_SOURCE,
 )
 
 NO_CONTEXT, _, CONTEXT_WORDING, RETRIEVED, _ = CONTENTS
@@ -124,7 +126,7 @@ def test_name_errors_are_beside_those_of_the_published_table():
 
 
 def test_each_style_is_drawn_once_per_measured_effect():
-    effects = pd.concat([effect(0.02), effect(-0.1, "deepseek")])
+    effects = pd.concat([effect(0.02), effect(-0.1, "deepseek")]).assign(at=OURS)
     axes = effects_figure(effects, "small", "humaneval").axes[0]
     markers = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
     values = [round(float(line.get_xdata()[0]), 6) for line in markers]
@@ -132,7 +134,7 @@ def test_each_style_is_drawn_once_per_measured_effect():
 
 
 def test_failed_prompts_are_not_drawn():
-    effects = pd.concat([effect(0.02), failed_effect(-0.4, "chat template")])
+    effects = pd.concat([effect(0.02), failed_effect(-0.4, "chat template")]).assign(at=OURS)
     drawn = effects_figure(effects, "small", "humaneval").axes[0]
     markers = [line for line in drawn.lines if line.get_marker() not in ("None", None, "")]
     assert [round(float(line.get_xdata()[0]), 6) for line in markers] == [2.0]
@@ -158,24 +160,34 @@ def test_findings_count_the_effects_that_are_shown_after_correction():
         [effect(0.035), effect(0.2, sent_as="chat template", p=0.001), by_first_fence]
     )
     shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
-    higher = "(lower in 0, higher in 1 of"
-    assert f"{WORDING_EFFECT}, authors, all code fences {higher} 2)" in shown
-    assert f"{WORDING_EFFECT}, authors, first code fence {higher} 1)" in shown
+    higher = f"{WORDING_EFFECT} (lower in 0, higher in 1 of"
+    assert f"all code fences: {higher} 2)" in shown
+    assert f"first code fence: {higher} 1)" in shown
     assert "CodeLlama-7B" in smaller and "50 % (upper end 70 %)" in smaller
     assert "CodeLlama-13B" in larger and "70 % (upper end 98 %)" in larger
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
     conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
-    (text,) = findings(conditions, failed_effect(0.2), shares(source(0.2)))
+    (text,) = findings(conditions, failed_effect(0.2), shares(source(0.2).assign(failed=True)))
     assert f"10 of 10 ({RETRIEVED})" in text and "+20.0" not in text
 
 
 def test_a_tested_effect_is_counted_although_the_prompt_failed_with_another_content():
     conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
     effects = pd.concat([effect(-0.2, p=0.001), failed_effect(0.2, "chat template")])
-    _, shown = findings(conditions, effects, shares(source(0.2)))
-    assert f"{WORDING_EFFECT}, authors, all code fences (lower in 1, higher in 0 of 1)" in shown
+    _, shown = findings(conditions, effects, shares(source(0.2).assign(failed=True)))
+    assert f"all code fences: {WORDING_EFFECT} (lower in 1, higher in 0 of 1)" in shown
+
+
+def test_a_share_by_one_rule_is_told_where_the_prompt_failed_by_another():
+    """Sent as raw text, StarCoder2's prompts have answers by one rule of extraction alone."""
+    conditions = pd.DataFrame([condition(NO_CONTEXT, 10), condition(RETRIEVED)])
+    sources = pd.concat(
+        [source(0.2).assign(failed=True), source(0.035).assign(source=WORDING_SOURCE)]
+    )
+    _, smaller, _ = findings(conditions, failed_effect(0.2), shares(sources))
+    assert "by this project's extraction 50 %" in smaller and "authors'" not in smaller
 
 
 def test_without_answers_there_is_no_finding():
