@@ -17,6 +17,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError, digest
 from pkg_lib.evaluation.conditions import Condition, Sample, parse_condition
 from pkg_lib.evaluation.context_validity import ContextValidity
+from pkg_lib.evaluation.remembered import Remembered, file_signature
 from pkg_lib.evaluation.storage import read_candidates
 from pkg_lib.evaluation.stored_answers import StoredAnswers
 from pkg_lib.evaluation.stored_rows import LEAK, SELECTION, VERDICT, Rows, by_task, read_provenance
@@ -60,6 +61,29 @@ class Results(StoredAnswers):
         Returns:
             Solution by task id; as stored if the tasks are not available.
         """
+        version = self._version(method)
+        solutions = self._solutions.get(method, version, lambda: self._read_solutions(method))
+        return dict(solutions)
+
+    @cached_property
+    def _solutions(self) -> Remembered[str, dict[str, str]]:
+        """The solutions that were extracted already, by method."""
+        return Remembered()
+
+    def _version(self, method: str) -> tuple[object, ...]:
+        """Return what changes whenever a method's contexts, completions or verdicts change.
+
+        A cache of completions only grows, so that its size tells whether it has changed.
+        """
+        generator = self.generator
+        cache = generator.cache
+        files = self.files(method)
+        cache.require(files.completions)
+        model = (generator.spec, self.settings(method))
+        completions = (cache, len(cache.rows))
+        return (model, completions, self.contexts(method), file_signature(files.samples))
+
+    def _read_solutions(self, method: str) -> dict[str, str]:
         if self.tasks_absent:
             return self.stored_solutions(method)
         tasks = self.tasks_by_id
@@ -111,11 +135,23 @@ class Results(StoredAnswers):
             Outcome by task id; a task without a stored verdict is not measured.
         """
         if authors_rule is None:
-            rows = self._verdict_rows(method)
-        else:
-            file = self.files(method).authors_verdicts(authors_rule)
-            solutions = self.authors_solutions(method, authors_rule)
-            rows = self.current_verdicts(file, solutions)
+            version = self._version(method)
+            outcomes = self._outcomes.get(method, version, lambda: self._own_outcomes(method))
+            return dict(outcomes)
+        file = self.files(method).authors_verdicts(authors_rule)
+        solutions = self.authors_solutions(method, authors_rule)
+        return self._outcomes_of(self.current_verdicts(file, solutions))
+
+    @cached_property
+    def _outcomes(self) -> Remembered[str, dict[str, Outcome]]:
+        """The outcomes by this project's extraction that were read already, by method."""
+        return Remembered()
+
+    def _own_outcomes(self, method: str) -> dict[str, Outcome]:
+        return self._outcomes_of(self._verdict_rows(method))
+
+    def _outcomes_of(self, rows: Rows) -> dict[str, Outcome]:
+        """Return the outcome of every task; a task without a row is not measured."""
         absent = Outcome("not_measured", detail="no stored verdict")
         outcomes = {}
         for task in self.tasks:

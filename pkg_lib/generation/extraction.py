@@ -38,6 +38,7 @@ from pkg_lib.generation.imports import with_missing_imports, without_future_impo
 
 MAX_MARKS = 20  # fence marks inside a block at which it is cut on trial
 MAX_PREFIX = 200  # characters before a function on its line in which tags are searched
+PATTERNS = 4096  # entry points whose patterns are kept; `re` keeps fewer than a benchmark has
 INDENT = "    "  # of a function body
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -160,8 +161,19 @@ def _restarted(fence: Fence) -> Region:
 
 def defines(code: str, entry_point: str) -> bool:
     """Tell whether the code has a line that defines a function of this name, at any indentation."""
-    pattern = rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b"
-    return re.search(pattern, code, re.M) is not None
+    return _definition(entry_point).search(code) is not None
+
+
+@lru_cache(PATTERNS)
+def _definition(entry_point: str) -> re.Pattern[str]:
+    """Return what finds a line that defines a function of this name."""
+    return re.compile(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", re.M)
+
+
+@lru_cache(PATTERNS)
+def _head(entry_point: str) -> re.Pattern[str]:
+    """Return what finds the head of a function of this name, anywhere in a line."""
+    return re.compile(rf"(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}[ \t]*\(")
 
 
 def continued(text: str) -> str:
@@ -339,23 +351,34 @@ def _function(code: str, entry_point: str) -> str:
 
     The common indentation is removed if the code is not Python otherwise.
     """
-    if not defines(code, entry_point):
-        return ""
-    tree = parsed_or_none(code)
-    if tree is None:
-        code = dedented(code)
-        tree = parsed_or_none(code)
-        # Statements that return after the indentation is gone are a function body.
-        if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
-            return ""
-    return code if _implement(ast.walk(tree), entry_point) else ""
+    code, tree = _defining_module(code, entry_point)
+    return code if tree and _implement(ast.walk(tree), entry_point) else ""
 
 
 def _module_function(code: str, entry_point: str) -> str:
     """Do the same as ``_function``, but accept only a function at module level."""
-    code = _function(code, entry_point)
-    tree = parsed_or_none(code) if code else None
+    code, tree = _defining_module(code, entry_point)
     return code if tree and _implement(_outer_nodes(tree.body), entry_point) else ""
+
+
+def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | None]:
+    """Parse code that may define the entry point.
+
+    Returns:
+        The code, without its common indentation if it is not Python otherwise; and its tree, None if
+        the code has no line that defines the entry point, or is not Python.
+    """
+    if not defines(code, entry_point):
+        return code, None
+    tree = parsed_or_none(code)
+    if tree is not None:
+        return code, tree
+    code = dedented(code)
+    tree = parsed_or_none(code)
+    # Statements that return after the indentation is gone are a function body.
+    if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
+        return code, None
+    return code, tree
 
 
 def _implement(nodes: Iterable[ast.AST], entry_point: str) -> bool:
@@ -450,11 +473,10 @@ def _with_code_on_its_own_line(text: str, entry_point: str) -> str:
     """
     if not entry_point:
         return text
-    head = re.compile(rf"(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}[ \t]*\(")
     parts: list[str] = []
     end = 0
     mark = ""
-    for match in islice(head.finditer(text), MAX_MARKS):
+    for match in islice(_head(entry_point).finditer(text), MAX_MARKS):
         start = match.start()
         line_start = text.rfind("\n", 0, start) + 1
         before = text[max(line_start, start - MAX_PREFIX) : start]

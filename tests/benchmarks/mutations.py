@@ -29,7 +29,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT = 600  # seconds for one set of tests
 FAST, SLOW = ["-m", "not slow"], ["-m", "slow"]
 UNDECIDED = "undecided: the tests do not end in time on the unchanged code either"
 COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
@@ -141,12 +140,13 @@ def tests_of(module: str, checkout: Path) -> list[str]:
     return [path.relative_to(checkout).as_posix() for path in files]
 
 
-def fails(checkout: Path, words: list[str]) -> str:
+def fails(checkout: Path, words: list[str], limit: float) -> str:
     """Run tests of a checkout until one fails.
 
     Args:
         checkout: The checkout.
         words: Arguments of pytest: a marker expression, and files or folders.
+        limit: Seconds that they may take.
 
     Returns:
         The name of the test that failed; "timeout" past the limit; "" if all pass.
@@ -165,7 +165,7 @@ def fails(checkout: Path, words: list[str]) -> str:
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=TIMEOUT)
+        output, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -176,7 +176,7 @@ def fails(checkout: Path, words: list[str]) -> str:
     return failed[0] if failed else "the tests cannot be collected"
 
 
-def find(mutation: Mutation, checkout: Path) -> str:
+def find(mutation: Mutation, checkout: Path, limit: float) -> str:
     """Apply a change to a checkout, and return the test that fails; "" if none does."""
     path = checkout / mutation.module
     source = path.read_text("utf8")
@@ -191,9 +191,9 @@ def find(mutation: Mutation, checkout: Path) -> str:
     try:
         for words in sets:
             path.write_text(mutated, "utf8")
-            test = fails(checkout, words)
+            test = fails(checkout, words, limit)
             path.write_text(source, "utf8")
-            if test == "timeout" and fails(checkout, words) == "timeout":
+            if test == "timeout" and fails(checkout, words, limit) == "timeout":
                 return UNDECIDED
             if test:
                 return test
@@ -207,6 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="number of changed lines")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one set of tests")
     parser.add_argument("--output", type=Path, help="JSON file with every change and its test")
     options = parser.parse_args()
     rows = []
@@ -214,7 +215,7 @@ def main() -> None:
         checkout = Path(folder, "checkout")
         subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
         for mutation in chosen(options.count, options.seed):
-            test = find(mutation, checkout)
+            test = find(mutation, checkout, options.limit)
             rows.append(asdict(mutation) | {"test": test})
             print(
                 f"{mutation.module}:{mutation.line}: {mutation.after}: {test or 'NOT FOUND'}",

@@ -269,12 +269,12 @@ def test_a_time_limit_counts_if_the_unchanged_code_keeps_it(
     module.parent.mkdir()
     module.write_text("while n > 0: n -= 1\n", "utf8")
 
-    def fails(checkout, words):
+    def fails(checkout, words, limit):
         return "timeout" if ">=" in module.read_text("utf8") else unchanged
 
     monkeypatch.setattr(mutations, "fails", fails)
     change = mutations.Mutation("pkg_lib/loop.py", 1, "while n > 0: n -= 1", "while n >= 0: n -= 1")
-    assert mutations.find(change, tmp_path) == result
+    assert mutations.find(change, tmp_path, limit=60) == result
     assert module.read_text("utf8") == "while n > 0: n -= 1\n"
 
 

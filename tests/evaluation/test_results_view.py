@@ -139,6 +139,21 @@ def test_the_verdict_of_another_solution_is_none(committed):
     assert run.outcomes("NoRAG")["HumanEval/0"].error not in ("NameError", "not_measured")
 
 
+def test_results_that_are_open_see_a_verdict_that_is_written_later(committed):
+    run = Results(MODEL, FIRST.benchmark, FIRST.corpus)
+    assert run.outcomes("NoRAG")["HumanEval/0"].status != "not_measured"
+    path = run.files("NoRAG").samples
+    write_jsonl(path, [row for row in read_rows(path) if row["task_id"] != "HumanEval/0"])
+    assert run.outcomes("NoRAG")["HumanEval/0"].status == "not_measured"
+
+
+def test_what_a_caller_does_with_solutions_changes_no_later_ones(committed):
+    run = Results(MODEL, FIRST.benchmark, FIRST.corpus)
+    run.solutions("NoRAG").clear()
+    run.outcomes("NoRAG").clear()
+    assert "HumanEval/0" in run.solutions("NoRAG") and "HumanEval/0" in run.outcomes("NoRAG")
+
+
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
     without_some(Results(MODEL).files("NoRAG").completions, lambda task: task != "HumanEval/3")
     run = Results(MODEL, limit=5)
