@@ -22,6 +22,7 @@ SUBFOLDERS = {
     "PKG_CCEVAL_DIR": "crosscodeeval",
     "PKG_EVOR_DIR": "evor",
     "PKG_EVOR_WEB_DIR": "evor_web",
+    "PKG_SCIPYM_DIR": "scipym",
     "PKG_DKB_DIR": "dkb",
     "PKG_PYTHON_DOCS": "python_docs",
     "PKG_JAVA_SOURCE": "java_source",

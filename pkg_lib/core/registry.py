@@ -35,6 +35,7 @@ PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
     "pkg_lib.papers.dkb.question_tasks",
     "pkg_lib.papers.evor.library_tasks",
+    "pkg_lib.papers.evor.scipy_tasks",
     "pkg_lib.papers.evor.private_eval",
     "pkg_lib.papers.evor.evor_registration",
     "pkg_lib.papers.evor.evor_bench",

@@ -4,9 +4,10 @@ Read `evor_loop.py` first: it is Algorithm 1 line by line. Imports point one way
 
     templates, renaming, execution_feedback      prompts and programs; documents; F
     evor_benchmark                               the base class of the benchmarks (Section 2.4)
+    watched_tasks                                the base class of those that accept certain functions
     evor_bench, library_tasks, newlisp,          one benchmark per file
-        private_eval
-    make_library, private_library                libraries under new names, for two of them
+        private_eval, scipy_tasks
+    make_library, private_library, new_science   libraries under new names, for four of them
     loop_options                                 where the paper's loop and the stored runs' differ
     evor_methods                                 the methods of the tables
     code_snippets, text_index, knowledge_base    K and R (Section 2.2)

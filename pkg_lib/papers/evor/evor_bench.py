@@ -17,6 +17,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -27,6 +29,7 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
+from pkg_lib.papers.evor import new_science
 from pkg_lib.papers.evor.evor_benchmark import MAX_INPUTS, EvorBenchmark
 from pkg_lib.papers.evor.templates import PROGRAMS
 
@@ -199,7 +202,7 @@ class EvorBench(EvorBenchmark):
         job = super().job(task, solution, protocol)
         if isinstance(job, Outcome):
             return job
-        return replace(job, solution=f"_solution = {solution!r}\n")
+        return replace(job, solution=f"{self.preparation()}_solution = {solution!r}\n")
 
     def question(self, task: Task) -> str:
         """Return the request for the code that is missing from the program.
@@ -238,6 +241,40 @@ class EvorBench(EvorBenchmark):
         return super().draft_job(task, program, ())
 
 
+class ScipyM(EvorBench):
+    """SciPy-M in the authors' own form. Its programs import the authors' library newScience."""
+
+    def preparation(self) -> str:
+        """Return the program that makes newScience importable in the sandbox.
+
+        Returns:
+            The program with the library of the user's directory. It is "" if no directory is named, but the
+            library is installed as the authors install it.
+
+        Raises:
+            BenchmarkMissing: The library is neither in a directory of the user's nor installed.
+            UserError: It cannot be read whole.
+        """
+        if data_folder(new_science.VARIABLE) is None and find_spec(new_science.NAME):
+            return ""
+        return self._preparation
+
+    @cached_property
+    def _preparation(self) -> str:
+        return new_science.importing_program(new_science.read_library())
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks by number.
+
+        Raises:
+            BenchmarkMissing: The tasks or the library are not available.
+            UserError: An example or the library is damaged.
+        """
+        tasks = super().tasks()
+        self.preparation()  # raises if the library is not available: every task would fail
+        return tasks
+
+
 def _read_tests(folder: Path) -> CaseTests:
     """Read the hidden tests of an example."""
     context = read_text(folder / "code_context.txt", "")
@@ -259,5 +296,5 @@ def _read_tests(folder: Path) -> CaseTests:
     return CaseTests(context, judge, tuple(cases))
 
 
-BENCHMARKS.register(EvorBench("ScipyM", "the library ScipyM, a renamed SciPy"))
+BENCHMARKS.register(ScipyM("ScipyM", "the library ScipyM, a renamed SciPy"))
 BENCHMARKS.register(EvorBench("TensorflowM", "the library TensorflowM, a renamed TensorFlow"))

@@ -258,6 +258,14 @@ class EvorBenchmark(Benchmark):
         """
         return solution
 
+    def preparation(self) -> str:
+        """Return the program that runs in the sandbox before any other one.
+
+        Returns:
+            By default "". A benchmark whose library is not installed makes it importable here.
+        """
+        return ""
+
     def beginning(self, task: Task) -> str:
         """Return the lines of a task's program that run before its first part (subgoals.py).
 
@@ -327,7 +335,7 @@ class EvorBenchmark(Benchmark):
         test = draft_test(program, self.run_of_draft(program, calls))
         return Job(
             id=task.id,
-            solution="",
+            solution=self.preparation(),
             tests=(test,),
             entry_point="",
             seconds=self.seconds,

@@ -6,7 +6,6 @@ the original library (tests/benchmarks/fill_library_tasks.py), and the reference
 rewriter. A solution passes if its output is right and it called a function that the task accepts.
 """
 
-import ast
 import doctest
 import subprocess
 import sys
@@ -15,18 +14,16 @@ from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from textwrap import indent
 from typing import Any
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import read_json, read_rows
-from pkg_lib.core.types import BenchmarkMissing, Outcome, ProgramTests, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import ASCII
-from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
+from pkg_lib.execution.sandbox import Limits
 from pkg_lib.papers.evor.make_library import LIBRARIES, SPECS, make
 from pkg_lib.papers.evor.templates import HERE, PROGRAMS
+from pkg_lib.papers.evor.watched_tasks import INDENT, WatchedTask, WatchedTasks
 
 FIELDS = (
     "id",
@@ -40,15 +37,13 @@ FIELDS = (
     "solution",
     "made_solution",
 )
-NOT_CALLED = "right output, but no accepted function was called"  # in the detail of such a failure
 # Files on which a library under new names depends.
 SOURCES = ("make_library.py", "renaming.py", "libraries.toml", "programs.toml")
 MEMORY_MB = 2048
-INDENT = "    "
 _read_documents = cache(read_json)
 
 
-class LibraryTasks(EvorBenchmark):
+class LibraryTasks(WatchedTasks):
     """Tasks on a library under new names, or under its own names.
 
     The latter show whether the model knows the library.
@@ -59,9 +54,6 @@ class LibraryTasks(EvorBenchmark):
         title: What tables call the benchmark.
     """
 
-    seconds = 10.0
-    copyable = True
-    tokenizer = ASCII
     home = "made from a source archive of PyPI; the tasks are in papers/evor"
 
     def __init__(
@@ -87,6 +79,10 @@ class LibraryTasks(EvorBenchmark):
             self.subject = self.spec["module"]
             self.alias = new_alias
             self.controls["public API"] = False
+        self.module = self.subject
+        self.imports = self.spec[self._field("imports")]
+        # The graph classes keep their names.
+        self.never_needed = frozenset(f"{self.alias}.{name}" for name in self.spec["keep"])
 
     def _field(self, name: str) -> str:
         """The name of a field of tasks and of libraries.toml, by the names that the library has."""
@@ -133,39 +129,15 @@ class LibraryTasks(EvorBenchmark):
         documents: dict[str, str] = _read_documents(self.folder / "documents.json")
         return documents
 
-    def needed(self, task: Task) -> frozenset[str]:
-        """Return the documents of the names in the reference solution.
-
-        The graph classes are left out, since they keep their names.
-
-        Args:
-            task: A task of this benchmark.
-        """
-        names = set()
-        tree = ast.parse(f"def solve():\n{task.solution}")
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                names.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                names.add(node.attr)
-        kept = {f"{self.alias}.{name}" for name in self.spec["keep"]}
-        needed = set()
-        for document in self.documents().keys() - kept:
-            _, *parts = document.split(".")
-            if names.issuperset(parts):
-                needed.add(document)
-        return frozenset(needed)
-
     def examples(self) -> Iterable[str]:
         """Return the doctests of the documents, one program per document."""
         parser = doctest.DocTestParser()
-        imports = self.spec[self._field("imports")]
         programs = []
         for text in self.documents().values():
             examples = parser.get_examples(text)
             if examples:
                 sources = [example.source for example in examples]
-                programs.append("\n".join([imports, *sources]))
+                programs.append("\n".join([self.imports, *sources]))
         return programs
 
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -177,39 +149,13 @@ class LibraryTasks(EvorBenchmark):
         """Return the tasks in the order of their file."""
         return [self._task(row) for row in self.rows().values()]
 
-    def _task(self, row: dict[str, Any]) -> Task:
-        statement = f"{row[self.statement]}\n\nUse the library {self.subject}."
-        docstring = indent(statement, INDENT).strip()
-        imports = self.spec[self._field("imports")]
-        beginning = f"{imports}\n\n\ndef {row['signature']}:\n"
-        return Task(
-            id=row["id"],
-            benchmark=self.name,
-            prompt=f'{beginning}    """{docstring}\n    """\n',
-            entry_point="solve",
-            hidden_tests=ProgramTests(self._test(row)),
+    def _task(self, row: dict[str, Any]) -> WatchedTask:
+        return self.watched_task(
+            row,
+            statement=row[self.statement],
+            accepted=row[self._field("apis")],
             solution=row[self._field("solution")],
         )
-
-    def _test(self, row: dict[str, Any]) -> str:
-        """The test program. It names the accepted functions, since a verdict is known by its test."""
-        assertions = []
-        for given, expected in zip(row["inputs"], row["expected"], strict=True):
-            assertions.append(f"assert _same(solve({given}), {expected})")
-        return PROGRAMS["test"].format(
-            cases="\n".join(assertions),
-            not_called=NOT_CALLED,
-            apis=", ".join(row[self._field("apis")]),
-        )
-
-    def program(self, task: Task, solution: str) -> str:
-        """Return the function with its body.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted body.
-        """
-        return task.prompt + solution
 
     def limits(self, task: Task) -> Limits:
         """Return the limits of a test process, which may import the library.
@@ -224,30 +170,6 @@ class LibraryTasks(EvorBenchmark):
             brought=(self.subject,),
             preload=(self.subject,),
             folder=str(self.folder),
-        )
-
-    def job(
-        self,
-        task: Task,
-        solution: str,
-        protocol: str = "pkg-paper",
-    ) -> Job | Outcome:
-        """Return the job that tests a solution and watches which functions it calls.
-
-        Args:
-            task: A task of this benchmark.
-            solution: The extracted body.
-            protocol: One of PROTOCOLS.
-        """
-        row = self.rows()[task.id]
-        accepted = row[self._field("apis")]
-        watch = PROGRAMS["watch"].format(module=self.subject, apis=accepted)
-        return Job(
-            task.id,
-            watch + self.program(task, solution),
-            self.tests(task, protocol),
-            task.entry_point,
-            self.seconds,
         )
 
     def control(self, task: Task, name: str) -> str:

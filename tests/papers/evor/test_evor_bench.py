@@ -11,7 +11,7 @@ import pytest
 
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.evor.evor_bench import EvorBench
+from pkg_lib.papers.evor.evor_bench import EvorBench, ScipyM
 from pkg_lib.papers.evor.execution_feedback import read_feedback
 
 CONTEXT = """\
@@ -154,3 +154,29 @@ def test_no_data_is_one_line_of_advice(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(BenchmarkMissing, match="set PKG_EVOR_DIR"):
         bench.documents()
+
+
+@pytest.fixture
+def with_library(bench, tmp_path, monkeypatch):
+    """SciPy-M with a task whose program imports the authors' library."""
+    package = tmp_path / "library/newScience"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("def total_of(xs):\n    return sum(xs)\n")
+    monkeypatch.setenv("PKG_SCIPYM_DIR", str(package.parent))
+    return ScipyM("ScipyM", "a library")
+
+
+def test_programs_and_drafts_import_the_library_of_the_directory(with_library):
+    solution = "import newScience as ns  # sum\ntotal = ns.total_of(numbers)"
+    assert statuses(with_library, solution) == ["passed"] * 3
+    task = with_library.tasks()[0]
+    job = with_library.draft_job(task, solution, ("numbers = [7, 8]",))
+    (outcome,) = run_jobs([job], with_library.limits(task), workers=1)
+    assert read_feedback(outcome).ok
+
+
+def test_without_the_library_nothing_is_measured(with_library, monkeypatch):
+    monkeypatch.delenv("PKG_SCIPYM_DIR")
+    monkeypatch.delenv("PKG_DATA", raising=False)
+    with pytest.raises(BenchmarkMissing, match="set PKG_SCIPYM_DIR"):
+        ScipyM("ScipyM", "a library").tasks()

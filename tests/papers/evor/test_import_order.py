@@ -8,7 +8,14 @@ import pytest
 import pkg_lib.papers.evor
 
 FOLDER = Path(pkg_lib.papers.evor.__file__).parent
-BENCHMARKS = ("evor_benchmark", "evor_bench", "library_tasks", "newlisp", "private_eval")
+BENCHMARKS = (
+    "evor_benchmark",
+    "evor_bench",
+    "library_tasks",
+    "newlisp",
+    "private_eval",
+    "scipy_tasks",
+)
 OF_THE_LOOP = {"evor_methods", "knowledge_base", "query_evolution", "evor_run", "evor_loop"}
 
 

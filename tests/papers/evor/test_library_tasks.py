@@ -9,7 +9,7 @@ import pytest
 from pkg_lib.core.types import BenchmarkMissing
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.evor import library_tasks, make_library
+from pkg_lib.papers.evor import make_library, watched_tasks
 from pkg_lib.papers.evor.execution_feedback import read_feedback
 from tests.benchmarks.fill_library_tasks import filled
 
@@ -95,9 +95,9 @@ def test_the_right_output_without_the_library_is_a_failure_of_its_own():
     aliased = "    from streamkit.extra import batched_up as b\n    return list(b(xs, n))\n"
     verdicts = outcomes(benchmark, [(task, by_hand), (task, wrong), (task, aliased)])
     assert [o.status for o in verdicts] == ["failed", "failed", "passed"]
-    assert library_tasks.NOT_CALLED in verdicts[0].detail
+    assert watched_tasks.NOT_CALLED in verdicts[0].detail
     assert (
-        verdicts[1].error == "AssertionError" and library_tasks.NOT_CALLED not in verdicts[1].detail
+        verdicts[1].error == "AssertionError" and watched_tasks.NOT_CALLED not in verdicts[1].detail
     )
 
 
