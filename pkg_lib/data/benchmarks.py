@@ -53,11 +53,12 @@ def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
         Tasks in the benchmark's own order.
 
     Raises:
-        UserError: The benchmark is unknown, or the limit is below 1.
+        UserError: The benchmark is unknown, or the limit is no whole number of at least 1.
         BenchmarkMissing: The tasks are not available on this machine.
     """
-    if limit is not None and limit < 1:
-        raise UserError(f"limit must be at least 1, not {limit}")
+    is_count = isinstance(limit, int) and limit >= 1  # a notebook passes what its user wrote
+    if limit is not None and not is_count:
+        raise UserError(f"limit must be a whole number of at least 1, not {limit!r}")
     benchmark = BENCHMARKS.get_or_fail(name)
     tasks = benchmark.tasks()
     return benchmark.first(tasks, limit) if limit else tasks

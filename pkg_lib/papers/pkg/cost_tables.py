@@ -562,7 +562,7 @@ def price_table(
     columns += [f"$ per 1,000 queries, {name}" for name in prices.index]
     note = (
         "Tokens are means. Dollars are tokens times the prices of the file that the parameter "
-        "`prices` names, without it pkg_lib/analysis/reference/prices.csv; its prices are examples "
+        "prices names; without one, of pkg_lib/analysis/reference/prices.csv; its prices are examples "
         "to be replaced. 0: its price of this model is 0, because the model runs on the user's "
         "machine. Tokens are counted by this model's tokenizer; another model's counts differ. "
         f"{DASH} not measured, or no price."

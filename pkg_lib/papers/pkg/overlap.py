@@ -413,7 +413,7 @@ def venn_message(solved: pd.DataFrame) -> str:
     regions = exact_regions(solved)
     alone = {str(method): len(regions[frozenset([method])]) for method in solved.columns}
     most = max(alone, key=alone.__getitem__)
-    return f"{most} solves most tasks alone ({alone[most]})"
+    return f"{most} has the most tasks that only one method solves ({alone[most]})"
 
 
 def gain_findings(solved: pd.DataFrame) -> list[str]:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import difference_cell
+from pkg_lib.analysis.cells import bracketed_difference, difference_cell
 from pkg_lib.analysis.prompt_variants import compare_prompt_variants
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import listed
@@ -89,14 +89,14 @@ def variant_meanings(comparisons: Comparisons) -> str:
         comparisons: The result of `prompt_comparisons`.
 
     Returns:
-        Text such as "Prompt variants are context first (the context is before the task)"; "" without one.
+        Text such as 'Prompt variants are "context first" (the context is before the task)'; "" without one.
     """
     shown: dict[str, str] = {}
     for comparison in comparisons.values():
         for name in comparison.index:
             variant = str(name).partition(", ")[2]
             if variant in VARIANT_NOTES:
-                shown[variant] = f"{variant} ({VARIANT_NOTES[variant]})"
+                shown[variant] = f'"{variant}" ({VARIANT_NOTES[variant]})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
 
 
@@ -117,9 +117,7 @@ def prompt_variants_table(
     for (label, method), comparison in comparisons.items():
         for name, row in comparison.iterrows():
             variant = str(name)
-            change = (
-                f"{tables.points(row['difference'])} {tables.interval(row['low'], row['high'])}"
-            )
+            change = bracketed_difference(row["difference"], row["low"], row["high"])
             against_papers = [DASH, DASH]
             if method not in (variant, BASELINE):
                 verdicts = experiments[label].verdicts([method, variant]).dropna()
