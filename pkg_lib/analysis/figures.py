@@ -178,7 +178,7 @@ def row_axes(
         height: Height of a row in inches.
         legend: Height of the legend in inches.
         left: Left margin in inches.
-        title: The title, for which lines are kept free.
+        title: The title, which is written at the left edge of the figure.
         right: Right margin in inches.
         ax: Axes of another figure to draw into. The sizes are that figure's own then.
 
@@ -192,6 +192,8 @@ def row_axes(
     place = (left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total)
     figure, axes = column_axes(total, place, ax)
     axes.set_ylim(count - 0.5, -0.5)
+    if title:
+        write_title(axes, title)
     return figure, axes
 
 
@@ -288,7 +290,7 @@ def write_title(
     axes: Axes,
     title: str,
 ) -> None:
-    """Write the title of a figure of `row_axes` or `column_axes` at the left edge of the figure.
+    """Write the title of a figure of one axes at the left edge of the figure.
 
     It suits rows with long names, whose axes begin far to the right of that edge. Axes that a user
     has given have their title above them.

@@ -307,7 +307,6 @@ def break_even_figure(
         title=title,
         ax=ax,
     )
-    figures.write_title(axes, title)
     if bounds.empty:
         axes.text(
             0.5,

@@ -386,7 +386,6 @@ def context_tokens_figure(
     _draw_published_means(axes, list(use.added.columns), reference)
     axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(axes)
     return figure
 

@@ -528,7 +528,6 @@ def effects_figure(
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="percentage points of pass@1\n(95 % interval); above 0: helps")
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(
         axes,
         ncols=1,

@@ -347,7 +347,6 @@ def draw_contrasts(
     axes.set_xlabel("pass@1 of the first method minus that of the\nsecond (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=2)
     return figure
 

@@ -234,7 +234,6 @@ def validity_figure(
             rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
     title = f"{_validity_message(rates)}\n{models_in_words(models)}"
     figure, axes = figures.row_axes(len(rows), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
-    figures.write_title(axes, title)
     labels = []
     for place, row in enumerate(rows):
         if row is None:

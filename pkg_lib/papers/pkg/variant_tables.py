@@ -197,7 +197,6 @@ def prompt_variants_figure(
         f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nabove 0: the prompt helps"
     )
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(axes, title="prompt", alignment="left", title_fontsize=7)
     return figure
 
