@@ -340,9 +340,7 @@ def rate_point(
         row: Height in the axes.
         look: How it looks.
     """
-    bounds = wilson(int(passed), tasks)
-    assert bounds is not None, "a rate has tasks"
-    ends = [100 * bound for bound in bounds]
+    ends = [100 * bound for bound in wilson(int(passed), tasks)]
     axes.plot(ends, [row, row], color=look.colour, linewidth=0.9)
     axes.plot(
         100 * passed / tasks,
@@ -409,9 +407,8 @@ def wilson_points(
     """
     rows = []
     for count in passed:
-        bounds = wilson(int(count), tasks)
-        assert bounds is not None, "a rate has tasks"
-        rows.append((100 * count / tasks, 100 * bounds[0], 100 * bounds[1]))
+        low, high = wilson(int(count), tasks)
+        rows.append((100 * count / tasks, 100 * low, 100 * high))
     return pd.DataFrame(rows, columns=["value", "low", "high"], dtype=float)
 
 
@@ -577,7 +574,7 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
     Returns:
         Both ends in percent; NaN without values.
     """
-    low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
+    low, high = wilson(int((values > 0).sum()), len(values))
     return 100 * low, 100 * high
 
 

@@ -132,7 +132,7 @@ def pass_at_1(verdicts: pd.Series) -> Rate:
 def wilson(
     passed: int,
     measured: int,
-) -> tuple[float, float] | None:
+) -> tuple[float, float]:
     """Compute the 95 % Wilson score interval of a proportion.
 
     Args:
@@ -140,10 +140,10 @@ def wilson(
         measured: Number of trials.
 
     Returns:
-        Both ends as fractions, or None without trials.
+        Both ends as fractions; NaN without trials.
     """
     if not measured:
-        return None
+        return math.nan, math.nan
     low, high = proportion_confint(passed, measured, 1 - CONFIDENCE, method="wilson")
     return float(low), float(high)
 

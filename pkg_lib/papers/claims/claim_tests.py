@@ -455,9 +455,8 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         any_of_failed = known[failed].any(axis=1)
         hits = int((all_pass & ~any_of_failed).sum())
         n = len(known)
-        bounds = wilson(hits, n)
-        if bounds:
-            low, high = bounds
+        if n:
+            low, high = wilson(hits, n)
             yield measured.evidence(claim, claimed, n, hits / n, low=low, high=high)
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import difference_cell, rate_cell
+from pkg_lib.analysis.cells import bracketed_rate, difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import (
     SignalsByMethod,
@@ -380,11 +380,7 @@ def samples_table(
         cells = []
         for k in SAMPLE_KS:
             rate = mean_pass_at_k(verdicts, k) if len(verdicts) else None
-            if rate is None:
-                cells.append(DASH)
-                continue
-            bounds = f"{percent(rate.low)}–{percent(rate.high)}"
-            cells.append(f"{percent(rate.value)} ({bounds})")
+            cells.append(bracketed_rate(rate.value, rate.low, rate.high) if rate else DASH)
         rows[label] = [len(verdicts), len(samples), *cells]
     columns = ["tasks", "samples", *(f"pass@{k}" for k in SAMPLE_KS)]
     title = f"pass@k of {BASELINE} at temperature {temperature}"

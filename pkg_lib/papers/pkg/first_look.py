@@ -5,10 +5,10 @@ The first look preceded the study. Its numbers are constants here; the others ar
 
 from collections.abc import Sequence
 
-from pkg_lib.analysis.cells import bracketed_difference, rate_cell
+from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, Difference, paired_score
-from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.analysis.stats import BASELINE, paired_score
+from pkg_lib.analysis.tables import percent
 from pkg_lib.data.corpora import PUBLISHED, corpus_in_words
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.candidate_families import (
@@ -68,13 +68,6 @@ def compared_cells(
     return [first, here, SAME if is_same else why]
 
 
-def _difference(difference: Difference | None) -> str:
-    """A difference in percentage points with its interval in parentheses."""
-    if difference is None:
-        return DASH
-    return bracketed_difference(difference.value, difference.low, difference.high)
-
-
 def change_from_baseline(
     results: Results,
     method: str,
@@ -96,7 +89,7 @@ def change_from_baseline(
         verdicts = verdicts[context.isin(kinds)]
     difference = paired_score(verdicts[method], verdicts[BASELINE])
     passed = f"{verdicts[BASELINE].sum()} → {verdicts[method].sum()} of {len(verdicts)}"
-    return f"{passed}: {_difference(difference)}"
+    return f"{passed}: {difference_cell(difference)}"
 
 
 def selection_change(
@@ -118,7 +111,7 @@ def selection_change(
     difference = paired_score(verdicts[VISIBLE], verdicts[ALONE])
     before = percent(float(verdicts[ALONE].mean()))
     after = percent(float(verdicts[VISIBLE].mean()))
-    return f"{before} → {after}: {_difference(difference)}"
+    return f"{before} → {after}: {difference_cell(difference)}"
 
 
 def _agreement_cells(results: Results) -> list[str]:

@@ -354,14 +354,13 @@ def _measured_cell(
     method: str,
 ) -> PassCell:
     rate = pass_at_1(verdicts[method])
-    bounds = wilson(rate.passed, rate.measured)
-    if rate.value is None or bounds is None:
+    if rate.value is None:
         return PassCell(DASH, passed=0, measured=0, total=rate.total)
     gap = _mean_gap(verdicts, method, BASELINE)
     text = percent(rate.value)
     if rate.measured < rate.total:
         text += f" (n={rate.measured})"
-    low, high = bounds
+    low, high = wilson(rate.passed, rate.measured)
     return PassCell(
         text,
         100 * rate.value,

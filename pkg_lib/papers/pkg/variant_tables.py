@@ -255,7 +255,7 @@ def variant_cells(
     cells += [percent(float(verdicts[name].mean())) for name in names]
     for name in names[1:]:
         difference = paired_score(verdicts[name], verdicts[method])
-        cells.append(difference_cell(difference) if difference else DASH)
+        cells.append(difference_cell(difference))
     return cells
 
 
