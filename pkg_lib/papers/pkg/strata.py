@@ -9,12 +9,12 @@ unrelated  there is none: no function, or none with as many arguments as the ref
 none       nothing was retrieved
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1, wilson
+from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.evaluation.context_validity import statement_digests
@@ -126,7 +126,7 @@ def strata_table(
 
     Returns:
         One row per stratum, the first of them "all", on the tasks that both methods measured: how many
-        each of them passed with Wilson's interval, and `paired_differences` from the baseline. Counts and
+        each of them passed, and `paired_differences` from the baseline. Counts and
         fractions.
 
     Raises:
@@ -141,13 +141,8 @@ def strata_table(
         parts[kind] = verdicts[is_of_kind]
     rows = {}
     for kind, part in parts.items():
-        passed = part.sum()
-        row: dict[Hashable, object] = passed.to_dict()
-        for name, count in passed.items():
-            row[f"{name} interval"] = wilson(int(count), len(part))
         differences = paired_differences(part, baseline)
-        row |= differences.loc[method].to_dict()
-        rows[kind] = row
+        rows[kind] = part.sum().to_dict() | differences.loc[method].to_dict()
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.drop(columns="p_corrected")
 

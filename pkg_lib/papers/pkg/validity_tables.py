@@ -157,13 +157,12 @@ def validity_rates(
 
     Returns:
         One row per experiment, method and kind of context, "all" first: the columns of
-        `strata.strata_table`, where ``method`` and ``method interval`` are of the method.
+        `strata.strata_table`, where ``method`` counts what the method passed.
     """
     parts = {}
     for experiment, method in completed(experiments, methods):
         rates = strata_table(experiments[experiment], method)
-        names = {method: "method", f"{method} interval": "method interval"}
-        parts[experiment, method] = rates.rename(columns=names)
+        parts[experiment, method] = rates.rename(columns={method: "method"})
     return pd.concat(parts, names=["experiment", "method", "context"])
 
 
