@@ -8,8 +8,8 @@ from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted_values
 from pkg_lib.analysis.stats import RESAMPLES
-from pkg_lib.analysis.tables import DASH, percent
-from pkg_lib.papers.pkg.topics import REFERENCE, topics
+from pkg_lib.analysis.tables import DASH, percent, reference_table
+from pkg_lib.papers.pkg.topics import topics
 
 SILENT = "no rule speaks"
 BY_RULE = "rule"
@@ -32,8 +32,7 @@ def reader_labels(assigned: pd.DataFrame) -> pd.Series:
     Returns:
         Topic by task id; empty for a benchmark that was not labelled.
     """
-    path = REFERENCE / "topics_labels.csv"
-    labels = pd.read_csv(path, comment="#", index_col="task_id")["topic"]
+    labels = reference_table("topics_labels", comment="#", index_col="task_id")["topic"]
     return labels[labels.index.isin(assigned.index)]
 
 
