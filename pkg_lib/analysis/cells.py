@@ -5,6 +5,10 @@ import pandas as pd
 from pkg_lib.analysis.stats import Difference, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 
+# Headings of the cells of `difference_cells`, and of those of `paired_cells`.
+DIFFERENCE_COLUMNS = ("difference", "95 % interval", "helped", "hurt", "McNemar p")
+PAIRED_COLUMNS = ("tasks", *DIFFERENCE_COLUMNS, "p (Holm)")
+
 
 def rate_of_counts(
     passed: int,

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import paired_cells
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import SignalsByMethod, selected_verdicts
 from pkg_lib.analysis.sentences import finding
@@ -57,14 +57,6 @@ from pkg_lib.papers.pkg.replay import (
 VerdictsByModel = Mapping[str, pd.DataFrame]  # model -> verdicts [task, method]
 REPLAYED_BENCHMARKS = ("humaneval", "mbpp")
 REPLAYED_GROUP = "Samples of the authors, executed here"
-DIFFERENCE_COLUMNS = (
-    "difference",
-    "95 % interval",
-    "helped",
-    "hurt",
-    "McNemar p",
-    "p (Holm)",
-)
 DIFFERENCE_NOTE = (
     f"Percentage points of pass@1 against {BASELINE}. Intervals are from a paired bootstrap over "
     "tasks. Holm's correction is over the methods of one model. An oracle cannot lose."
@@ -197,10 +189,9 @@ def closed_differences_table(
     rows = {}
     for model, frame in verdicts.items():
         for method, row in paired_differences(frame).query("n > 0").iterrows():
-            _, *cells = paired_cells(row)
-            rows[f"{model}, {method}"] = cells
+            rows[f"{model}, {method}"] = paired_cells(row)[1:]
     title = f"Each method against {BASELINE} on {replayed_title(benchmark)}"
-    return ResultTable.of(title, rows, DIFFERENCE_COLUMNS, "model, method", DIFFERENCE_NOTE)
+    return ResultTable.of(title, rows, PAIRED_COLUMNS[1:], "model, method", DIFFERENCE_NOTE)
 
 
 def _signals_and_verdicts(

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import paired_cells, wilson_range
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     decided,
@@ -88,7 +88,6 @@ PAIRED = (
     "tested."
 )
 VOYAGE = "VoyageEmb"
-COMPARED = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +460,7 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
     for method, row in paired_differences(complete(verdicts)).iterrows():
         rows[str(method)] = paired_cells(row)
     index = f"against {BASELINE}"
-    return ResultTable.of(f"Differences from {BASELINE}", rows, COMPARED, index, PAIRED)
+    return ResultTable.of(f"Differences from {BASELINE}", rows, PAIRED_COLUMNS, index, PAIRED)
 
 
 def changed_tasks(verdicts: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.cells import paired_cells, wilson_range
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA
@@ -188,8 +188,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
-    columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
-    columns += ["helped", "hurt", "McNemar p", "p (Holm)", "not tested"]
+    columns = [*PROMPT, "effect", "extraction or content", *PAIRED_COLUMNS, "not tested"]
     note = (
         "Differences are in percentage points of pass@1, paired by task. 95 % intervals are per "
         "effect, not corrected; they are Tango's score intervals. p is exact. Holm's correction "

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import difference_cells
+from pkg_lib.analysis.cells import DIFFERENCE_COLUMNS, difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
@@ -34,11 +34,7 @@ COLUMNS = [
     "tasks",
     "pass@1",
     "tasks where it selects another method",
-    "difference",
-    "95 % interval",
-    "helped",
-    "hurt",
-    "McNemar p",
+    *DIFFERENCE_COLUMNS,
 ]
 
 
