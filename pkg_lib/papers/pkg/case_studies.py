@@ -152,10 +152,8 @@ def by_score(
         The ids, the highest score first. Tasks of equal score keep their order; those without a score come
         last.
     """
-    scores = {task: score(contexts.get(task)) for task in tasks}
-    scored = [task for task, value in scores.items() if value is not None]
-    unscored = [task for task, value in scores.items() if value is None]
-    return [*sorted(scored, key=lambda task: -(scores[task] or 0.0)), *unscored]
+    scores = pd.Series({task: score(contexts.get(task)) for task in tasks}, dtype=float)
+    return list(scores.sort_values(ascending=False, kind="stable").index)
 
 
 def changed_table(study: CaseStudy) -> ResultTable:
