@@ -96,7 +96,7 @@ def distinct_styles(
 
 @dataclass(frozen=True, slots=True)
 class RateLook:
-    """How a rate looks in a figure.
+    """How a rate, or a difference of rates, looks in a figure.
 
     Attributes:
         name: Its name in the legend; "" for none.
@@ -340,10 +340,31 @@ def rate_point(
         row: Height in the axes.
         look: How it looks.
     """
-    ends = [100 * bound for bound in wilson(int(passed), tasks)]
-    axes.plot(ends, [row, row], color=look.colour, linewidth=0.9)
+    low, high = wilson(int(passed), tasks)
+    point_with_interval(axes, passed / tasks, low, high, row, look)
+
+
+def point_with_interval(
+    axes: Axes,
+    value: float,
+    low: float,
+    high: float,
+    row: float,
+    look: RateLook,
+) -> None:
+    """Draw a value with its interval.
+
+    Args:
+        axes: Axes of `row_axes`, in percent or percentage points.
+        value: The value as a fraction.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+        row: Height in the axes.
+        look: How it looks.
+    """
+    axes.plot([100 * low, 100 * high], [row, row], color=look.colour, linewidth=0.9)
     axes.plot(
-        100 * passed / tasks,
+        100 * value,
         row,
         look.marker,
         markersize=3.4,

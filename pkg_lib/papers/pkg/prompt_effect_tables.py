@@ -486,7 +486,7 @@ def effects_figure(
     measured = set(table["effect"])
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
     prompts = _prompts(table)
-    styles = list(dict.fromkeys(style for style, _ in prompts))
+    looks = figures.distinct_styles(dict.fromkeys(style for style, _ in prompts))
     legend_rows = len(prompts)
     tasks = table["n"].unique()
     size = f" ({', '.join(str(n) for n in tasks)} tasks)" if len(tasks) else ""
@@ -510,19 +510,10 @@ def effects_figure(
         prompt_number = prompts.index((style, sent_as))
         first_place = order.index(row["effect"]) - 0.4
         place = first_place + step * (prompt_number + 0.5)
-        style_number = styles.index(style)
-        colour = figures.COLOURS[style_number]
-        face = "white" if sent_as == SENT_AS[False] else colour
-        ends = [100 * row["low"], 100 * row["high"]]
-        axes.plot(ends, [place, place], color=colour, linewidth=0.9)
-        axes.plot(
-            100 * row["difference"],
-            place,
-            figures.MARKERS[style_number],
-            mfc=face,
-            mec=colour,
-            label=f"{style_label(style)}, {sent_as}",
+        look = figures.RateLook(
+            f"{style_label(style)}, {sent_as}", *looks[style], filled=sent_as != SENT_AS[False]
         )
+        figures.point_with_interval(axes, row["difference"], row["low"], row["high"], place, look)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="percentage points of pass@1\n(95 % interval); above 0: helps")
