@@ -16,7 +16,14 @@ from pkg_lib.analysis.selection import (
     cross_validated_gate,
     selected_verdicts,
 )
-from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, mean_pass_at_k, paired_score
+from pkg_lib.analysis.stats import (
+    ALPHA,
+    BASELINE,
+    ORACLE,
+    Difference,
+    mean_pass_at_k,
+    paired_score,
+)
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import Generation
 from pkg_lib.data.corpora import corpus_in_words
@@ -227,12 +234,8 @@ def families_table(selections: Selections) -> ResultTable:
     """
     rows = {}
     for label in dict.fromkeys(label for label, _ in selections):
-        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
-            continue
-        samples = selections[label, SAMPLES]
-        retrieval = selections[label, RETRIEVAL]
         for selection in (VISIBLE, ORACLE):
-            difference = paired_score(samples[selection], retrieval[selection])
+            difference = _samples_minus_retrieval(selections, label, selection)
             if difference is None:
                 continue
             rows[f"{label}, {selection_label(selection)}"] = [
@@ -252,6 +255,18 @@ def families_table(selections: Selections) -> ResultTable:
         "samples: tasks that the selection among samples alone solves."
     )
     return ResultTable.of("Samples against retrieval", rows, columns, "model, selection", note)
+
+
+def _samples_minus_retrieval(
+    selections: Selections,
+    label: str,
+    selection: str,
+) -> Difference | None:
+    """The paired difference between the families of an experiment; None if it lacks one of them."""
+    if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
+        return None
+    samples = selections[label, SAMPLES]
+    return paired_score(samples[selection], selections[label, RETRIEVAL][selection])
 
 
 def token_curve(
@@ -533,20 +548,15 @@ def equal_candidates_finding(
     Returns:
         A sentence; "" if no experiment has both families.
     """
-    compared = 0
-    different = 0
-    for label in main:
-        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
-            continue
-        samples = selections[label, SAMPLES][VISIBLE]
-        difference = paired_score(samples, selections[label, RETRIEVAL][VISIBLE])
-        if difference is not None:
-            compared += 1
-            different += difference.p < ALPHA
-    if not compared:
+    differences = [_samples_minus_retrieval(selections, label, VISIBLE) for label in main]
+    p_values = [difference.p for difference in differences if difference]
+    if not p_values:
         return ""
-    equal = compared - different
-    return f"Samples instead of retrieval: no significant difference in {equal} of {compared} experiments."
+    equal = sum(p >= ALPHA for p in p_values)
+    return (
+        f"Samples instead of retrieval: no significant difference in {equal} of {len(p_values)} "
+        "experiments."
+    )
 
 
 def family_findings(
