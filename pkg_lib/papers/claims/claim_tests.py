@@ -105,17 +105,6 @@ class Measured:
         assert self.run is not None
         return self.run
 
-    def verdicts_of(self, methods: list[str]) -> list[pd.Series]:
-        """Return the verdicts of some methods.
-
-        Args:
-            methods: Methods that were measured.
-
-        Returns:
-            Verdicts [task] of each method, in the given order.
-        """
-        return [self.verdicts[method] for method in methods]
-
     def with_variants(self, methods: list[str]) -> "Measured":
         """Return the same run with the verdicts of variants, as far as they are stored.
 
@@ -403,7 +392,7 @@ def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         One measurement per run that has both methods.
     """
     for measured in runs.of(claim, claim.methods):
-        verdicts = measured.verdicts_of(claim.methods)
+        verdicts = [measured.verdicts[method] for method in claim.methods]
         yield from _difference(claim, claimed, measured, verdicts)
 
 
@@ -424,7 +413,7 @@ def replayed(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         if measured.subject in models:
             own_effect = effects[effects.index == measured.subject]
             claimed = claimed_by(claim, own_effect)
-            verdicts = measured.verdicts_of(claim.methods)
+            verdicts = [measured.verdicts[method] for method in claim.methods]
             yield from _difference(claim, claimed, measured, verdicts)
 
 

@@ -604,25 +604,18 @@ def _selection(frame: pd.DataFrame) -> list[str]:
     """Say what selection after generation adds, and what a perfect selection would add."""
     sentences = []
     others = [BASELINE]
-    if _is_measured(frame, RERANKED):
+    if not not_measured([RERANKED], frame):
         others.append(RERANKED)
         reranked = frame[frame[RERANKED].notna()]
         best = str(reranked[single(frame.columns)].mean().astype(float).idxmax())
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
         sentences.append(f"{RERANKED} scores {rate} %, {gap}, the best method in hindsight.")
-    if _is_measured(frame, ORACLE):
+    if not not_measured([ORACLE], frame):
         gaps = listed(_gap(frame, ORACLE, other) for other in others)
         rate = percent(pass_at_1(frame[ORACLE]).value)
         sentences.append(f"A perfect selection ({ORACLE}) would score {rate} %: {gaps}.")
     return sentences
-
-
-def _is_measured(
-    frame: pd.DataFrame,
-    method: str,
-) -> bool:
-    return method in frame and bool(frame[method].notna().any())
 
 
 def _gap(

@@ -28,6 +28,7 @@ from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
     holm,
+    not_measured,
     paired_bootstrap,
     paired_differences,
     pass_at_1,
@@ -499,7 +500,7 @@ def _selection(comparison: UnitComparison) -> list[str]:
     """Compare the reranker with the best unit, which is known only in hindsight, and with no retrieval."""
     methods = comparison.methods
     verdicts = comparison.verdicts
-    if not methods or RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
+    if not methods or not_measured([RERANKED], verdicts):
         return []
     chosen = verdicts[verdicts[RERANKED].notna()]
     best = str(chosen[methods].mean().astype(float).idxmax())
