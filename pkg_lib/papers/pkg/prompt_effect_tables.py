@@ -311,11 +311,10 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
     for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
         title = title_of(str(benchmark))
         where = f"{model}, {title}"
-        failed = _failed(group)
-        sentences += _failed_prompts(where, group, failed)
+        failed = _has_failed(group)
+        sentences += _failed_prompts(where, group[failed])
         if benchmark == TABLE7_BENCHMARK:
-            measured = _without(group, failed)
-            sentences += _name_errors(where, measured)
+            sentences += _name_errors(where, group[~failed])
         of_run = effects[_is(effects, model, benchmark)]
         tested = of_run[of_run["untested"] == ""]
         sentences += _effects_shown(where, tested)
@@ -327,11 +326,10 @@ def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
     return (frame["model"] == model) & (frame["benchmark"] == benchmark)
 
 
-def _failed(conditions: pd.DataFrame) -> list[tuple[str, str]]:
-    """(style, way of sending) of the prompts that failed with some content."""
-    known = conditions.dropna(subset="empty")
-    failed = known[known["empty"] >= FAILED_SHARE * known["n"]]
-    return _prompts(failed)
+def _has_failed(conditions: pd.DataFrame) -> pd.Series:
+    """Tell of each row whether its prompt failed with some content."""
+    failed = (conditions["empty"] >= FAILED_SHARE * conditions["n"]).fillna(False)
+    return failed.groupby([conditions["style"], conditions["sent as"]]).transform("any")
 
 
 def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -340,23 +338,11 @@ def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return list(distinct.itertuples(index=False, name=None))
 
 
-def _without(frame: pd.DataFrame, failed: list[tuple[str, str]]) -> pd.DataFrame:
-    """The rows of the prompts that did not fail."""
-    prompts = pd.MultiIndex.from_frame(frame[["style", "sent as"]])
-    return frame[~prompts.isin(failed)]
-
-
-def _failed_prompts(
-    where: str,
-    conditions: pd.DataFrame,
-    failed: list[tuple[str, str]],
-) -> list[str]:
+def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
+    """Name each prompt that failed, with its empty answers by content."""
     sentences = []
-    for style, sent_as in failed:
-        of_style = conditions[conditions["style"] == style]
-        of_prompt = of_style[of_style["sent as"] == sent_as]
-        known = of_prompt.dropna(subset="empty")
-        rows = known.to_dict("records")
+    for (style, sent_as), of_prompt in failed.groupby(["style", "sent as"], sort=False):
+        rows = of_prompt.dropna(subset="empty").to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
             f"{where}, {style_label(style)} prompts ({sent_as}): by the authors' extraction of all "
