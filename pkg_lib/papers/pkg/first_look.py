@@ -18,9 +18,8 @@ from pkg_lib.papers.pkg.candidate_families import (
     VISIBLE,
     Selections,
 )
-from pkg_lib.papers.pkg.strata import STRATA, copies, strata
+from pkg_lib.papers.pkg.strata import STRATA, VALID, copies, strata
 from pkg_lib.papers.pkg.validity_tables import (
-    CORRECT,
     Experiments,
     agreement_cell,
     copy_agreement,
@@ -128,7 +127,7 @@ def _validity_rows(experiments: Experiments) -> dict[str, list[str]]:
     rows = {}
     for size, (where_correct, elsewhere) in FIRST_STRATA.items():
         results = experiments[EXPERIMENTS_BY_SIZE[size]]
-        correct = change_from_baseline(results, FUNCTION, [CORRECT])
+        correct = change_from_baseline(results, FUNCTION, [VALID])
         other = change_from_baseline(results, FUNCTION, STRATA[1:])
         rows[f"{size}, {FUNCTION}, context correct"] = compared_cells(where_correct, correct)
         rows[f"{size}, {FUNCTION}, elsewhere"] = compared_cells(elsewhere, other)

@@ -521,22 +521,8 @@ def findings(
     ]
 
 
-def below_baseline(verdicts: pd.DataFrame) -> tuple[int, int]:
-    """Count the retrieval methods that solve fewer tasks than no retrieval, on the tasks of both.
-
-    Args:
-        verdicts: Verdicts [task, method].
-
-    Returns:
-        Their number, and the number of measured retrieval methods.
-    """
-    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
-    differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
-    return int((differences < 0).sum()), len(differences)
-
-
 def below_message(verdicts: pd.DataFrame) -> str:
-    """Say how many retrieval methods solve fewer tasks than no retrieval.
+    """Say how many retrieval methods solve fewer tasks than no retrieval, on the tasks of both.
 
     Args:
         verdicts: Verdicts [task, method].
@@ -544,11 +530,13 @@ def below_message(verdicts: pd.DataFrame) -> str:
     Returns:
         Text such as "every single retrieval method solves fewer tasks than NoRAG"; "" if none is measured.
     """
-    below, total = below_baseline(verdicts)
-    if not total:
+    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
+    differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
+    if differences.empty:
         return ""
-    subject = f"{below} of {total} retrieval methods solve"
-    if below == total:
+    is_below = differences < 0
+    subject = f"{is_below.sum()} of {len(differences)} retrieval methods solve"
+    if is_below.all():
         subject = "every single retrieval method solves"
     return f"{subject} fewer tasks than {BASELINE}"
 

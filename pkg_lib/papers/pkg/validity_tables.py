@@ -20,6 +20,7 @@ from pkg_lib.papers.pkg.labels import models_in_words
 from pkg_lib.papers.pkg.strata import (
     ALL,
     STRATA,
+    VALID,
     VALIDITY_NOTE,
     copies,
     copy_rates,
@@ -28,7 +29,6 @@ from pkg_lib.papers.pkg.strata import (
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
 RateKey = tuple[str, str, str]  # experiment, method, kind of context
-CORRECT = STRATA[0]
 WITHOUT = figures.RateLook(BASELINE, "black", filled=False)
 VALIDITY_COLUMNS = (
     "tasks",
@@ -257,7 +257,7 @@ def _validity_message(rates: pd.DataFrame) -> str:
     """Count the rows of the figure in which pass@1 is higher and lower than without a context."""
     with_tasks = rates[rates["n"] > 0]
     kinds = with_tasks.index.get_level_values("context")
-    correct = with_tasks["difference"][kinds == CORRECT].astype(float)
+    correct = with_tasks["difference"][kinds == VALID].astype(float)
     other = with_tasks["difference"][kinds.isin(STRATA[1:])].astype(float)
     return (
         f"pass@1 is higher in {(correct > 0).sum()} of {len(correct)} rows with a correct context,\n"
@@ -377,7 +377,7 @@ def validity_finding(rates: pd.DataFrame) -> str:
         A sentence over all experiments and methods.
     """
     kinds = rates.index.get_level_values("context")
-    solves = rates[kinds == CORRECT].sum(numeric_only=True)
+    solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
     return (
         f"Correct retrieved code raises passing answers from {solves[BASELINE]:.0f} to "
