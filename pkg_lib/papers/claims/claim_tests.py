@@ -291,7 +291,7 @@ def published_effects(claim: Claim) -> "pd.Series[float]":
     args = claim.args
     nothing = pd.Series(dtype=float)
     if claim.test == "error_shift":
-        return _published_error_shifts(claim)
+        return printed_error_changes(args["error"]) / MBPP_TASKS
     if claim.test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return nothing
     which = claim.test
@@ -310,15 +310,22 @@ def published_effects(claim: Claim) -> "pd.Series[float]":
     return gaps[gaps.index.isin(models)]
 
 
-def _published_error_shifts(claim: Claim) -> "pd.Series[float]":
-    """Return how much more often an error occurs with a method than without (Table 7)."""
-    counts = table("7")[claim.args["error"]]
-    gaps = {}
+def printed_error_changes(error: str) -> "pd.Series[float]":
+    """Return how many more solutions end in an error with Block-PKG than without (Table 7).
+
+    Args:
+        error: The error.
+
+    Returns:
+        Number by model, as the table spells it.
+    """
+    counts = table("7")[error]
+    changes = {}
     for row in counts.index:
         model, plus, _ = row.partition(" + ")
         if plus:
-            gaps[model] = counts[row] - counts[model]
-    return pd.Series(gaps) / MBPP_TASKS
+            changes[model] = counts[row] - counts[model]
+    return pd.Series(changes)
 
 
 def claimed_by(claim: Claim, effects: "pd.Series[float] | None" = None) -> Evidence:
