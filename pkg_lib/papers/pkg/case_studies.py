@@ -20,6 +20,7 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import (
     DASH,
+    number,
     probability,
     render,
 )
@@ -196,9 +197,8 @@ def _outcome_cells(
 
 
 def _context_cells(context: Context | None) -> list[str]:
-    value = score(context)
-    text = DASH if value is None else f"{value:.3f}"
-    return [text, DEFINES[context.defines_task if context else None]]
+    defines = context.defines_task if context else None
+    return [number(score(context), 3), DEFINES[defines]]
 
 
 def folded(table: ResultTable) -> str:

@@ -33,7 +33,7 @@ from sklearn.metrics import (
 )
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, csv_text, percent
+from pkg_lib.analysis.tables import csv_text, number, percent
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
@@ -428,5 +428,5 @@ def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
         "same topic, %": percent(same),
     }
     for name, score in scores.items():
-        cells[name] = DASH if score is None else f"{score:.2f}"
+        cells[name] = number(score, 2)
     return cells

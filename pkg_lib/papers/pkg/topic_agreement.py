@@ -8,7 +8,7 @@ from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted_values
 from pkg_lib.analysis.stats import RESAMPLES
-from pkg_lib.analysis.tables import DASH, percent, reference_table
+from pkg_lib.analysis.tables import DASH, number, percent, reference_table
 from pkg_lib.papers.pkg.topics import topics
 
 SILENT = "no rule speaks"
@@ -100,7 +100,7 @@ def _agreement_cells(
     if labels.empty:
         return ["0", *[DASH] * 5]
     kappas = cohens_kappa(labels, answers)
-    kappa, kappa_low, kappa_high = (DASH if np.isnan(k) else f"{k:.2f}" for k in kappas)
+    kappa, kappa_low, kappa_high = (number(k, 2) for k in kappas)
     return [
         str(len(labels)),
         str(agree),
