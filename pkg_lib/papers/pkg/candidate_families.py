@@ -51,25 +51,21 @@ SHOWN_OF_MBPP = {
 }
 
 
-def candidate_families(
-    methods: Sequence[str],
-    size: int = FAMILY_SIZE,
-) -> dict[str, list[str]]:
+def candidate_families(methods: Sequence[str]) -> dict[str, list[str]]:
     """Choose as many candidates of each family.
 
     Args:
         methods: The baseline, the methods that retrieve, and samples of the baseline.
-        size: Greatest number of candidates of a family.
 
     Returns:
-        Family -> its candidates, the baseline first. "both" has half of each. A family without a
-        candidate is left out.
+        Family -> its candidates, at most FAMILY_SIZE, the baseline first. "both" has half of each. A
+        family without a candidate is left out.
     """
     others = [method for method in methods if method != BASELINE]
     samples = [method for method in others if method.startswith(BASELINE)]
     retrieving = [method for method in others if not method.startswith(BASELINE)]
     available = [len(family) for family in (samples, retrieving) if family]
-    count = min([size - 1, *available])
+    count = min([FAMILY_SIZE - 1, *available])
     families = {
         RETRIEVAL: retrieving[-count:],
         SAMPLES: samples[:count],

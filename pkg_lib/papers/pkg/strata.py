@@ -110,38 +110,31 @@ def copy_rates(run: Results, method: str) -> pd.Series:
     return _of_all_tasks(run, pd.Series(rates, dtype="Float64"))
 
 
-def strata_table(
-    run: Results,
-    method: str,
-    of: str = "",
-    baseline: str = BASELINE,
-) -> pd.DataFrame:
-    """Compare a method with a baseline by what the context of a task is.
+def strata_table(run: Results, method: str) -> pd.DataFrame:
+    """Compare a method with no retrieval by what the context of a task is.
 
     Args:
         run: An experiment.
         method: The method.
-        of: The method whose contexts sort the tasks; "" for `method` itself.
-        baseline: The method that it is compared with.
 
     Returns:
         One row per stratum, the first of them "all", on the tasks that both methods measured: how many
-        each of them passed, and `paired_differences` from the baseline. Counts and
+        each of them passed, and `paired_differences` from no retrieval. Counts and
         fractions.
 
     Raises:
         ControlError: The renamed reference solution does not pass every task.
     """
     _check_reference(run)
-    verdicts = run.verdicts([baseline, method]).dropna()
-    kinds = strata(run, of or method).reindex(verdicts.index)
+    verdicts = run.verdicts([BASELINE, method]).dropna()
+    kinds = strata(run, method).reindex(verdicts.index)
     parts = {ALL: verdicts}
     for kind in STRATA:
         is_of_kind = kinds.eq(kind).fillna(False)
         parts[kind] = verdicts[is_of_kind]
     rows = {}
     for kind, part in parts.items():
-        differences = paired_differences(part, baseline)
+        differences = paired_differences(part)
         rows[kind] = part.sum().to_dict() | differences.loc[method].to_dict()
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.drop(columns="p_corrected")

@@ -57,7 +57,6 @@ def categories_table(assigned: pd.DataFrame) -> ResultTable:
 def cohens_kappa(
     labels: pd.Series,
     answers: pd.Series,
-    resamples: int = RESAMPLES,
 ) -> tuple[float, float, float]:
     """Compute Cohen's kappa with a percentile bootstrap interval over tasks.
 
@@ -66,7 +65,6 @@ def cohens_kappa(
     Args:
         labels: Topic by task id.
         answers: Topic by task id, or SILENT.
-        resamples: Number of resamples.
 
     Returns:
         Kappa and both ends of its interval; NaN if there is one label only, where chance would
@@ -78,9 +76,9 @@ def cohens_kappa(
     if len({*given, *answered}) < 2:
         return np.nan, np.nan, np.nan
     n = len(given)
-    tasks = np.random.default_rng(0).integers(n, size=(resamples, n))
+    tasks = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     agreement = (given == answered)[tasks].mean(axis=1)
-    chance = np.zeros(resamples)
+    chance = np.zeros(RESAMPLES)
     for code in range(len(names)):
         share_given = (given[tasks] == code).mean(axis=1)
         share_answered = (answered[tasks] == code).mean(axis=1)
