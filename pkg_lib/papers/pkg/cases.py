@@ -107,15 +107,11 @@ class Case:
     @property
     def diff(self) -> list[tuple[str, str]]:
         """The (mark, line) pairs from the solution without retrieval to the other; empty if equal."""
-        before, after = [_solution_lines(side) for side in self.sides]
+        solutions = [side.solution or "" for side in self.sides]
+        before, after = [solution.rstrip("\n").split("\n") for solution in solutions]
         lines = list(difflib.unified_diff(before, after, lineterm="", n=len(before)))
         without_header = lines[3:]
         return [(line[:1], line[1:]) for line in without_header]
-
-
-def _solution_lines(side: Side) -> list[str]:
-    solution = side.solution or ""
-    return solution.rstrip("\n").split("\n")
 
 
 @dataclass

@@ -507,19 +507,12 @@ def _changes_by_error(comparison: ErrorComparison) -> list[str]:
     for error in TABLE7:
         before, after = changes.loc[error, [BASELINE, method]].fillna(0)
         if before or after:
-            p = _p_of_error(endings == error, method)
+            has_error = endings == error
+            gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
+            p = mcnemar(len(gained), len(lost))
             parts.append(f"{error} {before} to {after} ({chance(p)})")
     head = f"By error, {BASELINE} to {method}, with McNemar's exact p of each type alone"
     return [total, *finding(head, parts)]
-
-
-def _p_of_error(
-    has_error: pd.DataFrame,
-    method: str,
-) -> float:
-    """McNemar's p: does the method change how many solutions end with an error?"""
-    gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
-    return mcnemar(len(gained), len(lost))
 
 
 def _errors_of_lost_tasks(comparison: ErrorComparison) -> list[str]:

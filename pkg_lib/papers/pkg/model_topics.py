@@ -135,7 +135,8 @@ def label_tasks(
     if grouping == OWN:
         lines.release()
         lists = Generator(model, _decoding(model, "list", slots), cache, results, backend)
-        frequent = _most_frequent(counts)
+        # Categories of equally many tasks are in alphabetical order.
+        frequent = sorted(counts, key=lambda category: (-counts[category], category))[:MAX_SHOWN]
         text = GROUPING_PROMPT.format(categories=_bullets(frequent))
         asked += _complete(lists, {"all categories": text}, file, "names of topics")
         names = read_topics(_answer(lists, text))
@@ -212,12 +213,6 @@ def _answer(generator: Generator, text: str) -> str:
     """The stored answer to a prompt that was completed."""
     generation = generator.stored(text)
     return generation.raw if generation else ""
-
-
-def _most_frequent(counts: Counter[str]) -> list[str]:
-    """The categories of the most tasks; those of equally many in alphabetical order."""
-    ranked = sorted(counts, key=lambda category: (-counts[category], category))
-    return ranked[:MAX_SHOWN]
 
 
 def _bullets(names: Iterable[str]) -> str:

@@ -159,9 +159,12 @@ class PassTable(ResultTable):
         lines = []
         for (source, model), *cells in self.frame.itertuples(name=None):
             for method, cell in zip(self.frame.columns, cells, strict=True):
-                if cell.text:
-                    place = {"source": source, "model": model, "method": method}
-                    lines.append(place | _rounded(asdict(cell)))
+                if not cell.text:
+                    continue
+                line = {"source": source, "model": model, "method": method}
+                for name, value in asdict(cell).items():
+                    line[name] = round(value, 4) if isinstance(value, float) else value
+                lines.append(line)
         # As objects, since the counts and most published rates are whole numbers.
         frame = pd.DataFrame(lines, dtype=object).drop(columns="text")
         names = {"value": "pass_at_1_percent", "difference": "difference_points"}
@@ -199,12 +202,6 @@ def _source(
 ) -> str:
     (source, _), *_ = row
     return str(source)
-
-
-def _rounded(
-    cell: dict[str, Any],
-) -> dict[str, Any]:
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in cell.items()}
 
 
 def _tex_cell(cell: PassCell) -> str:

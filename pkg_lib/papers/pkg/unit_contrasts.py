@@ -282,20 +282,18 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
     """
     rows = {}
     for contrast in comparison.contrasts.index:
+        clean = comparison.without_answer.loc[contrast]
+        clean_cells = [DASH, DASH]
+        if clean["n"] and _first(contrast) in UNITS:
+            change = bracketed_difference(clean["difference"], clean["low"], clean["high"])
+            clean_cells = [f"{clean['n']:.0f}", change]
         rows[contrast] = [
             *paired_cells(comparison.contrasts.loc[contrast]),
-            *_clean_cells(comparison.without_answer.loc[contrast]),
+            *clean_cells,
             *_published_cells(comparison.published.loc[contrast].dropna()),
         ]
     title = f"Units of retrieval against each other on {comparison.results.benchmark_spec.title}"
     return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
-
-
-def _clean_cells(row: pd.Series) -> list[str]:
-    if not row["n"] or _first(str(row.name)) not in UNITS:
-        return [DASH, DASH]
-    change = bracketed_difference(row["difference"], row["low"], row["high"])
-    return [f"{row['n']:.0f}", change]
 
 
 def _published_cells(models: pd.Series) -> list[str]:
