@@ -156,11 +156,8 @@ def closed_rates(
         The figure.
     """
     figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2, ax=ax)
-    looks = {}
-    parts = []
-    for place, (model, frame) in enumerate(verdicts.items()):
-        looks[model] = (figures.COLOURS[place], figures.MARKERS[place])
-        parts.append(figures.percents(frame).assign(model=model))
+    looks = figures.distinct_styles(verdicts)
+    parts = [figures.percents(frame).assign(model=model) for model, frame in verdicts.items()]
     if parts:
         points = pd.concat(parts).rename(columns={"column": "row"})
         figures.interval_points(axes, points, CLOSED, "model", looks, errorbar=figures.wilson_bar)

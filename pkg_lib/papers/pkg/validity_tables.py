@@ -1,7 +1,6 @@
 """pass@1 by context validity: does retrieval help where the context already solves the task?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import pandas as pd
@@ -50,21 +49,6 @@ ANSWERS_NOTE = (
     "An answer is of one model to one task with the context of one method. It is compared with the "
     "NoRAG answer of the same model to the same task, which therefore counts once for each method."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ValidityRow:
-    """One row of the figure: a method of an experiment, on the tasks of one kind of context.
-
-    Attributes:
-        label: Experiment and method.
-        model: The model's name.
-        counts: A row of the frame of `validity_rates`.
-    """
-
-    label: str
-    model: str
-    counts: pd.Series
 
 
 def short_model_name(model: str) -> str:
@@ -219,34 +203,29 @@ def validity_figure(
     """
     kinds = rates.index.get_level_values("context")
     models = list(dict.fromkeys(results.model for results in experiments.values()))
-    rows: list[ValidityRow | None] = []  # None is the heading of the kind that follows
+    styles = figures.distinct_styles(models)
+    labels = []
     headings = []
+    rows = []
     for kind in STRATA:
         of_kind = rates[(kinds == kind) & (rates["n"] > 0)]
         if of_kind.empty:
             continue
-        headings.append(f"{kind} context")
-        rows.append(None)
+        headings.append(len(labels))
+        labels.append(f"{kind} context")
         for key, counts in of_kind.iterrows():
             experiment, method, _ = cast("RateKey", key)
-            model = experiments[experiment].model
-            rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
+            rows.append((len(labels), experiments[experiment].model, counts))
+            labels.append(f"{experiment}, {method} ({counts['n']:.0f})")
     title = f"{_validity_message(rates)}\n{models_in_words(models)}"
-    figure, axes = figures.row_axes(len(rows), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
-    labels = []
-    for place, row in enumerate(rows):
-        if row is None:
-            labels.append(headings.pop(0))
-            continue
-        tasks = int(row.counts["n"])
-        labels.append(f"{row.label} ({tasks})")
-        number = models.index(row.model)
-        name = f"with the context, {short_model_name(row.model)}"
-        with_context = figures.RateLook(name, figures.COLOURS[number], figures.MARKERS[number])
-        figures.rate_point(axes, row.counts[BASELINE], tasks, place - 0.18, WITHOUT)
-        figures.rate_point(axes, row.counts["method"], tasks, place + 0.18, with_context)
-    bold = [place for place, row in enumerate(rows) if row is None]
-    figures.label_rows(axes, labels, bold)
+    figure, axes = figures.row_axes(len(labels), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
+    for place, model, counts in rows:
+        tasks = int(counts["n"])
+        name = f"with the context, {short_model_name(model)}"
+        with_context = figures.RateLook(name, *styles[model])
+        figures.rate_point(axes, counts[BASELINE], tasks, place - 0.18, WITHOUT)
+        figures.rate_point(axes, counts["method"], tasks, place + 0.18, with_context)
+    figures.label_rows(axes, labels, headings)
     axes.set(xlim=(0, 100), xlabel="pass@1 (%),\n95 % Wilson interval")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
