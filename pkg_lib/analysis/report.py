@@ -34,7 +34,7 @@ from pkg_lib.analysis.contents import (
     items,
     pages,
     short_models,
-    terms,
+    texts_of,
 )
 from pkg_lib.analysis.tables import (
     DASH,
@@ -321,7 +321,7 @@ def _without_repeated_caption(html: str, heading: str) -> str:
 
 def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     """Label -> description of those methods or corpora that terms.toml describes."""
-    known = terms()[kind]
+    known = texts_of("terms")[kind]
     present = set(names)
     return {corpus_label(name): text for name, text in known.items() if name in present}
 
