@@ -24,6 +24,7 @@ from pkg_lib.analysis.stats import (
     Difference,
     paired_differences,
     pass_at_1,
+    percentile_interval,
 )
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import read_json, read_rows
@@ -244,8 +245,7 @@ def gap_closed(
         return None
     gained = solved[:, -2] - best
     shares = gained[gap > 0] / gap[gap > 0]
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return Difference(n, shares[0], low, high)
+    return Difference(n, shares[0], *percentile_interval(shares))
 
 
 def closed_selections_table(

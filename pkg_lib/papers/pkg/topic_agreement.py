@@ -7,7 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted_values
-from pkg_lib.analysis.stats import RESAMPLES
+from pkg_lib.analysis.stats import RESAMPLES, percentile_interval
 from pkg_lib.analysis.tables import DASH, number, percent, reference_table
 from pkg_lib.papers.pkg.topics import topics
 
@@ -85,8 +85,7 @@ def cohens_kappa(
         chance += share_given * share_answered
     defined = chance < 1
     kappas = (agreement[defined] - chance[defined]) / (1 - chance[defined])
-    low, high = np.quantile(kappas, [0.025, 0.975])
-    return cohen_kappa_score(given, answered), low, high
+    return cohen_kappa_score(given, answered), *percentile_interval(kappas)
 
 
 def _agreement_cells(
