@@ -170,8 +170,8 @@ class _Report:
             written = self._read_all(lambda path: tasks(path, self.pages), [self.results])
             grids, files = written.get(self.results, (grids, files))
         benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-        written = self._read_all(leaderboard.write, [self.results])
-        entries = leaderboard.entries(self.results) if written else []
+        board = self._read_all(leaderboard.write, [self.results])
+        entries = leaderboard.entries(self.results) if board else []
         is_checkout = (self.results.parent / "pkg_lib" / "__init__.py").exists()
         shared = {
             "place": "",

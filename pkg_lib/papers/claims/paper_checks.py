@@ -290,7 +290,8 @@ def failures_left(args: Args) -> Readings:
     readings = {}
     for setting, errors in table("7").sum(axis=1).items():
         model, _, method = table7_setting(str(setting)).partition(" + ")
-        passed = float(table("2").at[model, method or "NoRAG"])
+        rates = table("2")[method or "NoRAG"]
+        passed = float(rates[model])
         failed = args["tasks"] * (100 - passed + 0.5) / 100
         readings[f"Tables 2 and 7, {setting}"] = failed - errors
     return readings

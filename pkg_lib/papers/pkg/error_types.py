@@ -142,7 +142,7 @@ def _endings(outcomes: Outcomes) -> pd.Series:
 
 def _counted(
     endings: pd.Series,
-    rows: Sequence[str],
+    rows: list[str],
 ) -> pd.Series:
     """Count the tasks that ended in each of some rows; <NA> if no task was measured."""
     if endings.empty:
@@ -280,7 +280,8 @@ def error_changes(comparison: ErrorComparison) -> pd.DataFrame:
         Counts [error, ...] for no retrieval, the method and ``change``; the last row is "all failed".
     """
     endings = comparison.endings
-    frame = pd.DataFrame({method: _counted(endings[method], TABLE7) for method in endings})
+    rows = list(TABLE7)
+    frame = pd.DataFrame({method: _counted(endings[method], rows) for method in endings})
     frame.loc["all failed"] = frame.sum(min_count=1)
     frame["change"] = frame[comparison.method] - frame[BASELINE]
     return frame

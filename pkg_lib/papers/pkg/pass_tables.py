@@ -161,7 +161,7 @@ class PassTable(ResultTable):
             for method, cell in zip(self.frame.columns, cells, strict=True):
                 if not cell.text:
                     continue
-                line = {"source": source, "model": model, "method": method}
+                line: dict[str, Any] = {"source": source, "model": model, "method": method}
                 for name, value in asdict(cell).items():
                     line[name] = round(value, 4) if isinstance(value, float) else value
                 lines.append(line)

@@ -345,7 +345,7 @@ def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
         rows = of_prompt.dropna(subset="empty").to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
-            f"{where}, {style_label(style)} prompts ({sent_as}): by the authors' extraction of all "
+            f"{where}, {style_label(str(style))} prompts ({sent_as}): by the authors' extraction of all "
             f"code fences, at least half of the answers to some contents are empty. Empty: {counts}. No "
             "effect is tested that compares such answers."
         )

@@ -204,7 +204,7 @@ def validity_figure(
     kinds = rates.index.get_level_values("context")
     models = list(dict.fromkeys(results.model for results in experiments.values()))
     styles = figures.distinct_styles(models)
-    labels = []
+    labels: list[str] = []
     headings = []
     rows = []
     for kind in STRATA:
