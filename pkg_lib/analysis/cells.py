@@ -5,14 +5,9 @@ import pandas as pd
 from pkg_lib.analysis.stats import Difference, bootstrap_mean, wilson
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 
-
-def _wilson_ends(
-    passed: int,
-    measured: int,
-) -> list[str]:
-    """Print both ends of a rate's 95 % Wilson interval in percent; none without tasks."""
-    bounds = wilson(passed, measured)
-    return [percent(end) for end in bounds or ()]
+# Headings of the cells of `difference_cells`, and of those of `paired_cells`.
+DIFFERENCE_COLUMNS = ("difference", "95 % interval", "helped", "hurt", "McNemar p")
+PAIRED_COLUMNS = ("tasks", *DIFFERENCE_COLUMNS, "p (Holm)")
 
 
 def rate_of_counts(
@@ -28,10 +23,10 @@ def rate_of_counts(
     Returns:
         Text such as "61.6 (54.0–68.7)", in percent; an en dash without tasks.
     """
-    ends = _wilson_ends(passed, measured)
-    if not ends:
+    if not measured:
         return DASH
-    return f"{percent(passed / measured)} ({'–'.join(ends)})"
+    low, high = wilson(passed, measured)
+    return bracketed_rate(passed / measured, low, high)
 
 
 def rate_cell(verdicts: pd.Series) -> str:
@@ -59,18 +54,38 @@ def mean_cell(values: pd.Series) -> str:
     mean = bootstrap_mean(values)
     if mean is None:
         return DASH
-    return f"{percent(mean.value)} ({percent(mean.low)}–{percent(mean.high)})"
+    return bracketed_rate(mean.value, mean.low, mean.high)
 
 
-def difference_cell(difference: Difference) -> str:
+def bracketed_rate(
+    value: float,
+    low: float,
+    high: float,
+) -> str:
+    """Print a rate with its interval in parentheses.
+
+    Args:
+        value: The rate as a fraction.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+
+    Returns:
+        Text such as "61.6 (54.0–68.7)", in percent.
+    """
+    return f"{percent(value)} ({percent(low)}–{percent(high)})"
+
+
+def difference_cell(difference: Difference | None) -> str:
     """Print a paired difference with its interval.
 
     Args:
-        difference: The difference.
+        difference: The difference; None if no task was measured with both.
 
     Returns:
-        Text of `bracketed_difference`.
+        Text of `bracketed_difference`; an en dash without a difference.
     """
+    if difference is None:
+        return DASH
     return bracketed_difference(difference.value, difference.low, difference.high)
 
 
@@ -106,7 +121,10 @@ def wilson_range(
     Returns:
         Text such as "54.0 to 68.7", in percent; an en dash without tasks.
     """
-    return " to ".join(_wilson_ends(passed, measured)) or DASH
+    if not measured:
+        return DASH
+    low, high = wilson(passed, measured)
+    return f"{percent(low)} to {percent(high)}"
 
 
 def difference_cells(difference: Difference | None) -> list[str]:

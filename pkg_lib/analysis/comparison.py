@@ -49,7 +49,7 @@ def pass_at_k(results: Results | pd.DataFrame, k: int = 1) -> pd.DataFrame:
         interval = (rate.low, rate.high)
         if samples == 1:
             passed = round(rate.value * rate.n)
-            interval = wilson(passed, rate.n) or interval
+            interval = wilson(passed, rate.n)
         rows.append((tasks, samples, rate.n, rate.value, *interval))
     columns = [
         "tasks",

@@ -93,7 +93,7 @@ class Section:
     @property
     def lead(self) -> list[str]:
         """The texts that it begins with: at most three sentences."""
-        texts = list(_leads().get(self.notebook, ()))
+        texts = list(texts_of("leads").get(self.notebook, ()))
         if self.findings and len(self.findings[0]) <= LEAD_FINDING:
             texts.append(self.findings[0])
         count = len(SENTENCE_END.split(" ".join(texts)))
@@ -145,15 +145,18 @@ class Section:
 
 
 @cache
-def _labels() -> dict[str, str]:
-    """Stem of a section that is a page of its own -> its entry in the navigation."""
-    return tomllib.loads((HERE / "navigation.toml").read_text("utf8"))
+def texts_of(name: str) -> dict[str, Any]:
+    """Read texts of the report.
 
+    Args:
+        name: "navigation" (stem of a section that is a page of its own -> its entry), "leads"
+            (notebook -> what its sections begin with) or "terms" ("methods" and "corpora" -> name ->
+            its description).
 
-@cache
-def _leads() -> dict[str, list[str]]:
-    """Notebook -> what its sections begin with."""
-    return tomllib.loads((HERE / "leads.toml").read_text("utf8"))
+    Returns:
+        The contents of NAME.toml.
+    """
+    return tomllib.loads((HERE / f"{name}.toml").read_text("utf8"))
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,8 @@ def pages(sections: Iterable[Section]) -> list[Page]:
 
 def _label(section: Section) -> str:
     """The entry in the navigation of a page that is not about one experiment."""
-    return _labels().get(section.stem, section.heading)
+    label: str = texts_of("navigation").get(section.stem, section.heading)
+    return label
 
 
 def _page(
@@ -246,16 +250,6 @@ def short_models(models: Iterable[str]) -> dict[str, str]:
         sizes[name] = size[1].upper() if size else name
     counts = Counter(sizes.values())
     return {name: sizes[name] if counts[sizes[name]] == 1 else name for name in names}
-
-
-@cache
-def terms() -> dict[str, dict[str, str]]:
-    """Read what the methods and corpora of the first page are.
-
-    Returns:
-        "methods" and "corpora" -> name -> its description.
-    """
-    return tomllib.loads((HERE / "terms.toml").read_text("utf8"))
 
 
 class ItemLink(NamedTuple):

@@ -96,7 +96,7 @@ def distinct_styles(
 
 @dataclass(frozen=True, slots=True)
 class RateLook:
-    """How a rate looks in a figure.
+    """How a rate, or a difference of rates, looks in a figure.
 
     Attributes:
         name: Its name in the legend; "" for none.
@@ -178,7 +178,7 @@ def row_axes(
         height: Height of a row in inches.
         legend: Height of the legend in inches.
         left: Left margin in inches.
-        title: The title, for which lines are kept free.
+        title: The title, which is written at the left edge of the figure.
         right: Right margin in inches.
         ax: Axes of another figure to draw into. The sizes are that figure's own then.
 
@@ -192,6 +192,8 @@ def row_axes(
     place = (left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total)
     figure, axes = column_axes(total, place, ax)
     axes.set_ylim(count - 0.5, -0.5)
+    if title:
+        write_title(axes, title)
     return figure, axes
 
 
@@ -288,7 +290,7 @@ def write_title(
     axes: Axes,
     title: str,
 ) -> None:
-    """Write the title of a figure of `row_axes` or `column_axes` at the left edge of the figure.
+    """Write the title of a figure of one axes at the left edge of the figure.
 
     It suits rows with long names, whose axes begin far to the right of that edge. Axes that a user
     has given have their title above them.
@@ -338,12 +340,31 @@ def rate_point(
         row: Height in the axes.
         look: How it looks.
     """
-    bounds = wilson(int(passed), tasks)
-    assert bounds is not None, "a rate has tasks"
-    ends = [100 * bound for bound in bounds]
-    axes.plot(ends, [row, row], color=look.colour, linewidth=0.9)
+    low, high = wilson(int(passed), tasks)
+    point_with_interval(axes, passed / tasks, low, high, row, look)
+
+
+def point_with_interval(
+    axes: Axes,
+    value: float,
+    low: float,
+    high: float,
+    row: float,
+    look: RateLook,
+) -> None:
+    """Draw a value with its interval.
+
+    Args:
+        axes: Axes of `row_axes`, in percent or percentage points.
+        value: The value as a fraction.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+        row: Height in the axes.
+        look: How it looks.
+    """
+    axes.plot([100 * low, 100 * high], [row, row], color=look.colour, linewidth=0.9)
     axes.plot(
-        100 * passed / tasks,
+        100 * value,
         row,
         look.marker,
         markersize=3.4,
@@ -407,9 +428,8 @@ def wilson_points(
     """
     rows = []
     for count in passed:
-        bounds = wilson(int(count), tasks)
-        assert bounds is not None, "a rate has tasks"
-        rows.append((100 * count / tasks, 100 * bounds[0], 100 * bounds[1]))
+        low, high = wilson(int(count), tasks)
+        rows.append((100 * count / tasks, 100 * low, 100 * high))
     return pd.DataFrame(rows, columns=["value", "low", "high"], dtype=float)
 
 
@@ -575,7 +595,7 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
     Returns:
         Both ends in percent; NaN without values.
     """
-    low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
+    low, high = wilson(int((values > 0).sum()), len(values))
     return 100 * low, 100 * high
 
 

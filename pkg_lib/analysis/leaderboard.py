@@ -15,7 +15,7 @@ import pandas as pd
 
 from pkg_lib.analysis.comparison import pass_at_k
 from pkg_lib.analysis.stats import KS
-from pkg_lib.analysis.tables import DASH, csv_text, percent
+from pkg_lib.analysis.tables import DASH, csv_text, number, percent
 from pkg_lib.core.reading import contents, is_there, parse
 from pkg_lib.core.store import (
     CACHE,
@@ -158,13 +158,9 @@ def _entry(row: dict[str, Any], served: dict[str, str]) -> Entry:
         bounds,
         str(row["n"]),
         str(row["tasks"]),
-        _rounded(row.get("prompt_tokens")),
-        _rounded(row.get("new_tokens")),
+        number(row.get("prompt_tokens")),
+        number(row.get("new_tokens")),
     )
-
-
-def _rounded(tokens: float | None) -> str:
-    return DASH if tokens is None else f"{tokens:,.0f}"
 
 
 def write(results: Path) -> None:

@@ -34,7 +34,7 @@ from pkg_lib.analysis.contents import (
     items,
     pages,
     short_models,
-    terms,
+    texts_of,
 )
 from pkg_lib.analysis.tables import (
     DASH,
@@ -170,7 +170,9 @@ class _Report:
             written = self._read_all(lambda path: tasks(path, self.pages), [self.results])
             grids, files = written.get(self.results, (grids, files))
         benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-        entries = self._leaderboard()
+        board = self._read_all(leaderboard.write, [self.results])
+        entries = leaderboard.entries(self.results) if board else []
+        is_checkout = (self.results.parent / "pkg_lib" / "__init__.py").exists()
         shared = {
             "place": "",
             "has_leaderboard": bool(entries),
@@ -179,7 +181,7 @@ class _Report:
             "failed": self.failed,
             "exists": lambda path: (self.results / path).exists(),
             "release": RELEASE,
-            "documentation": self._documentation(),
+            "documentation": DOCUMENTATION if is_checkout else {},
         }
         for page in self.pages:
             path = self.site / f"{page.name}.html"
@@ -214,16 +216,6 @@ class _Report:
             if path.is_file() and path not in files:
                 path.unlink()
         write_text(self.index, render("index.html.j2", **self._overview(), **shared))
-
-    def _documentation(self) -> dict[str, str]:
-        """Path from the results directory -> label, of the pages that describe this program."""
-        is_checkout = (self.results.parent / "pkg_lib" / "__init__.py").exists()
-        return DOCUMENTATION if is_checkout else {}
-
-    def _leaderboard(self) -> list[leaderboard.Entry]:
-        """The rows of the leaderboard's page; none if the leaderboard cannot be written."""
-        written = self._read_all(leaderboard.write, [self.results])
-        return leaderboard.entries(self.results) if written else []
 
     def _view(self, section: Section) -> dict[str, Any]:
         """Return what the template prints of a section in addition to its fields."""
@@ -329,7 +321,7 @@ def _without_repeated_caption(html: str, heading: str) -> str:
 
 def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     """Label -> description of those methods or corpora that terms.toml describes."""
-    known = terms()[kind]
+    known = texts_of("terms")[kind]
     present = set(names)
     return {corpus_label(name): text for name, text in known.items() if name in present}
 

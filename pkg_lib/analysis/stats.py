@@ -132,7 +132,7 @@ def pass_at_1(verdicts: pd.Series) -> Rate:
 def wilson(
     passed: int,
     measured: int,
-) -> tuple[float, float] | None:
+) -> tuple[float, float]:
     """Compute the 95 % Wilson score interval of a proportion.
 
     Args:
@@ -140,10 +140,10 @@ def wilson(
         measured: Number of trials.
 
     Returns:
-        Both ends as fractions, or None without trials.
+        Both ends as fractions; NaN without trials.
     """
     if not measured:
-        return None
+        return math.nan, math.nan
     low, high = proportion_confint(passed, measured, 1 - CONFIDENCE, method="wilson")
     return float(low), float(high)
 
@@ -308,9 +308,20 @@ def bootstrap_of_steps(
     n = int(counts.sum())
     rng = np.random.default_rng(0)
     resampled = rng.multinomial(n, counts / n, size=RESAMPLES)
-    means = resampled @ steps / n
+    return percentile_interval(resampled @ steps / n)
+
+
+def percentile_interval(resampled: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % percentile interval of a resampled statistic.
+
+    Args:
+        resampled: The statistic of each resample or permutation.
+
+    Returns:
+        Both ends.
+    """
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, (1 + CONFIDENCE) / 2])
+    low, high = np.quantile(resampled, [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -328,10 +339,8 @@ def bootstrap_mean(values: pd.Series) -> Difference | None:
     if not n:
         return None
     resampled = np.random.default_rng(0).integers(0, n, (RESAMPLES, n))
-    means = sample[resampled].mean(axis=1)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Difference(n, float(sample.mean()), float(low), float(high))
+    low, high = percentile_interval(sample[resampled].mean(axis=1))
+    return Difference(n, float(sample.mean()), low, high)
 
 
 def mean_difference(

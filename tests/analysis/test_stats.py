@@ -23,7 +23,11 @@ def test_pass_at_1_leaves_out_what_was_not_measured_and_counts_it():
 
 
 def test_wilson_is_absent_without_data_and_stays_within_0_and_1():
-    assert stats.wilson(0, 5)[0] == 0 and stats.wilson(5, 5)[1] == 1 and stats.wilson(0, 0) is None
+    assert (
+        stats.wilson(0, 5)[0] == 0
+        and stats.wilson(5, 5)[1] == 1
+        and np.isnan(stats.wilson(0, 0)).all()
+    )
 
 
 COLUMN, BASE = series([True, False, True, None, True]), series([False, True, True, True, None])

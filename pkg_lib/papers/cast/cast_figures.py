@@ -73,7 +73,6 @@ def pass_rate_figure(
     axes.set(xlim=(0, None), xlabel="pass@1 (%), 95 % Wilson interval")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(axes, title)
     return figure
 
 

@@ -294,13 +294,12 @@ def _counts(assessed: Sequence[Assessed]) -> list[str]:
         for subject, verdict in by_subject.items():
             of_subject = verdicts_of.setdefault(f"On {subject}", [])
             of_subject.append(verdict)
-    return [f"{what}: {_counted_verdicts(verdicts)}." for what, verdicts in verdicts_of.items()]
-
-
-def _counted_verdicts(verdicts: Sequence[str]) -> str:
-    """Print "3 reproduced, 1 mixed", in the order of the ledger."""
-    counts = Counter(verdicts)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _in_order(verdicts))
+    sentences = []
+    for what, verdicts in verdicts_of.items():
+        counts = Counter(verdicts)
+        listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _in_order(counts))
+        sentences.append(f"{what}: {listed}.")
+    return sentences
 
 
 def _in_order(verdicts: Collection[str]) -> list[str]:

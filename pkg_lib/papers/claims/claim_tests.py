@@ -105,17 +105,6 @@ class Measured:
         assert self.run is not None
         return self.run
 
-    def verdicts_of(self, methods: list[str]) -> list[pd.Series]:
-        """Return the verdicts of some methods.
-
-        Args:
-            methods: Methods that were measured.
-
-        Returns:
-            Verdicts [task] of each method, in the given order.
-        """
-        return [self.verdicts[method] for method in methods]
-
     def with_variants(self, methods: list[str]) -> "Measured":
         """Return the same run with the verdicts of variants, as far as they are stored.
 
@@ -302,7 +291,7 @@ def published_effects(claim: Claim) -> "pd.Series[float]":
     args = claim.args
     nothing = pd.Series(dtype=float)
     if claim.test == "error_shift":
-        return _published_error_shifts(claim)
+        return printed_error_changes(args["error"]) / MBPP_TASKS
     if claim.test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return nothing
     which = claim.test
@@ -321,15 +310,22 @@ def published_effects(claim: Claim) -> "pd.Series[float]":
     return gaps[gaps.index.isin(models)]
 
 
-def _published_error_shifts(claim: Claim) -> "pd.Series[float]":
-    """Return how much more often an error occurs with a method than without (Table 7)."""
-    counts = table("7")[claim.args["error"]]
-    gaps = {}
+def printed_error_changes(error: str) -> "pd.Series[float]":
+    """Return how many more solutions end in an error with Block-PKG than without (Table 7).
+
+    Args:
+        error: The error.
+
+    Returns:
+        Number by model, as the table spells it.
+    """
+    counts = table("7")[error]
+    changes = {}
     for row in counts.index:
         model, plus, _ = row.partition(" + ")
         if plus:
-            gaps[model] = counts[row] - counts[model]
-    return pd.Series(gaps) / MBPP_TASKS
+            changes[model] = counts[row] - counts[model]
+    return pd.Series(changes)
 
 
 def claimed_by(claim: Claim, effects: "pd.Series[float] | None" = None) -> Evidence:
@@ -403,7 +399,7 @@ def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         One measurement per run that has both methods.
     """
     for measured in runs.of(claim, claim.methods):
-        verdicts = measured.verdicts_of(claim.methods)
+        verdicts = [measured.verdicts[method] for method in claim.methods]
         yield from _difference(claim, claimed, measured, verdicts)
 
 
@@ -424,7 +420,7 @@ def replayed(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         if measured.subject in models:
             own_effect = effects[effects.index == measured.subject]
             claimed = claimed_by(claim, own_effect)
-            verdicts = measured.verdicts_of(claim.methods)
+            verdicts = [measured.verdicts[method] for method in claim.methods]
             yield from _difference(claim, claimed, measured, verdicts)
 
 
@@ -455,9 +451,8 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Measurements:
         any_of_failed = known[failed].any(axis=1)
         hits = int((all_pass & ~any_of_failed).sum())
         n = len(known)
-        bounds = wilson(hits, n)
-        if bounds:
-            low, high = bounds
+        if n:
+            low, high = wilson(hits, n)
             yield measured.evidence(claim, claimed, n, hits / n, low=low, high=high)
 
 

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from pkg_lib.analysis.stats import ALPHA, Difference, holm
-from pkg_lib.analysis.tables import HERE
+from pkg_lib.analysis.tables import HERE, reference_table
 from pkg_lib.papers.pkg.pass_tables import printed
 
 POWER = 0.80
@@ -239,8 +239,7 @@ def first_version(number: str) -> list[tuple[str, str, float]]:
     Returns:
         Row, column and value of each cell.
     """
-    path = HERE / "reference" / "pkg_first_version.csv"
-    cells = pd.read_csv(path, dtype={"table": str, "value": float})
+    cells = reference_table("pkg_first_version", dtype={"table": str, "value": float})
     of_table = cells[cells["table"] == number]
     rows = of_table[["row", "column", "value"]]
     return list(rows.itertuples(index=False, name=None))

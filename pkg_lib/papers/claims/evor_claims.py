@@ -13,7 +13,7 @@ import pandas as pd
 from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import bracketed_difference
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, HERE
+from pkg_lib.analysis.tables import DASH, reference_table
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claim_tests import Checks, recomputed
 from pkg_lib.papers.claims.claims import Assessed, Claim, Evidence, discordant_share
@@ -51,12 +51,6 @@ Args = dict[str, Any]
 Numbers = dict[str, float]  # what was read -> the number
 
 
-def _reference(name: str) -> pd.DataFrame:
-    """A published table, one row per number."""
-    path = HERE / "reference" / f"evor_{name}.csv"
-    return pd.read_csv(path, keep_default_na=False)
-
-
 @cache
 def evor_table(number: int) -> pd.DataFrame:
     """Return a table of the paper.
@@ -69,7 +63,7 @@ def evor_table(number: int) -> pd.DataFrame:
         a method, setting or evolution.
     """
     name, rows, columns, cells = LAYOUTS[number]
-    frame = _reference(name)
+    frame = reference_table(f"evor_{name}", keep_default_na=False)
     return frame.pivot_table(cells, rows, columns, sort=False)
 
 
@@ -176,8 +170,7 @@ def no_whole_tasks(args: Args) -> Numbers:
         The number of cells.
     """
     cells = evor_table(2).drop(columns=AVERAGE)
-    datasets = _reference("table1_datasets")
-    problems = datasets.set_index("dataset")["problems"]
+    problems = reference_table("evor_table1_datasets", index_col="dataset")["problems"]
     count = 0
     for dataset, number in problems.items():
         printed = cells[dataset]

@@ -8,18 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.papers.claims.claim_tests import Checks
+from pkg_lib.papers.claims.claim_tests import Checks, printed_error_changes
 from pkg_lib.papers.claims.claims import first_version, table
+from pkg_lib.papers.pkg.labels import table7_setting
 
 IDEAL = "Ideal Reranker"
 # Methods that choose among the solutions of others.
 CHOOSING = ["Reranked", IDEAL]
-# Models of Table 7 (errors) -> their names in Table 2.
-ERROR_MODELS = {
-    "StarCoder-7B": "StarCoder2-7B",
-    "CodeLlama-7B": "CodeLlama-7B",
-    "DeepSeekCoder-7B": "DeepSeek-Coder-7B",
-}
 BUILD_STEPS = [
     "Python Code Extraction",
     "Block Extraction",
@@ -279,12 +274,8 @@ def error_changes(args: Args) -> Readings:
     Returns:
         Label of a model -> the change.
     """
-    counts = table("7")[args["error"]]
-    changes = {}
-    for model in ERROR_MODELS:
-        change = counts[f"{model} + Block-PKG"] - counts[model]
-        changes[f"Table 7, {model}"] = args["sign"] * change
-    return changes
+    changes = printed_error_changes(args["error"]) * args["sign"]
+    return {f"Table 7, {model}": change for model, change in changes.items()}
 
 
 def failures_left(args: Args) -> Readings:
@@ -298,9 +289,9 @@ def failures_left(args: Args) -> Readings:
     """
     readings = {}
     for setting, errors in table("7").sum(axis=1).items():
-        model, _, method = str(setting).partition(" + ")
+        model, _, method = table7_setting(str(setting)).partition(" + ")
         rates = table("2")[method or "NoRAG"]
-        passed = float(rates[ERROR_MODELS[model]])
+        passed = float(rates[model])
         failed = args["tasks"] * (100 - passed + 0.5) / 100
         readings[f"Tables 2 and 7, {setting}"] = failed - errors
     return readings

@@ -346,6 +346,5 @@ def form_figure(
     axes.set(xlim=(0, None), xlabel="pass@1 (%), 95 % Wilson interval")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=1)
     return figure

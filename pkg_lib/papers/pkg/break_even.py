@@ -15,13 +15,12 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, MINUS
+from pkg_lib.analysis.tables import DASH, MINUS, signed_count
 from pkg_lib.papers.pkg.cost import duration
 from pkg_lib.papers.pkg.cost_tables import (
     NOT_MEASURED,
     CostMeasurements,
     TokenUse,
-    signed,
     table9,
 )
 from pkg_lib.papers.pkg.pass_tables import printed
@@ -220,8 +219,8 @@ def break_even_table(
         cells = [
             str(saving.tasks or DASH),
             duration(saving.build_s),
-            signed(saving.prompt_tokens),
-            signed(saving.new_tokens) if has_new else DASH,
+            signed_count(saving.prompt_tokens),
+            signed_count(saving.new_tokens),
         ]
         for prompt_share in (PROMPT_FREE, PROMPT_AS_NEW):
             if math.isnan(tokens_per_second) or not (has_new or prompt_share):
@@ -307,7 +306,6 @@ def break_even_figure(
         title=title,
         ax=ax,
     )
-    figures.write_title(axes, title)
     if bounds.empty:
         axes.text(
             0.5,

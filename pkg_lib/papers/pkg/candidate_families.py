@@ -9,14 +9,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import difference_cell, rate_cell
+from pkg_lib.analysis.cells import bracketed_rate, difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import (
     SignalsByMethod,
     cross_validated_gate,
     selected_verdicts,
 )
-from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, mean_pass_at_k, paired_score
+from pkg_lib.analysis.stats import (
+    ALPHA,
+    BASELINE,
+    ORACLE,
+    Difference,
+    mean_pass_at_k,
+    paired_score,
+)
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import Generation
 from pkg_lib.data.corpora import corpus_in_words
@@ -44,25 +51,21 @@ SHOWN_OF_MBPP = {
 }
 
 
-def candidate_families(
-    methods: Sequence[str],
-    size: int = FAMILY_SIZE,
-) -> dict[str, list[str]]:
+def candidate_families(methods: Sequence[str]) -> dict[str, list[str]]:
     """Choose as many candidates of each family.
 
     Args:
         methods: The baseline, the methods that retrieve, and samples of the baseline.
-        size: Greatest number of candidates of a family.
 
     Returns:
-        Family -> its candidates, the baseline first. "both" has half of each. A family without a
-        candidate is left out.
+        Family -> its candidates, at most FAMILY_SIZE, the baseline first. "both" has half of each. A
+        family without a candidate is left out.
     """
     others = [method for method in methods if method != BASELINE]
     samples = [method for method in others if method.startswith(BASELINE)]
     retrieving = [method for method in others if not method.startswith(BASELINE)]
     available = [len(family) for family in (samples, retrieving) if family]
-    count = min([size - 1, *available])
+    count = min([FAMILY_SIZE - 1, *available])
     families = {
         RETRIEVAL: retrieving[-count:],
         SAMPLES: samples[:count],
@@ -227,12 +230,8 @@ def families_table(selections: Selections) -> ResultTable:
     """
     rows = {}
     for label in dict.fromkeys(label for label, _ in selections):
-        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
-            continue
-        samples = selections[label, SAMPLES]
-        retrieval = selections[label, RETRIEVAL]
         for selection in (VISIBLE, ORACLE):
-            difference = paired_score(samples[selection], retrieval[selection])
+            difference = _samples_minus_retrieval(selections, label, selection)
             if difference is None:
                 continue
             rows[f"{label}, {selection_label(selection)}"] = [
@@ -252,6 +251,18 @@ def families_table(selections: Selections) -> ResultTable:
         "samples: tasks that the selection among samples alone solves."
     )
     return ResultTable.of("Samples against retrieval", rows, columns, "model, selection", note)
+
+
+def _samples_minus_retrieval(
+    selections: Selections,
+    label: str,
+    selection: str,
+) -> Difference | None:
+    """The paired difference between the families of an experiment; None if it lacks one of them."""
+    if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
+        return None
+    samples = selections[label, SAMPLES]
+    return paired_score(samples[selection], selections[label, RETRIEVAL][selection])
 
 
 def token_curve(
@@ -380,11 +391,7 @@ def samples_table(
         cells = []
         for k in SAMPLE_KS:
             rate = mean_pass_at_k(verdicts, k) if len(verdicts) else None
-            if rate is None:
-                cells.append(DASH)
-                continue
-            bounds = f"{percent(rate.low)}–{percent(rate.high)}"
-            cells.append(f"{percent(rate.value)} ({bounds})")
+            cells.append(bracketed_rate(rate.value, rate.low, rate.high) if rate else DASH)
         rows[label] = [len(verdicts), len(samples), *cells]
     columns = ["tasks", "samples", *(f"pass@{k}" for k in SAMPLE_KS)]
     title = f"pass@k of {BASELINE} at temperature {temperature}"
@@ -537,20 +544,15 @@ def equal_candidates_finding(
     Returns:
         A sentence; "" if no experiment has both families.
     """
-    compared = 0
-    different = 0
-    for label in main:
-        if not {(label, SAMPLES), (label, RETRIEVAL)} <= set(selections):
-            continue
-        samples = selections[label, SAMPLES][VISIBLE]
-        difference = paired_score(samples, selections[label, RETRIEVAL][VISIBLE])
-        if difference is not None:
-            compared += 1
-            different += difference.p < ALPHA
-    if not compared:
+    differences = [_samples_minus_retrieval(selections, label, VISIBLE) for label in main]
+    p_values = [difference.p for difference in differences if difference]
+    if not p_values:
         return ""
-    equal = compared - different
-    return f"Samples instead of retrieval: no significant difference in {equal} of {compared} experiments."
+    equal = sum(p >= ALPHA for p in p_values)
+    return (
+        f"Samples instead of retrieval: no significant difference in {equal} of {len(p_values)} "
+        "experiments."
+    )
 
 
 def family_findings(

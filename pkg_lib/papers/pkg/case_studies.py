@@ -20,6 +20,7 @@ from pkg_lib.analysis.stats import (
 )
 from pkg_lib.analysis.tables import (
     DASH,
+    number,
     probability,
     render,
 )
@@ -152,10 +153,8 @@ def by_score(
         The ids, the highest score first. Tasks of equal score keep their order; those without a score come
         last.
     """
-    scores = {task: score(contexts.get(task)) for task in tasks}
-    scored = [task for task, value in scores.items() if value is not None]
-    unscored = [task for task, value in scores.items() if value is None]
-    return [*sorted(scored, key=lambda task: -(scores[task] or 0.0)), *unscored]
+    scores = pd.Series({task: score(contexts.get(task)) for task in tasks}, dtype=float)
+    return list(scores.sort_values(ascending=False, kind="stable").index)
 
 
 def changed_table(study: CaseStudy) -> ResultTable:
@@ -198,9 +197,8 @@ def _outcome_cells(
 
 
 def _context_cells(context: Context | None) -> list[str]:
-    value = score(context)
-    text = DASH if value is None else f"{value:.3f}"
-    return [text, DEFINES[context.defines_task if context else None]]
+    defines = context.defines_task if context else None
+    return [number(score(context), 3), DEFINES[defines]]
 
 
 def folded(table: ResultTable) -> str:

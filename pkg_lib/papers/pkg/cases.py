@@ -107,15 +107,11 @@ class Case:
     @property
     def diff(self) -> list[tuple[str, str]]:
         """The (mark, line) pairs from the solution without retrieval to the other; empty if equal."""
-        before, after = [_solution_lines(side) for side in self.sides]
+        solutions = [side.solution or "" for side in self.sides]
+        before, after = [solution.rstrip("\n").split("\n") for solution in solutions]
         lines = list(difflib.unified_diff(before, after, lineterm="", n=len(before)))
         without_header = lines[3:]
         return [(line[:1], line[1:]) for line in without_header]
-
-
-def _solution_lines(side: Side) -> list[str]:
-    solution = side.solution or ""
-    return solution.rstrip("\n").split("\n")
 
 
 @dataclass
@@ -142,16 +138,6 @@ class MethodCases:
         """The stored verdicts by task id, without retrieval and with the method."""
         return self.results.outcomes(BASELINE), self.results.outcomes(self.method)
 
-    @cached_property
-    def _completions(self) -> tuple[dict[str, Generation], dict[str, Generation]]:
-        """The completions by task id, without retrieval and with the method."""
-        return self.results.completions(BASELINE), self.results.completions(self.method)
-
-    @cached_property
-    def _solutions(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The solutions by task id, without retrieval and with the method."""
-        return self.results.solutions(BASELINE), self.results.solutions(self.method)
-
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out, even where they are available."""
@@ -172,8 +158,8 @@ class MethodCases:
         text = traced if isinstance(traced, Hidden) else traced.text
         if context is not None and context.text is not None:
             text = context.text
-        without_retrieval = self._side(0, task_id)
-        with_method = self._side(1, task_id)
+        without_retrieval = self._side(BASELINE, task_id)
+        with_method = self._side(self.method, task_id)
         return Case(
             task_id=task_id,
             experiment=self.results.heading,
@@ -216,16 +202,15 @@ class MethodCases:
             return Hidden(f"not available ({self.results.tasks_absent})")
         return task.prompt
 
-    def _side(self, number: int, task_id: str) -> Side:
-        """The task without retrieval (number 0) or with the method (1)."""
-        outcome = self.outcomes[number][task_id]
+    def _side(self, method: str, task_id: str) -> Side:
+        """The task under a method, without the tests of a benchmark that is not shown."""
+        outcome = self.results.outcomes(method)[task_id]
         if self._withheld:  # the second half of the detail is a test of the benchmark
             detail, _ = split_detail(outcome.detail)
             outcome = replace(outcome, detail=detail)
-        name = (BASELINE, self.method)[number]
-        completion = self._completions[number].get(task_id)
-        solution = self._solutions[number].get(task_id)
-        return Side(name, completion, solution, outcome)
+        completion = self.results.completions(method).get(task_id)
+        solution = self.results.solutions(method).get(task_id)
+        return Side(method, completion, solution, outcome)
 
     def _traced(self, context: Context | None) -> Traced | Hidden:
         """Where the context is in the corpus, or why this is not shown."""

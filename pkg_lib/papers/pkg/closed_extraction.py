@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pkg_lib.analysis.cells import difference_cells
+from pkg_lib.analysis.cells import DIFFERENCE_COLUMNS, difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_score
 from pkg_lib.analysis.tables import percent
@@ -177,11 +177,7 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         "solutions that differ",
         "verdicts that differ",
         "pass@1",
-        "difference",
-        "95 % interval",
-        "helped",
-        "hurt",
-        "McNemar p",
+        *DIFFERENCE_COLUMNS,
     ]
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("model")
     first = EXTRACTION_LABELS[FIRST_BLOCK]

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import paired_cells
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import SignalsByMethod, selected_verdicts
 from pkg_lib.analysis.sentences import finding
@@ -24,6 +24,7 @@ from pkg_lib.analysis.stats import (
     Difference,
     paired_differences,
     pass_at_1,
+    percentile_interval,
 )
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import read_json, read_rows
@@ -57,14 +58,6 @@ from pkg_lib.papers.pkg.replay import (
 VerdictsByModel = Mapping[str, pd.DataFrame]  # model -> verdicts [task, method]
 REPLAYED_BENCHMARKS = ("humaneval", "mbpp")
 REPLAYED_GROUP = "Samples of the authors, executed here"
-DIFFERENCE_COLUMNS = (
-    "difference",
-    "95 % interval",
-    "helped",
-    "hurt",
-    "McNemar p",
-    "p (Holm)",
-)
 DIFFERENCE_NOTE = (
     f"Percentage points of pass@1 against {BASELINE}. Intervals are from a paired bootstrap over "
     "tasks. Holm's correction is over the methods of one model. An oracle cannot lose."
@@ -164,11 +157,8 @@ def closed_rates(
         The figure.
     """
     figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2, ax=ax)
-    looks = {}
-    parts = []
-    for place, (model, frame) in enumerate(verdicts.items()):
-        looks[model] = (figures.COLOURS[place], figures.MARKERS[place])
-        parts.append(figures.percents(frame).assign(model=model))
+    looks = figures.distinct_styles(verdicts)
+    parts = [figures.percents(frame).assign(model=model) for model, frame in verdicts.items()]
     if parts:
         points = pd.concat(parts).rename(columns={"column": "row"})
         figures.interval_points(axes, points, CLOSED, "model", looks, errorbar=figures.wilson_bar)
@@ -197,10 +187,9 @@ def closed_differences_table(
     rows = {}
     for model, frame in verdicts.items():
         for method, row in paired_differences(frame).query("n > 0").iterrows():
-            _, *cells = paired_cells(row)
-            rows[f"{model}, {method}"] = cells
+            rows[f"{model}, {method}"] = paired_cells(row)[1:]
     title = f"Each method against {BASELINE} on {replayed_title(benchmark)}"
-    return ResultTable.of(title, rows, DIFFERENCE_COLUMNS, "model, method", DIFFERENCE_NOTE)
+    return ResultTable.of(title, rows, PAIRED_COLUMNS[1:], "model, method", DIFFERENCE_NOTE)
 
 
 def _signals_and_verdicts(
@@ -256,8 +245,7 @@ def gap_closed(
         return None
     gained = solved[:, -2] - best
     shares = gained[gap > 0] / gap[gap > 0]
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return Difference(n, shares[0], low, high)
+    return Difference(n, shares[0], *percentile_interval(shares))
 
 
 def closed_selections_table(

@@ -64,61 +64,6 @@ class Stage:
     in_memory: bool = False
 
 
-@dataclass(frozen=True)
-class FunctionCost:
-    """What one function needs.
-
-    Attributes:
-        texts: Distinct texts that are encoded.
-        graph_bytes: Bytes of the graph without vectors.
-        graph_s: Seconds of building the graph.
-        vector_bytes: Bytes of vectors.
-        encoding_s: Processor seconds of encoding.
-        exact_search_s: Seconds that it adds to an exact search.
-        bm25_build_s: Seconds of building the BM25 index.
-        bm25_search_s: Seconds that it adds to a search by BM25.
-    """
-
-    texts: float
-    graph_bytes: float
-    graph_s: float
-    vector_bytes: float
-    encoding_s: float
-    exact_search_s: float
-    bm25_build_s: float
-    bm25_search_s: float
-
-
-def function_cost(
-    graph: Mapping[str, Any],
-    bm25: Mapping[str, Any],
-) -> FunctionCost:
-    """Compute what one function needed in the benchmarks.
-
-    Args:
-        graph: What bench_graph.py measured.
-        bm25: What bench_bm25.py measured.
-
-    Returns:
-        The cost of one function.
-    """
-    functions = graph["functions"]
-    texts = graph["payloads"] / functions
-    one_process = graph["build"]["one"]
-    search = graph["search"]
-    without_vectors = graph["disk_mb_without_vectors"]
-    return FunctionCost(
-        texts=texts,
-        graph_bytes=1e6 * without_vectors / functions,
-        graph_s=(one_process["wall_s"] + one_process["save_s"]) / functions,
-        vector_bytes=1e6 * (graph["disk_mb"] - without_vectors) / functions,
-        encoding_s=texts / graph["encoding"]["texts_per_cpu_s"],
-        exact_search_s=texts * search["exact_ms"] / 1000 / search["exact_rows"],
-        bm25_build_s=bm25["build_s"] / bm25["functions"],
-        bm25_search_s=bm25["ours_ms_per_query"] / 1000 / bm25["functions"],
-    )
-
-
 def corpus_stages(
     functions: int,
     graph: Mapping[str, Any],
@@ -134,20 +79,25 @@ def corpus_stages(
     Returns:
         Name -> stage.
     """
-    one = function_cost(graph, bm25)
+    scale = functions / graph["functions"]
+    texts = scale * graph["payloads"]
+    graph_bytes = scale * 1e6 * graph["disk_mb_without_vectors"]
+    vector_bytes = scale * 1e6 * graph["disk_mb"] - graph_bytes
+    build = graph["build"]["one"]
+    graph_s = scale * (build["wall_s"] + build["save_s"])
+    encoding_s = texts / graph["encoding"]["texts_per_cpu_s"]
     search = graph["search"]
-    texts = functions * one.texts
-    vector_bytes = functions * one.vector_bytes
+    exact_search_s = texts / search["exact_rows"] * search["exact_ms"] / 1000
     depth = math.log(texts) / math.log(search["hnsw_rows"])
     hnsw_build_s = search["hnsw_build_s"] * texts / search["hnsw_rows"] * depth
     hnsw_search_s = depth * search["hnsw"]["128"]["ms"] / 1000
     hnsw_bytes = vector_bytes + texts * LINK_BYTES * search["hnsw_links"]
-    exact_search_s = functions * one.exact_search_s
-    bm25_build_s = functions * one.bm25_build_s
-    bm25_search_s = functions * one.bm25_search_s
+    bm25_scale = functions / bm25["functions"]
+    bm25_build_s = bm25_scale * bm25["build_s"]
+    bm25_search_s = bm25_scale * bm25["ours_ms_per_query"] / 1000
     return {
-        "graph": Stage(functions * one.graph_bytes, functions * one.graph_s),
-        "encoding": Stage(vector_bytes, functions * one.encoding_s),
+        "graph": Stage(graph_bytes, graph_s),
+        "encoding": Stage(vector_bytes, encoding_s),
         "index, exact": Stage(vector_bytes, 0.0, exact_search_s, in_memory=True),
         "index, HNSW": Stage(hnsw_bytes, hnsw_build_s, hnsw_search_s, in_memory=True),
         "index, IVF-PQ": Stage(texts * CODE_BYTES, in_memory=True),
@@ -276,17 +226,18 @@ def scale_findings(
     Returns:
         Two sentences.
     """
-    one = function_cost(measured.graph, measured.bm25)
     stages = corpus_stages(functions, measured.graph, measured.bm25)
     seconds = {name: stage.seconds or 0.0 for name, stage in stages.items()}
     longest = max(seconds, key=seconds.__getitem__)
     share = seconds[longest] / sum(seconds.values())
     memory = 1e9 * machine.memory_gb
+    exact_search_s = (stages["index, exact"].query_s or math.nan) / functions
     hnsw_bytes = (stages["index, HNSW"].size or math.nan) / functions
+    code_bytes = (stages["index, IVF-PQ"].size or math.nan) / functions
     return [
         f"The bottleneck is the {longest}: {share:.1%} of the processor time.",
         f"Exact search answers within {SEARCH_LIMIT_S} s up to "
-        f"{SEARCH_LIMIT_S / one.exact_search_s:,.0f} functions. One machine's memory holds the "
+        f"{SEARCH_LIMIT_S / exact_search_s:,.0f} functions. One machine's memory holds the "
         f"HNSW index up to {memory / hnsw_bytes:,.0f} functions, and IVF-PQ codes up to "
-        f"{memory / one.texts / CODE_BYTES:,.0f}.",
+        f"{memory / code_bytes:,.0f}.",
     ]

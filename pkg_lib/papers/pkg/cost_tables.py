@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
-from pkg_lib.analysis.tables import DASH, MINUS, kind, percent
+from pkg_lib.analysis.tables import DASH, kind, number, percent, signed_count
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.cost import (
     ENHANCER,
@@ -151,18 +151,6 @@ def token_use(results: Results) -> TokenUse:
         added=added_tokens(completions),
         at_limit=token_counts(completions, lambda completion: completion.finish == "length"),
     )
-
-
-def signed(tokens: float) -> str:
-    """Print a difference in tokens with its sign.
-
-    Args:
-        tokens: The difference.
-
-    Returns:
-        Text such as "−12".
-    """
-    return f"{tokens:+.0f}".replace("-", MINUS)
 
 
 # Table 8
@@ -386,7 +374,6 @@ def context_tokens_figure(
     _draw_published_means(axes, list(use.added.columns), reference)
     axes.set(ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(axes)
     return figure
 
@@ -482,7 +469,7 @@ def new_tokens_table(
         rows[str(method)] = [
             str(len(written) or DASH),
             *_statistics(written),
-            DASH if change.empty or method == BASELINE else signed(change.mean()),
+            DASH if method == BASELINE else signed_count(change.mean()),
             percent(at_limit / len(written)) if len(written) else DASH,
             seconds,
             minutes,
@@ -522,8 +509,7 @@ def price_cells(
         Three counts, then a price for each row of `prices`.
     """
     per_solved_task = (read + written) / rate if rate else math.nan
-    counts = [read, written, per_solved_task]
-    cells = [DASH if math.isnan(count) else f"{count:,.0f}" for count in counts]
+    cells = [number(count) for count in (read, written, per_solved_task)]
     for per_read, per_written in prices.to_numpy():
         dollars = (read * per_read + written * per_written) / 1000
         price = f"{dollars:.2f}" if dollars else "0"
@@ -589,8 +575,8 @@ def token_findings(use: TokenUse) -> list[str]:
     for method in use.written.columns.drop(BASELINE):
         change = (use.written[method] - use.written[BASELINE]).dropna()
         if len(change):
-            low, high = map(signed, mean_interval(change))
-            changes.append(f"{method} {signed(change.mean())} ({low} to {high})")
+            low, high = map(signed_count, mean_interval(change))
+            changes.append(f"{method} {signed_count(change.mean())} ({low} to {high})")
     fewest_first = ", ".join(f"{method} {mean:.0f}" for method, mean in means.items())
     return [
         f"Mean tokens that a context adds to the prompt, fewest first: {fewest_first}.",

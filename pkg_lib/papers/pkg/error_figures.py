@@ -10,7 +10,6 @@ from pkg_lib.analysis.figures import (
     legend_below,
     row_axes,
     styled,
-    write_title,
 )
 from pkg_lib.analysis.tables import DASH
 
@@ -65,7 +64,6 @@ def draw_errors(
             beside(axes, place, f"{total:.0f}")
     axes.set(xlim=(0, widest), ylim=(len(counts) - 0.5, -0.5), xlabel="failed solutions")
     axes.set_yticks(range(len(counts)), labels)
-    write_title(axes, title)
     legend_below(axes, ncols=3, handlelength=1.4)
     return figure
 

@@ -74,15 +74,13 @@ class ErrorComparison:
         method: The method that is compared with no retrieval.
         outcomes: Outcomes without retrieval and with the method.
         settings: (group, label) -> outcomes: this study, then the replayed models.
-        paired: Outcomes of the tasks that both measured, without retrieval and with the method.
-        endings: How each of these tasks ended, [task, method]: "passed" or a row of Table 7.
+        endings: How each task that both measured ended, [task, method]: "passed" or a row of Table 7.
     """
 
     results: Results
     method: str
     outcomes: dict[str, Outcomes]
     settings: dict[tuple[str, str], Outcomes]
-    paired: dict[str, Outcomes]
     endings: pd.DataFrame
 
 
@@ -114,15 +112,8 @@ def compare_errors(
     if replays and (results.results / "replay").is_dir():
         for model in replays.split("+"):
             settings |= _replayed_settings(results, model, method)
-    paired = _measured_in_both(outcomes)
-    return ErrorComparison(
-        results,
-        method,
-        outcomes,
-        settings,
-        paired,
-        _endings(paired),
-    )
+    endings = pd.DataFrame({name: _endings(of_method) for name, of_method in outcomes.items()})
+    return ErrorComparison(results, method, outcomes, settings, endings.dropna().map(table7_row))
 
 
 def _replayed_settings(
@@ -140,29 +131,23 @@ def _replayed_settings(
     return settings
 
 
-def _measured_in_both(outcomes: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
-    common = set.intersection(*map(_measured_tasks, outcomes.values()))
-    paired: dict[str, Outcomes] = {}
-    for method, by_task in outcomes.items():
-        paired[method] = {task: by_task[task] for task in by_task if task in common}
-    return paired
+def _endings(outcomes: Outcomes) -> pd.Series:
+    """How each measured task ended: "passed" or its error."""
+    endings = {}
+    for task, outcome in outcomes.items():
+        if outcome.status != "not_measured":
+            endings[task] = PASSED if outcome.status == PASSED else outcome.error
+    return pd.Series(endings, dtype=object)
 
 
-def _measured_tasks(outcomes: Outcomes) -> set[str]:
-    return {task for task in outcomes if outcomes[task].status != "not_measured"}
-
-
-def _endings(
-    paired: Mapping[str, Outcomes],
-) -> pd.DataFrame:
-    columns = {}
-    for method, by_task in paired.items():
-        columns[method] = {task: _ending(outcome) for task, outcome in by_task.items()}
-    return pd.DataFrame(columns, dtype=object)
-
-
-def _ending(outcome: Outcome) -> str:
-    return PASSED if outcome.status == PASSED else table7_row(outcome.error)
+def _counted(
+    endings: pd.Series,
+    rows: list[str],
+) -> pd.Series:
+    """Count the tasks that ended in each of some rows; <NA> if no task was measured."""
+    if endings.empty:
+        return pd.Series(pd.NA, rows, dtype="Int64")
+    return endings.value_counts().reindex(rows, fill_value=0).astype("Int64")
 
 
 # Counts
@@ -172,12 +157,12 @@ def table7_row(error: str) -> str:
     """Find the row of Table 7 that counts an error.
 
     Args:
-        error: An error of `TABLE7` or `BEYOND`.
+        error: An error of `TABLE7` or `BEYOND`, or "passed".
 
     Returns:
-        The error, or "Others" for a type that the table does not have.
+        The same, or "Others" for a type that the table does not have.
     """
-    return error if error in TABLE7 else "Others"
+    return error if error in (PASSED, *TABLE7) else "Others"
 
 
 def error_counts(outcomes: Outcomes) -> pd.Series:
@@ -189,30 +174,7 @@ def error_counts(outcomes: Outcomes) -> pd.Series:
     Returns:
         Counts by error, those of `TABLE7` first, then those of `BEYOND`; <NA> if no task was measured.
     """
-    counts = pd.Series(
-        pd.NA,
-        [*TABLE7, *BEYOND],
-        dtype="Int64",
-    )
-    if _measured_tasks(outcomes):
-        counts[:] = 0
-        failed = _failed(outcomes)
-        counts.update(failed["error"].value_counts())
-    return counts
-
-
-def _failed(outcomes: Outcomes) -> pd.DataFrame:
-    """The error and the last line of the traceback of each failed solution."""
-    rows = []
-    for outcome in outcomes.values():
-        if outcome.status == "failed":
-            line, _ = split_detail(outcome.detail)
-            rows.append((outcome.error, line))
-    return pd.DataFrame(
-        rows,
-        columns=["error", "line"],
-        dtype=object,
-    )
+    return _counted(_endings(outcomes), [*TABLE7, *BEYOND])
 
 
 def table7_counts(outcomes: Outcomes) -> pd.Series:
@@ -262,7 +224,7 @@ def _bar_name(
     """Shorten the label of a setting with retrieval; add n if some tasks are not measured."""
     _, plus, method = label.partition(" + ")
     name = f"+ {method}" if plus else label
-    measured = len(_measured_tasks(outcomes))
+    measured = len(_endings(outcomes))
     if measured in (0, len(outcomes)):
         return name
     return f"{name} (n={measured})"
@@ -298,7 +260,7 @@ def _errors_column(outcomes: Outcomes) -> dict[str, str]:
     counts = error_counts(outcomes)
     cells = table7_counts(outcomes).to_dict()
     cells["all failed"] = counts.sum(min_count=1)
-    cells["not measured"] = len(outcomes) - len(_measured_tasks(outcomes))
+    cells["not measured"] = len(outcomes) - len(_endings(outcomes))
     for error in BEYOND:
         cells[f"of Others: {error}"] = counts[error]
     return {str(row): _text(count) for row, count in cells.items()}
@@ -317,8 +279,9 @@ def error_changes(comparison: ErrorComparison) -> pd.DataFrame:
     Returns:
         Counts [error, ...] for no retrieval, the method and ``change``; the last row is "all failed".
     """
-    counts = {method: table7_counts(outcomes) for method, outcomes in comparison.paired.items()}
-    frame = pd.DataFrame(counts)
+    endings = comparison.endings
+    rows = list(TABLE7)
+    frame = pd.DataFrame({method: _counted(endings[method], rows) for method in endings})
     frame.loc["all failed"] = frame.sum(min_count=1)
     frame["change"] = frame[comparison.method] - frame[BASELINE]
     return frame
@@ -485,7 +448,12 @@ def messages_table(outcomes: Outcomes) -> ResultTable:
     Returns:
         One row per error, the most common first.
     """
-    failed = _failed(outcomes)
+    rows = []
+    for outcome in outcomes.values():
+        if outcome.status == "failed":
+            line, _ = split_detail(outcome.detail)
+            rows.append((outcome.error, line))
+    failed = pd.DataFrame(rows, columns=["error", "line"], dtype=object)
     for pattern, replacement in VARIABLE_PARTS.items():
         failed["line"] = failed["line"].str.replace(
             pattern,
@@ -495,17 +463,13 @@ def messages_table(outcomes: Outcomes) -> ResultTable:
     failed["line"] = failed["line"].str[:MESSAGE_CHARS]
     counts = failed.value_counts().rename("n").reset_index()
     counts = counts.sort_values(["n", "line"], ascending=[False, True])
-    rows = {}
+    messages_of = {}
     for error, of_error in counts.groupby("error"):
         common = of_error.head(MESSAGES)
         messages = common["n"].astype(str) + ": " + common["line"]
-        rows[error] = (of_error["n"].sum(), "; ".join(messages))
+        messages_of[error] = (of_error["n"].sum(), "; ".join(messages))
     columns = ["failed", "most common messages"]
-    table = pd.DataFrame.from_dict(
-        rows,
-        orient="index",
-        columns=columns,
-    )
+    table = pd.DataFrame.from_dict(messages_of, orient="index", columns=columns)
     table = table.sort_values("failed", ascending=False).rename_axis("error")
     return ResultTable("Messages of the tracebacks", table.astype(str))
 
@@ -544,19 +508,12 @@ def _changes_by_error(comparison: ErrorComparison) -> list[str]:
     for error in TABLE7:
         before, after = changes.loc[error, [BASELINE, method]].fillna(0)
         if before or after:
-            p = _p_of_error(endings == error, method)
+            has_error = endings == error
+            gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
+            p = mcnemar(len(gained), len(lost))
             parts.append(f"{error} {before} to {after} ({chance(p)})")
     head = f"By error, {BASELINE} to {method}, with McNemar's exact p of each type alone"
     return [total, *finding(head, parts)]
-
-
-def _p_of_error(
-    has_error: pd.DataFrame,
-    method: str,
-) -> float:
-    """McNemar's p: does the method change how many solutions end with an error?"""
-    gained, lost = helped_and_hurt(has_error[method], has_error[BASELINE])
-    return mcnemar(len(gained), len(lost))
 
 
 def _errors_of_lost_tasks(comparison: ErrorComparison) -> list[str]:

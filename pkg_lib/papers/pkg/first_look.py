@@ -5,10 +5,10 @@ The first look preceded the study. Its numbers are constants here; the others ar
 
 from collections.abc import Sequence
 
-from pkg_lib.analysis.cells import bracketed_difference, rate_cell
+from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, Difference, paired_score
-from pkg_lib.analysis.tables import DASH, percent
+from pkg_lib.analysis.stats import BASELINE, paired_score
+from pkg_lib.analysis.tables import percent
 from pkg_lib.data.corpora import PUBLISHED, corpus_in_words
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.candidate_families import (
@@ -18,9 +18,8 @@ from pkg_lib.papers.pkg.candidate_families import (
     VISIBLE,
     Selections,
 )
-from pkg_lib.papers.pkg.strata import STRATA, copies, strata
+from pkg_lib.papers.pkg.strata import STRATA, VALID, copies, strata
 from pkg_lib.papers.pkg.validity_tables import (
-    CORRECT,
     Experiments,
     agreement_cell,
     copy_agreement,
@@ -68,13 +67,6 @@ def compared_cells(
     return [first, here, SAME if is_same else why]
 
 
-def _difference(difference: Difference | None) -> str:
-    """A difference in percentage points with its interval in parentheses."""
-    if difference is None:
-        return DASH
-    return bracketed_difference(difference.value, difference.low, difference.high)
-
-
 def change_from_baseline(
     results: Results,
     method: str,
@@ -96,7 +88,7 @@ def change_from_baseline(
         verdicts = verdicts[context.isin(kinds)]
     difference = paired_score(verdicts[method], verdicts[BASELINE])
     passed = f"{verdicts[BASELINE].sum()} → {verdicts[method].sum()} of {len(verdicts)}"
-    return f"{passed}: {_difference(difference)}"
+    return f"{passed}: {difference_cell(difference)}"
 
 
 def selection_change(
@@ -118,7 +110,7 @@ def selection_change(
     difference = paired_score(verdicts[VISIBLE], verdicts[ALONE])
     before = percent(float(verdicts[ALONE].mean()))
     after = percent(float(verdicts[VISIBLE].mean()))
-    return f"{before} → {after}: {_difference(difference)}"
+    return f"{before} → {after}: {difference_cell(difference)}"
 
 
 def _agreement_cells(results: Results) -> list[str]:
@@ -135,7 +127,7 @@ def _validity_rows(experiments: Experiments) -> dict[str, list[str]]:
     rows = {}
     for size, (where_correct, elsewhere) in FIRST_STRATA.items():
         results = experiments[EXPERIMENTS_BY_SIZE[size]]
-        correct = change_from_baseline(results, FUNCTION, [CORRECT])
+        correct = change_from_baseline(results, FUNCTION, [VALID])
         other = change_from_baseline(results, FUNCTION, STRATA[1:])
         rows[f"{size}, {FUNCTION}, context correct"] = compared_cells(where_correct, correct)
         rows[f"{size}, {FUNCTION}, elsewhere"] = compared_cells(elsewhere, other)

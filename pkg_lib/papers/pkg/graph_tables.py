@@ -375,7 +375,7 @@ def code_search_table(code_search: Log) -> ResultTable:
         The table, one row per method.
     """
     elsewhere = reference_table("code_search_elsewhere", index_col="method")
-    methods = code_search_methods(code_search) or {method: {} for method in elsewhere.index}
+    methods = code_search.get("methods") or {method: {} for method in elsewhere.index}
     paired = code_search.get("paired", {})
     rows = {}
     for method in sorted(methods, key=lambda m: (m not in elsewhere.index, m == "BM25", m)):
@@ -406,19 +406,6 @@ def _configuration_note(configuration: Log) -> str:
     return f"{tasks}; {configuration['embedder']}; BM25's {weight}, {constant}."
 
 
-def code_search_methods(code_search: Log) -> dict[str, Log]:
-    """Return the figures of each method of the code search.
-
-    Args:
-        code_search: What `tests/benchmarks/bench_code_search.py` measured; {} without it.
-
-    Returns:
-        Method -> figures; {} if nothing was measured.
-    """
-    methods: dict[str, Log] = code_search.get("methods", {})
-    return methods
-
-
 def code_search_sets_table(code_search: Log) -> ResultTable:
     """Tabulate how the code search depends on the set of candidates.
 
@@ -428,7 +415,7 @@ def code_search_sets_table(code_search: Log) -> ResultTable:
     Returns:
         The table, one row per set.
     """
-    sets = {"as above": code_search_methods(code_search)}
+    sets = {"as above": code_search.get("methods", {})}
     sets |= code_search.get("variations", {})
     columns = {}
     for method in ("MiniLM", "BM25"):
@@ -471,7 +458,7 @@ def graph_findings(built: Sequence[CorpusGraph], measured: Log, code_search: Log
             f"At the paper's scale {size}, built and saved in {seconds} by one process."
         )
     if code_search:
-        mrr = {name: of["mrr_at_10"] for name, of in code_search_methods(code_search).items()}
+        mrr = {name: of["mrr_at_10"] for name, of in code_search.get("methods", {}).items()}
         fusions = [name for name in mrr if "fusion" in name]
         better = [name for name in fusions if mrr[name] >= mrr["MiniLM"]]
         ranks = ", ".join(f"{name} {value:.3f}" for name, value in mrr.items())

@@ -33,7 +33,7 @@ from sklearn.metrics import (
 )
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.tables import DASH, csv_text, percent
+from pkg_lib.analysis.tables import csv_text, number, percent
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
@@ -135,7 +135,8 @@ def label_tasks(
     if grouping == OWN:
         lines.release()
         lists = Generator(model, _decoding(model, "list", slots), cache, results, backend)
-        frequent = _most_frequent(counts)
+        # Categories of equally many tasks are in alphabetical order.
+        frequent = sorted(counts, key=lambda category: (-counts[category], category))[:MAX_SHOWN]
         text = GROUPING_PROMPT.format(categories=_bullets(frequent))
         asked += _complete(lists, {"all categories": text}, file, "names of topics")
         names = read_topics(_answer(lists, text))
@@ -212,12 +213,6 @@ def _answer(generator: Generator, text: str) -> str:
     """The stored answer to a prompt that was completed."""
     generation = generator.stored(text)
     return generation.raw if generation else ""
-
-
-def _most_frequent(counts: Counter[str]) -> list[str]:
-    """The categories of the most tasks; those of equally many in alphabetical order."""
-    ranked = sorted(counts, key=lambda category: (-counts[category], category))
-    return ranked[:MAX_SHOWN]
 
 
 def _bullets(names: Iterable[str]) -> str:
@@ -428,5 +423,5 @@ def _agreement(both: pd.DataFrame, grouping: str) -> dict[str, str]:
         "same topic, %": percent(same),
     }
     for name, score in scores.items():
-        cells[name] = DASH if score is None else f"{score:.2f}"
+        cells[name] = number(score, 2)
     return cells

@@ -115,25 +115,15 @@ def _draw_circles(
     for number, method in enumerate(solved):
         colour, line = LOOKS[count][number]
         centre = CENTRES[count][number]
-        axes.add_patch(
-            Circle(
-                centre,
-                RADIUS,
-                facecolor=colour,
-                alpha=0.35,
-                linewidth=0,
-            )
+        circle = Circle(
+            centre,
+            RADIUS,
+            facecolor=(colour, 0.35),
+            edgecolor=INK,
+            linestyle=line,
+            linewidth=1.0,
         )
-        axes.add_patch(
-            Circle(
-                centre,
-                RADIUS,
-                fill=False,
-                edgecolor=INK,
-                linestyle=line,
-                linewidth=1.0,
-            )
-        )
+        axes.add_patch(circle)
         x, y = LABELS[count][number]
         label = f"{method} ({solved[method].sum()})"
         axes.text(

@@ -73,7 +73,6 @@ def pass_rates(
             mew=0.6,
         )
     axes.set_xlabel(f"pass@1 on {title_of(benchmark)} (%),\n95 % Wilson interval")
-    figures.write_title(axes, title)
     if len(published):
         figures.legend_below(
             axes,
@@ -150,7 +149,6 @@ def helped_and_hurt_bars(
     axes.set_xticks([tick for tick in ticks if abs(tick) <= limit])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(counts)), list(counts.index))
-    figures.write_title(axes, title)
     axes.annotate(
         "net",
         (1, 1),

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import paired_cells, wilson_range
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     decided,
@@ -88,7 +88,6 @@ PAIRED = (
     "tested."
 )
 VOYAGE = "VoyageEmb"
-COMPARED = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +159,12 @@ class PassTable(ResultTable):
         lines = []
         for (source, model), *cells in self.frame.itertuples(name=None):
             for method, cell in zip(self.frame.columns, cells, strict=True):
-                if cell.text:
-                    place = {"source": source, "model": model, "method": method}
-                    lines.append(place | _rounded(asdict(cell)))
+                if not cell.text:
+                    continue
+                line: dict[str, Any] = {"source": source, "model": model, "method": method}
+                for name, value in asdict(cell).items():
+                    line[name] = round(value, 4) if isinstance(value, float) else value
+                lines.append(line)
         # As objects, since the counts and most published rates are whole numbers.
         frame = pd.DataFrame(lines, dtype=object).drop(columns="text")
         names = {"value": "pass_at_1_percent", "difference": "difference_points"}
@@ -200,12 +202,6 @@ def _source(
 ) -> str:
     (source, _), *_ = row
     return str(source)
-
-
-def _rounded(
-    cell: dict[str, Any],
-) -> dict[str, Any]:
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in cell.items()}
 
 
 def _tex_cell(cell: PassCell) -> str:
@@ -354,14 +350,13 @@ def _measured_cell(
     method: str,
 ) -> PassCell:
     rate = pass_at_1(verdicts[method])
-    bounds = wilson(rate.passed, rate.measured)
-    if rate.value is None or bounds is None:
+    if rate.value is None:
         return PassCell(DASH, passed=0, measured=0, total=rate.total)
     gap = _mean_gap(verdicts, method, BASELINE)
     text = percent(rate.value)
     if rate.measured < rate.total:
         text += f" (n={rate.measured})"
-    low, high = bounds
+    low, high = wilson(rate.passed, rate.measured)
     return PassCell(
         text,
         100 * rate.value,
@@ -462,7 +457,7 @@ def against_none(verdicts: pd.DataFrame) -> ResultTable:
     for method, row in paired_differences(complete(verdicts)).iterrows():
         rows[str(method)] = paired_cells(row)
     index = f"against {BASELINE}"
-    return ResultTable.of(f"Differences from {BASELINE}", rows, COMPARED, index, PAIRED)
+    return ResultTable.of(f"Differences from {BASELINE}", rows, PAIRED_COLUMNS, index, PAIRED)
 
 
 def changed_tasks(verdicts: pd.DataFrame) -> str:
@@ -523,22 +518,8 @@ def findings(
     ]
 
 
-def below_baseline(verdicts: pd.DataFrame) -> tuple[int, int]:
-    """Count the retrieval methods that solve fewer tasks than no retrieval, on the tasks of both.
-
-    Args:
-        verdicts: Verdicts [task, method].
-
-    Returns:
-        Their number, and the number of measured retrieval methods.
-    """
-    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
-    differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
-    return int((differences < 0).sum()), len(differences)
-
-
 def below_message(verdicts: pd.DataFrame) -> str:
-    """Say how many retrieval methods solve fewer tasks than no retrieval.
+    """Say how many retrieval methods solve fewer tasks than no retrieval, on the tasks of both.
 
     Args:
         verdicts: Verdicts [task, method].
@@ -546,11 +527,13 @@ def below_message(verdicts: pd.DataFrame) -> str:
     Returns:
         Text such as "every single retrieval method solves fewer tasks than NoRAG"; "" if none is measured.
     """
-    below, total = below_baseline(verdicts)
-    if not total:
+    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
+    differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
+    if differences.empty:
         return ""
-    subject = f"{below} of {total} retrieval methods solve"
-    if below == total:
+    is_below = differences < 0
+    subject = f"{is_below.sum()} of {len(differences)} retrieval methods solve"
+    if is_below.all():
         subject = "every single retrieval method solves"
     return f"{subject} fewer tasks than {BASELINE}"
 
@@ -606,25 +589,18 @@ def _selection(frame: pd.DataFrame) -> list[str]:
     """Say what selection after generation adds, and what a perfect selection would add."""
     sentences = []
     others = [BASELINE]
-    if _is_measured(frame, RERANKED):
+    if not not_measured([RERANKED], frame):
         others.append(RERANKED)
         reranked = frame[frame[RERANKED].notna()]
         best = str(reranked[single(frame.columns)].mean().astype(float).idxmax())
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
         sentences.append(f"{RERANKED} scores {rate} %, {gap}, the best method in hindsight.")
-    if _is_measured(frame, ORACLE):
+    if not not_measured([ORACLE], frame):
         gaps = listed(_gap(frame, ORACLE, other) for other in others)
         rate = percent(pass_at_1(frame[ORACLE]).value)
         sentences.append(f"A perfect selection ({ORACLE}) would score {rate} %: {gaps}.")
     return sentences
-
-
-def _is_measured(
-    frame: pd.DataFrame,
-    method: str,
-) -> bool:
-    return method in frame and bool(frame[method].notna().any())
 
 
 def _gap(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.cells import paired_cells, wilson_range
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA
@@ -188,8 +188,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
-    columns = [*PROMPT, "effect", "extraction or content", "tasks", "difference", "95 % interval"]
-    columns += ["helped", "hurt", "McNemar p", "p (Holm)", "not tested"]
+    columns = [*PROMPT, "effect", "extraction or content", *PAIRED_COLUMNS, "not tested"]
     note = (
         "Differences are in percentage points of pass@1, paired by task. 95 % intervals are per "
         "effect, not corrected; they are Tango's score intervals. p is exact. Holm's correction "
@@ -312,11 +311,10 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
     for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
         title = title_of(str(benchmark))
         where = f"{model}, {title}"
-        failed = _failed(group)
-        sentences += _failed_prompts(where, group, failed)
+        failed = _has_failed(group)
+        sentences += _failed_prompts(where, group[failed])
         if benchmark == TABLE7_BENCHMARK:
-            measured = _without(group, failed)
-            sentences += _name_errors(where, measured)
+            sentences += _name_errors(where, group[~failed])
         of_run = effects[_is(effects, model, benchmark)]
         tested = of_run[of_run["untested"] == ""]
         sentences += _effects_shown(where, tested)
@@ -328,11 +326,10 @@ def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
     return (frame["model"] == model) & (frame["benchmark"] == benchmark)
 
 
-def _failed(conditions: pd.DataFrame) -> list[tuple[str, str]]:
-    """(style, way of sending) of the prompts that failed with some content."""
-    known = conditions.dropna(subset="empty")
-    failed = known[known["empty"] >= FAILED_SHARE * known["n"]]
-    return _prompts(failed)
+def _has_failed(conditions: pd.DataFrame) -> pd.Series:
+    """Tell of each row whether its prompt failed with some content."""
+    failed = (conditions["empty"] >= FAILED_SHARE * conditions["n"]).fillna(False)
+    return failed.groupby([conditions["style"], conditions["sent as"]]).transform("any")
 
 
 def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -341,26 +338,14 @@ def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return list(distinct.itertuples(index=False, name=None))
 
 
-def _without(frame: pd.DataFrame, failed: list[tuple[str, str]]) -> pd.DataFrame:
-    """The rows of the prompts that did not fail."""
-    prompts = pd.MultiIndex.from_frame(frame[["style", "sent as"]])
-    return frame[~prompts.isin(failed)]
-
-
-def _failed_prompts(
-    where: str,
-    conditions: pd.DataFrame,
-    failed: list[tuple[str, str]],
-) -> list[str]:
+def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
+    """Name each prompt that failed, with its empty answers by content."""
     sentences = []
-    for style, sent_as in failed:
-        of_style = conditions[conditions["style"] == style]
-        of_prompt = of_style[of_style["sent as"] == sent_as]
-        known = of_prompt.dropna(subset="empty")
-        rows = known.to_dict("records")
+    for (style, sent_as), of_prompt in failed.groupby(["style", "sent as"], sort=False):
+        rows = of_prompt.dropna(subset="empty").to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
-            f"{where}, {style_label(style)} prompts ({sent_as}): by the authors' extraction of all "
+            f"{where}, {style_label(str(style))} prompts ({sent_as}): by the authors' extraction of all "
             f"code fences, at least half of the answers to some contents are empty. Empty: {counts}. No "
             "effect is tested that compares such answers."
         )
@@ -487,7 +472,7 @@ def effects_figure(
     measured = set(table["effect"])
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
     prompts = _prompts(table)
-    styles = list(dict.fromkeys(style for style, _ in prompts))
+    looks = figures.distinct_styles(dict.fromkeys(style for style, _ in prompts))
     legend_rows = len(prompts)
     tasks = table["n"].unique()
     size = f" ({', '.join(str(n) for n in tasks)} tasks)" if len(tasks) else ""
@@ -511,24 +496,14 @@ def effects_figure(
         prompt_number = prompts.index((style, sent_as))
         first_place = order.index(row["effect"]) - 0.4
         place = first_place + step * (prompt_number + 0.5)
-        style_number = styles.index(style)
-        colour = figures.COLOURS[style_number]
-        face = "white" if sent_as == SENT_AS[False] else colour
-        ends = [100 * row["low"], 100 * row["high"]]
-        axes.plot(ends, [place, place], color=colour, linewidth=0.9)
-        axes.plot(
-            100 * row["difference"],
-            place,
-            figures.MARKERS[style_number],
-            mfc=face,
-            mec=colour,
-            label=f"{style_label(style)}, {sent_as}",
+        look = figures.RateLook(
+            f"{style_label(style)}, {sent_as}", *looks[style], filled=sent_as != SENT_AS[False]
         )
+        figures.point_with_interval(axes, row["difference"], row["low"], row["high"], place, look)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="percentage points of pass@1\n(95 % interval); above 0: helps")
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(
         axes,
         ncols=1,

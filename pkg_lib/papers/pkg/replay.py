@@ -232,7 +232,8 @@ def replay(
         method = path.stem
         tasks = tasks_of[benchmark]
         try:
-            _check_name(path)
+            if not path.name.isprintable():
+                raise Damaged.of(path, "its name cannot be printed", None, "rename it")
             samples, problems_of_file = read_samples(path, tasks)
         except Damaged as error:
             damaged.append(str(error))
@@ -271,12 +272,6 @@ def _disagreements(outcomes: pd.DataFrame) -> pd.DataFrame:
     here = known["status"] == "passed"
     there = known["published"].astype(bool)
     return known[here != there]
-
-
-def _check_name(path: Path) -> None:
-    """Refuse a file whose name can be neither printed nor written to a table."""
-    if not path.name.isprintable():
-        raise Damaged.of(path, "its name cannot be printed", None, "rename it")
 
 
 def judge_samples(

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import difference_cells
+from pkg_lib.analysis.cells import DIFFERENCE_COLUMNS, difference_cells
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import paired_bootstrap, pass_at_1
+from pkg_lib.analysis.stats import not_measured, paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.encoder_limit import reranking_note
@@ -34,11 +34,7 @@ COLUMNS = [
     "tasks",
     "pass@1",
     "tasks where it selects another method",
-    "difference",
-    "95 % interval",
-    "helped",
-    "hurt",
-    "McNemar p",
+    *DIFFERENCE_COLUMNS,
 ]
 
 
@@ -54,7 +50,7 @@ def reranking_rules(run: Results) -> ResultTable:
     """
     title = "pass@1 in percent of the answer that each rule selects"
     verdicts = run.verdicts([RERANKED, AS_PRINTED])
-    if RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
+    if not_measured([RERANKED], verdicts):
         empty = [DASH] * len(COLUMNS)
         rows = {BY_CODE: empty, BY_FORMULA: empty}
         return ResultTable.of(title, rows, COLUMNS, "rule", *NOTES)

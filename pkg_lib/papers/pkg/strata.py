@@ -9,12 +9,12 @@ unrelated  there is none: no function, or none with as many arguments as the ref
 none       nothing was retrieved
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1, wilson
+from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.evaluation.context_validity import statement_digests
@@ -110,44 +110,32 @@ def copy_rates(run: Results, method: str) -> pd.Series:
     return _of_all_tasks(run, pd.Series(rates, dtype="Float64"))
 
 
-def strata_table(
-    run: Results,
-    method: str,
-    of: str = "",
-    baseline: str = BASELINE,
-) -> pd.DataFrame:
-    """Compare a method with a baseline by what the context of a task is.
+def strata_table(run: Results, method: str) -> pd.DataFrame:
+    """Compare a method with no retrieval by what the context of a task is.
 
     Args:
         run: An experiment.
         method: The method.
-        of: The method whose contexts sort the tasks; "" for `method` itself.
-        baseline: The method that it is compared with.
 
     Returns:
         One row per stratum, the first of them "all", on the tasks that both methods measured: how many
-        each of them passed with Wilson's interval, and `paired_differences` from the baseline. Counts and
+        each of them passed, and `paired_differences` from no retrieval. Counts and
         fractions.
 
     Raises:
         ControlError: The renamed reference solution does not pass every task.
     """
     _check_reference(run)
-    verdicts = run.verdicts([baseline, method]).dropna()
-    kinds = strata(run, of or method).reindex(verdicts.index)
+    verdicts = run.verdicts([BASELINE, method]).dropna()
+    kinds = strata(run, method).reindex(verdicts.index)
     parts = {ALL: verdicts}
     for kind in STRATA:
         is_of_kind = kinds.eq(kind).fillna(False)
         parts[kind] = verdicts[is_of_kind]
     rows = {}
     for kind, part in parts.items():
-        passed = part.sum()
-        row: dict[Hashable, object] = passed.to_dict()
-        for name, count in passed.items():
-            row[f"{name} interval"] = wilson(int(count), len(part))
-        differences = paired_differences(part, baseline)
-        row |= differences.loc[method].to_dict()
-        rows[kind] = row
+        differences = paired_differences(part)
+        rows[kind] = part.sum().to_dict() | differences.loc[method].to_dict()
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.drop(columns="p_corrected")
 

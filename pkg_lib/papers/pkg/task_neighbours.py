@@ -16,7 +16,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import chance
-from pkg_lib.analysis.stats import ALPHA
+from pkg_lib.analysis.stats import ALPHA, percentile_interval
 from pkg_lib.analysis.tables import (
     DASH,
     percent,
@@ -129,13 +129,13 @@ def _agreement(
     everything = np.zeros_like(topics)
     free = [_same_outcome(mixed, pairs) for mixed in _permutations(outcomes, everything)]
     within = [_same_outcome(mixed, pairs) for mixed in _permutations(outcomes, topics)]
-    low, high = np.quantile(free, [0.025, 0.975])
+    low, high = percentile_interval(np.array(free))
     return {
         "tasks": len(outcomes),
         "share": share,
         "chance": float(np.mean(free)),
-        "low": float(low),
-        "high": float(high),
+        "low": low,
+        "high": high,
         "p": _p_value(share, free),
         "topic_chance": float(np.mean(within)),
         "topic_p": _p_value(share, within),

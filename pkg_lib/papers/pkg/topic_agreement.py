@@ -7,9 +7,9 @@ from sklearn.metrics import cohen_kappa_score
 from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted_values
-from pkg_lib.analysis.stats import RESAMPLES
-from pkg_lib.analysis.tables import DASH, percent
-from pkg_lib.papers.pkg.topics import REFERENCE, topics
+from pkg_lib.analysis.stats import RESAMPLES, percentile_interval
+from pkg_lib.analysis.tables import DASH, number, percent, reference_table
+from pkg_lib.papers.pkg.topics import topics
 
 SILENT = "no rule speaks"
 BY_RULE = "rule"
@@ -32,8 +32,7 @@ def reader_labels(assigned: pd.DataFrame) -> pd.Series:
     Returns:
         Topic by task id; empty for a benchmark that was not labelled.
     """
-    path = REFERENCE / "topics_labels.csv"
-    labels = pd.read_csv(path, comment="#", index_col="task_id")["topic"]
+    labels = reference_table("topics_labels", comment="#", index_col="task_id")["topic"]
     return labels[labels.index.isin(assigned.index)]
 
 
@@ -58,7 +57,6 @@ def categories_table(assigned: pd.DataFrame) -> ResultTable:
 def cohens_kappa(
     labels: pd.Series,
     answers: pd.Series,
-    resamples: int = RESAMPLES,
 ) -> tuple[float, float, float]:
     """Compute Cohen's kappa with a percentile bootstrap interval over tasks.
 
@@ -67,7 +65,6 @@ def cohens_kappa(
     Args:
         labels: Topic by task id.
         answers: Topic by task id, or SILENT.
-        resamples: Number of resamples.
 
     Returns:
         Kappa and both ends of its interval; NaN if there is one label only, where chance would
@@ -79,17 +76,16 @@ def cohens_kappa(
     if len({*given, *answered}) < 2:
         return np.nan, np.nan, np.nan
     n = len(given)
-    tasks = np.random.default_rng(0).integers(n, size=(resamples, n))
+    tasks = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     agreement = (given == answered)[tasks].mean(axis=1)
-    chance = np.zeros(resamples)
+    chance = np.zeros(RESAMPLES)
     for code in range(len(names)):
         share_given = (given[tasks] == code).mean(axis=1)
         share_answered = (answered[tasks] == code).mean(axis=1)
         chance += share_given * share_answered
     defined = chance < 1
     kappas = (agreement[defined] - chance[defined]) / (1 - chance[defined])
-    low, high = np.quantile(kappas, [0.025, 0.975])
-    return cohen_kappa_score(given, answered), low, high
+    return cohen_kappa_score(given, answered), *percentile_interval(kappas)
 
 
 def _agreement_cells(
@@ -101,7 +97,7 @@ def _agreement_cells(
     if labels.empty:
         return ["0", *[DASH] * 5]
     kappas = cohens_kappa(labels, answers)
-    kappa, kappa_low, kappa_high = (DASH if np.isnan(k) else f"{k:.2f}" for k in kappas)
+    kappa, kappa_low, kappa_high = (number(k, 2) for k in kappas)
     return [
         str(len(labels)),
         str(agree),

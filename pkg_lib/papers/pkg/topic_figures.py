@@ -247,6 +247,5 @@ def topic_differences(
     names = [f"{_short_name(topic)} ({_task_count(rates, topic)})" for topic in order]
     axes.set_yticks(range(len(order)), names)
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=3)
     return figure

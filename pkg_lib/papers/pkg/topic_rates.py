@@ -85,8 +85,7 @@ def _rate_row(
 ) -> dict[str, float]:
     """The rate of a method, and its difference to the baseline; see `rates_by_topic`."""
     rate = stats.pass_at_1(verdicts[method])
-    bounds = stats.wilson(rate.passed, rate.measured)
-    low, high = bounds or (np.nan, np.nan)
+    low, high = stats.wilson(rate.passed, rate.measured)
     paired = None
     if method != BASELINE:
         paired = stats.paired_score(verdicts[method], verdicts[BASELINE])

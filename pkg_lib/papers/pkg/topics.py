@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
-from pkg_lib.analysis.tables import HERE, csv_text
+from pkg_lib.analysis.tables import HERE, csv_text, reference_table
 from pkg_lib.core.embedders import DEFAULT
 from pkg_lib.core.reading import Damaged, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
@@ -39,7 +39,7 @@ def topics() -> pd.DataFrame:
     Returns:
         Index topic; short (for an axis), source, description.
     """
-    return pd.read_csv(REFERENCE / "topics.csv", index_col="topic")
+    return reference_table("topics", index_col="topic")
 
 
 class TopicRule(NamedTuple):

@@ -28,6 +28,7 @@ from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
     holm,
+    not_measured,
     paired_bootstrap,
     paired_differences,
     pass_at_1,
@@ -281,20 +282,18 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
     """
     rows = {}
     for contrast in comparison.contrasts.index:
+        clean = comparison.without_answer.loc[contrast]
+        clean_cells = [DASH, DASH]
+        if clean["n"] and _first(contrast) in UNITS:
+            change = bracketed_difference(clean["difference"], clean["low"], clean["high"])
+            clean_cells = [f"{clean['n']:.0f}", change]
         rows[contrast] = [
             *paired_cells(comparison.contrasts.loc[contrast]),
-            *_clean_cells(comparison.without_answer.loc[contrast]),
+            *clean_cells,
             *_published_cells(comparison.published.loc[contrast].dropna()),
         ]
     title = f"Units of retrieval against each other on {comparison.results.benchmark_spec.title}"
     return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
-
-
-def _clean_cells(row: pd.Series) -> list[str]:
-    if not row["n"] or _first(str(row.name)) not in UNITS:
-        return [DASH, DASH]
-    change = bracketed_difference(row["difference"], row["low"], row["high"])
-    return [f"{row['n']:.0f}", change]
 
 
 def _published_cells(models: pd.Series) -> list[str]:
@@ -347,7 +346,6 @@ def draw_contrasts(
     axes.set_xlabel("pass@1 of the first method minus that of the\nsecond (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
-    figures.write_title(axes, title)
     figures.legend_below(axes, ncols=2)
     return figure
 
@@ -500,7 +498,7 @@ def _selection(comparison: UnitComparison) -> list[str]:
     """Compare the reranker with the best unit, which is known only in hindsight, and with no retrieval."""
     methods = comparison.methods
     verdicts = comparison.verdicts
-    if not methods or RERANKED not in verdicts or not verdicts[RERANKED].notna().any():
+    if not methods or not_measured([RERANKED], verdicts):
         return []
     chosen = verdicts[verdicts[RERANKED].notna()]
     best = str(chosen[methods].mean().astype(float).idxmax())

@@ -1,7 +1,6 @@
 """pass@1 by context validity: does retrieval help where the context already solves the task?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import pandas as pd
@@ -20,6 +19,7 @@ from pkg_lib.papers.pkg.labels import models_in_words
 from pkg_lib.papers.pkg.strata import (
     ALL,
     STRATA,
+    VALID,
     VALIDITY_NOTE,
     copies,
     copy_rates,
@@ -28,7 +28,6 @@ from pkg_lib.papers.pkg.strata import (
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
 RateKey = tuple[str, str, str]  # experiment, method, kind of context
-CORRECT = STRATA[0]
 WITHOUT = figures.RateLook(BASELINE, "black", filled=False)
 VALIDITY_COLUMNS = (
     "tasks",
@@ -50,21 +49,6 @@ ANSWERS_NOTE = (
     "An answer is of one model to one task with the context of one method. It is compared with the "
     "NoRAG answer of the same model to the same task, which therefore counts once for each method."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ValidityRow:
-    """One row of the figure: a method of an experiment, on the tasks of one kind of context.
-
-    Attributes:
-        label: Experiment and method.
-        model: The model's name.
-        counts: A row of the frame of `validity_rates`.
-    """
-
-    label: str
-    model: str
-    counts: pd.Series
 
 
 def short_model_name(model: str) -> str:
@@ -157,13 +141,12 @@ def validity_rates(
 
     Returns:
         One row per experiment, method and kind of context, "all" first: the columns of
-        `strata.strata_table`, where ``method`` and ``method interval`` are of the method.
+        `strata.strata_table`, where ``method`` counts what the method passed.
     """
     parts = {}
     for experiment, method in completed(experiments, methods):
         rates = strata_table(experiments[experiment], method)
-        names = {method: "method", f"{method} interval": "method interval"}
-        parts[experiment, method] = rates.rename(columns=names)
+        parts[experiment, method] = rates.rename(columns={method: "method"})
     return pd.concat(parts, names=["experiment", "method", "context"])
 
 
@@ -220,35 +203,29 @@ def validity_figure(
     """
     kinds = rates.index.get_level_values("context")
     models = list(dict.fromkeys(results.model for results in experiments.values()))
-    rows: list[ValidityRow | None] = []  # None is the heading of the kind that follows
+    styles = figures.distinct_styles(models)
+    labels: list[str] = []
     headings = []
+    rows = []
     for kind in STRATA:
         of_kind = rates[(kinds == kind) & (rates["n"] > 0)]
         if of_kind.empty:
             continue
-        headings.append(f"{kind} context")
-        rows.append(None)
+        headings.append(len(labels))
+        labels.append(f"{kind} context")
         for key, counts in of_kind.iterrows():
             experiment, method, _ = cast("RateKey", key)
-            model = experiments[experiment].model
-            rows.append(ValidityRow(f"{experiment}, {method}", model, counts))
+            rows.append((len(labels), experiments[experiment].model, counts))
+            labels.append(f"{experiment}, {method} ({counts['n']:.0f})")
     title = f"{_validity_message(rates)}\n{models_in_words(models)}"
-    figure, axes = figures.row_axes(len(rows), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
-    figures.write_title(axes, title)
-    labels = []
-    for place, row in enumerate(rows):
-        if row is None:
-            labels.append(headings.pop(0))
-            continue
-        tasks = int(row.counts["n"])
-        labels.append(f"{row.label} ({tasks})")
-        number = models.index(row.model)
-        name = f"with the context, {short_model_name(row.model)}"
-        with_context = figures.RateLook(name, figures.COLOURS[number], figures.MARKERS[number])
-        figures.rate_point(axes, row.counts[BASELINE], tasks, place - 0.18, WITHOUT)
-        figures.rate_point(axes, row.counts["method"], tasks, place + 0.18, with_context)
-    bold = [place for place, row in enumerate(rows) if row is None]
-    figures.label_rows(axes, labels, bold)
+    figure, axes = figures.row_axes(len(labels), 0.17, 0.46, 2.0, title, right=0.14, ax=ax)
+    for place, model, counts in rows:
+        tasks = int(counts["n"])
+        name = f"with the context, {short_model_name(model)}"
+        with_context = figures.RateLook(name, *styles[model])
+        figures.rate_point(axes, counts[BASELINE], tasks, place - 0.18, WITHOUT)
+        figures.rate_point(axes, counts["method"], tasks, place + 0.18, with_context)
+    figures.label_rows(axes, labels, headings)
     axes.set(xlim=(0, 100), xlabel="pass@1 (%),\n95 % Wilson interval")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
@@ -259,7 +236,7 @@ def _validity_message(rates: pd.DataFrame) -> str:
     """Count the rows of the figure in which pass@1 is higher and lower than without a context."""
     with_tasks = rates[rates["n"] > 0]
     kinds = with_tasks.index.get_level_values("context")
-    correct = with_tasks["difference"][kinds == CORRECT].astype(float)
+    correct = with_tasks["difference"][kinds == VALID].astype(float)
     other = with_tasks["difference"][kinds.isin(STRATA[1:])].astype(float)
     return (
         f"pass@1 is higher in {(correct > 0).sum()} of {len(correct)} rows with a correct context,\n"
@@ -379,7 +356,7 @@ def validity_finding(rates: pd.DataFrame) -> str:
         A sentence over all experiments and methods.
     """
     kinds = rates.index.get_level_values("context")
-    solves = rates[kinds == CORRECT].sum(numeric_only=True)
+    solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
     return (
         f"Correct retrieved code raises passing answers from {solves[BASELINE]:.0f} to "

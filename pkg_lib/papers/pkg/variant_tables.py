@@ -186,7 +186,13 @@ def prompt_variants_figure(
         for number, (name, variant) in enumerate(comparison.iterrows()):
             short_name = _variant_name(str(name), method)
             place = first + number * VARIANT_STEP
-            _draw_difference(axes, variant, place, short_name, styles[short_name])
+            look = figures.RateLook(
+                VARIANT_LABELS.get(short_name, short_name),
+                *styles[short_name],
+                filled=short_name != SWAPPED,
+            )
+            ends = (variant["low"], variant["high"])
+            figures.point_with_interval(axes, variant["difference"], *ends, place, look)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     for row in range(1, len(shown)):
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
@@ -195,7 +201,6 @@ def prompt_variants_figure(
         f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nabove 0: the prompt helps"
     )
     axes.grid(axis="x")
-    figures.write_title(axes, title)
     figures.legend_below(axes, title="prompt", alignment="left", title_fontsize=7)
     return figure
 
@@ -206,28 +211,6 @@ def _variant_name(
 ) -> str:
     """Name a prompt variant without its method, such as "context first"."""
     return name.removeprefix(f"{method}, ") if name != method else PAPERS_PROMPT
-
-
-def _draw_difference(
-    axes: Axes,
-    variant: pd.Series,
-    place: float,
-    name: str,
-    style: tuple[str, str],
-) -> None:
-    """Draw a difference with its interval in percentage points."""
-    colour, marker = style
-    ends = [100 * variant["low"], 100 * variant["high"]]
-    axes.plot(ends, [place, place], color=colour, linewidth=0.9)
-    axes.plot(
-        100 * variant["difference"],
-        place,
-        marker,
-        color=colour,
-        markersize=3.6,
-        mfc="white" if name == SWAPPED else colour,
-        label=VARIANT_LABELS.get(name, name),
-    )
 
 
 def variant_cells(
@@ -254,7 +237,7 @@ def variant_cells(
     cells += [percent(float(verdicts[name].mean())) for name in names]
     for name in names[1:]:
         difference = paired_score(verdicts[name], verdicts[method])
-        cells.append(difference_cell(difference) if difference else DASH)
+        cells.append(difference_cell(difference))
     return cells
 
 
