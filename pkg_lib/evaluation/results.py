@@ -4,7 +4,7 @@
 what is missing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,15 @@ from pkg_lib.evaluation.context_validity import ContextValidity
 from pkg_lib.evaluation.remembered import Remembered, file_signature
 from pkg_lib.evaluation.storage import read_candidates
 from pkg_lib.evaluation.stored_answers import StoredAnswers
-from pkg_lib.evaluation.stored_rows import LEAK, SELECTION, VERDICT, Rows, by_task, read_provenance
+from pkg_lib.evaluation.stored_rows import (
+    LEAK,
+    SELECTION,
+    VERDICT,
+    Rows,
+    by_task,
+    current_rows,
+    read_provenance,
+)
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of
@@ -203,14 +211,15 @@ class Results(StoredAnswers):
         rows = by_task(path, VERDICT)
         if self.tasks_absent:
             return rows
-        current = {}
-        for task in self.tasks:
-            if task.id not in solutions or task.id not in rows:
-                continue
-            fingerprint = self.verdict_mark(task, solutions[task.id])
-            if rows[task.id]["sha256"] == fingerprint:
-                current[task.id] = rows[task.id]
-        return current
+        judged = [task.id for task in self.tasks if task.id in solutions]
+        return self._rows_on(solutions, judged, rows)
+
+    def _rows_on(self, texts: Mapping[str, str], task_ids: Iterable[str], rows: Rows) -> Rows:
+        """Select the verdicts that are on these very texts (solutions, or digests of contexts) of tasks."""
+        tasks = self.tasks_by_id
+        return current_rows(
+            rows, task_ids, lambda task_id: self.verdict_mark(tasks[task_id], texts[task_id])
+        )
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Return a digest of the program, its tests, the protocol and the allowed packages.
@@ -287,25 +296,13 @@ class Results(StoredAnswers):
         """
         rows = by_task(self.files(method).validity, LEAK)
         if not self.tasks_absent:
-            rows = self._rows_of_current_contexts(method, rows)
+            digests = {context.task_id: context.sha256 for context in self.contexts(method)}
+            rows = self._rows_on(digests, digests, rows)
         validity = {}
         for task_id, row in rows.items():
             fields = {name: row[name] for name in ContextValidity.__slots__}
             validity[task_id] = ContextValidity(**fields)
         return validity
-
-    def _rows_of_current_contexts(self, method: str, rows: Rows) -> Rows:
-        """Select the rows that are on the contexts as they are now."""
-        tasks = self.tasks_by_id
-        current = {}
-        for context in self.contexts(method):
-            task_id = context.task_id
-            if task_id not in rows:
-                continue
-            fingerprint = self.verdict_mark(tasks[task_id], context.sha256)
-            if rows[task_id]["sha256"] == fingerprint:
-                current[task_id] = rows[task_id]
-        return current
 
     # Selection among the solutions of several methods
 
@@ -330,12 +327,8 @@ class Results(StoredAnswers):
         rows = by_task(self.files(RERANKED).selections, SELECTION)
         if self.tasks_absent:
             return rows
-        current = {}
         fingerprints = self.selection_marks(self.candidates)
-        for task_id, fingerprint in fingerprints.items():
-            if task_id in rows and rows[task_id]["sha256"] == fingerprint:
-                current[task_id] = rows[task_id]
-        return current
+        return current_rows(rows, fingerprints, fingerprints.__getitem__)
 
     @cached_property
     def _queries(self) -> dict[str, str]:

@@ -22,7 +22,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, withou
 from pkg_lib.data.examples import like_inputs, visible_examples
 from pkg_lib.evaluation.reranking import cosines, embedded_text
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import Row, Rows, by_task
+from pkg_lib.evaluation.stored_rows import Row, Rows, by_task, current_rows
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
@@ -469,20 +469,15 @@ def read_signals(
     Returns:
         Signals by task id; everything in the file where no prompt is available.
     """
-    stored = {}
-    for task_id, row in by_task(file, SIGNAL_FIELDS).items():
-        if task_id in tasks:
-            stored[task_id] = Signals.of(row)
-    if not any(task.prompt for task in tasks.values()):
-        return stored
-    current = {}
-    for task_id, solution in solutions.items():
-        if task_id not in stored:
-            continue
-        fingerprint = _digest_of_signals(spec, tasks[task_id], solution)
-        if stored[task_id].sha256 == fingerprint:
-            current[task_id] = stored[task_id]
-    return current
+    stored = by_task(file, SIGNAL_FIELDS)
+    rows = {task_id: row for task_id, row in stored.items() if task_id in tasks}
+    if any(task.prompt for task in tasks.values()):
+        rows = current_rows(
+            rows,
+            solutions,
+            lambda task_id: _digest_of_signals(spec, tasks[task_id], solutions[task_id]),
+        )
+    return {task_id: Signals.of(row) for task_id, row in rows.items()}
 
 
 # Held-out tests
@@ -554,17 +549,10 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
     Returns:
         Verdict by task id.
     """
-    verdicts = {}
     rows = by_task(file, {"sha256": str, "passed": bool})
-    for task_id, row in rows.items():
-        if jobs is not None:
-            if task_id not in jobs:
-                continue
-            job = jobs[task_id]
-            if row["sha256"] != _digest_of([job]):
-                continue
-        verdicts[task_id] = row["passed"]
-    return verdicts
+    if jobs is not None:
+        rows = current_rows(rows, jobs, lambda task_id: _digest_of([jobs[task_id]]))
+    return {task_id: row["passed"] for task_id, row in rows.items()}
 
 
 # Of an experiment
