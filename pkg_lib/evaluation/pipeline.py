@@ -20,7 +20,6 @@ from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
     Context,
-    Generation,
     Outcome,
     Task,
     Unavailable,
@@ -41,7 +40,6 @@ from pkg_lib.evaluation.reranking import (
 )
 from pkg_lib.evaluation.results import Results, load_results, verdict_series
 from pkg_lib.evaluation.signals import (
-    advance,
     encode_solutions,
     prepare_signals,
     stored_signals,
@@ -50,7 +48,7 @@ from pkg_lib.evaluation.signals import (
 from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
 from pkg_lib.evaluation.stored_rows import VERDICT, Rows, by_task, read_provenance
 from pkg_lib.execution.batches import run_with_limits
-from pkg_lib.execution.sandbox import Job
+from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
@@ -123,29 +121,28 @@ def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
     Returns:
         One outcome per task: passed, failed or not measured.
     """
-    to_run = []
-    verdicts: list[Job | Outcome] = []
+    jobs = []
     for task, solution in zip(tasks, solutions, strict=True):
         benchmark = BENCHMARKS.get_or_fail(task.benchmark)
-        job = benchmark.job(task, solution)
-        verdicts.append(job)
-        if isinstance(job, Job):
-            limits = benchmark.limits(task)
-            to_run.append((job, limits))
-    executed = run_with_limits(to_run)
-    return _with_outcomes(verdicts, executed)
+        jobs.append((benchmark.job(task, solution), benchmark.limits(task)))
+    return _outcomes(jobs)
 
 
-def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome]) -> list[Outcome]:
-    """Replace each job by its outcome; the outcomes are in the order of the jobs."""
-    remaining = iter(executed)
-    outcomes = []
-    for verdict in verdicts:
-        if isinstance(verdict, Job):
-            outcomes.append(next(remaining))
-        else:
-            outcomes.append(verdict)
-    return outcomes
+def _outcomes(jobs: Sequence[tuple[Job | Outcome, Limits]], what: str = "") -> list[Outcome]:
+    """Run jobs within their limits; outcomes among them stay.
+
+    Args:
+        jobs: Each job with its limits, or an outcome that needs no job.
+        what: What a progress bar says; "" for no bar.
+
+    Returns:
+        The outcomes in order.
+    """
+    to_run = [(job, limits) for job, limits in jobs if isinstance(job, Job)]
+    is_quick = not what or len(jobs) < 20
+    with tqdm(total=len(to_run), desc=what, unit="sample", disable=is_quick) as bar:
+        executed = iter(run_with_limits(to_run, lambda _: bar.update()))
+    return [next(executed) if isinstance(job, Job) else job for job, _ in jobs]
 
 
 class Evaluator:
@@ -623,6 +620,7 @@ class Evaluator:
         if not self.fresh:
             current = run.current_verdicts(path, solutions)
         # A sandbox failure is not a verdict: the next run tests the solution again.
+        judged = []
         jobs = []
         for task in run.tasks:
             if task.id not in solutions:
@@ -632,15 +630,16 @@ class Evaluator:
                 continue
             solution = solutions[task.id]
             job = make_job(task, solution, run.protocol)
-            jobs.append((task, job))
+            judged.append(task)
+            jobs.append((job, spec.limits(task)))
         if not jobs:
             return
-        outcomes = self._execute(method or "control rows", jobs)
+        outcomes = _outcomes(jobs, f"executing {method or 'control rows'}")
         rows = by_task(path, VERDICT)
         completions = {}
         if method:
             completions = run.completions(method)
-        for (task, _), outcome in zip(jobs, outcomes, strict=True):
+        for task, outcome in zip(judged, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
             row["seconds"] = round(outcome.seconds, 2)
@@ -650,8 +649,8 @@ class Evaluator:
             row["task_id"] = task.id
             row["solution"] = solution
             row["sha256"] = run.verdict_mark(task, solution)
-            completion = completions.get(task.id)
-            row |= origin_of(completion)
+            if task.id in completions:
+                row["generation_key"] = completions[task.id].key
             rows[task.id] = row
         self._write(path, rows)
 
@@ -663,28 +662,6 @@ class Evaluator:
                 ordered[task.id] = rows[task.id]
         ordered |= rows
         write_jsonl(path, ordered.values())
-
-    def _execute(self, what: str, jobs: Sequence[tuple[Task, Job | Outcome]]) -> list[Outcome]:
-        """Run jobs, those of equal limits together.
-
-        Args:
-            what: What the progress bar says.
-            jobs: Each task with its job, or with a verdict that needs none.
-
-        Returns:
-            Outcomes in order.
-        """
-        spec = self.run.benchmark_spec
-        to_run = []
-        for task, job in jobs:
-            if isinstance(job, Job):
-                limits = spec.limits(task)
-                to_run.append((job, limits))
-        few = len(jobs) < 20
-        with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
-            executed = run_with_limits(to_run, progress=lambda _: advance(bar))
-        verdicts = [verdict for _, verdict in jobs]
-        return _with_outcomes(verdicts, executed)
 
     # Signals and selection
 
@@ -781,20 +758,6 @@ class Evaluator:
                 cosine_as_printed=as_printed,
             )
         return scores
-
-
-def origin_of(completion: Generation | None) -> dict[str, str]:
-    """Return the fields of a sample that say which completion it was extracted from.
-
-    Args:
-        completion: The completion, if it is known.
-
-    Returns:
-        Its generation key. The completion in the cache has the digests of its prompt and context.
-    """
-    if completion is None:
-        return {}
-    return {"generation_key": completion.key}
 
 
 def _same_source(before: dict[str, Any], now: dict[str, Any]) -> bool:

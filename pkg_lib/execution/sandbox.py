@@ -363,7 +363,7 @@ def run_jobs(
     jobs: Iterable[Job],
     limits: Limits | None = None,
     workers: int = 2,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Iterator[Outcome]:
     """Run jobs in the sandbox.
 
