@@ -144,7 +144,9 @@ class Results(StoredAnswers):
         """
         if authors_rule is None:
             version = self._version(method)
-            outcomes = self._outcomes.get(method, version, lambda: self._own_outcomes(method))
+            outcomes = self._outcomes.get(
+                method, version, lambda: self._outcomes_of(self._verdict_rows(method))
+            )
             return dict(outcomes)
         file = self.files(method).authors_verdicts(authors_rule)
         solutions = self.authors_solutions(method, authors_rule)
@@ -155,18 +157,12 @@ class Results(StoredAnswers):
         """The outcomes by this project's extraction that were read already, by method."""
         return Remembered()
 
-    def _own_outcomes(self, method: str) -> dict[str, Outcome]:
-        return self._outcomes_of(self._verdict_rows(method))
-
     def _outcomes_of(self, rows: Rows) -> dict[str, Outcome]:
         """Return the outcome of every task; a task without a row is not measured."""
         absent = Outcome("not_measured", detail="no stored verdict")
         outcomes = {}
         for task in self.tasks:
-            if task.id in rows:
-                outcomes[task.id] = Outcome.of(rows[task.id])
-            else:
-                outcomes[task.id] = absent
+            outcomes[task.id] = Outcome.of(rows[task.id]) if task.id in rows else absent
         return outcomes
 
     def measures(self, method: str) -> pd.DataFrame:
@@ -192,11 +188,7 @@ class Results(StoredAnswers):
 
     def _verdict_rows(self, method: str) -> Rows:
         """Return the rows of the current verdicts on a method's solutions, by task id."""
-        solutions = {}
-        if not self.tasks_absent:
-            solutions = self.solutions(method)
-        file = self.files(method).samples
-        return self.current_verdicts(file, solutions)
+        return self.current_verdicts(self.files(method).samples, self.solutions(method))
 
     def current_verdicts(self, path: Path, solutions: dict[str, str]) -> Rows:
         """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
@@ -443,33 +435,22 @@ class Results(StoredAnswers):
     ) -> Sample:
         """Put together what is stored of one task."""
         condition = Condition(self.model, self.benchmark, self.corpus, method, self.limit)
-        sample = Sample(
-            condition=condition,
-            task_id=task.id,
-            context=context,
-            prompt=None,
-            prompt_sha256="",
-            completion=None,
-            solution=solution,
-            outcome=outcome,
-        )
+        stored: dict[str, Any] = {"prompt": None, "prompt_sha256": "", "completion": None}
         if completion is not None:
-            sample = replace(
-                sample,
-                completion=completion.raw,
-                prompt_sha256=completion.meta.get("prompt_sha256") or "",
-                prompt_tokens=completion.prompt_tokens,
-                new_tokens=len(completion.tokens),
-                seconds=completion.meta.get("seconds"),
-            )
+            stored |= {
+                "prompt_sha256": completion.meta.get("prompt_sha256") or "",
+                "completion": completion.raw,
+                "prompt_tokens": completion.prompt_tokens,
+                "new_tokens": len(completion.tokens),
+                "seconds": completion.meta.get("seconds"),
+            }
         if context is not None:
             context = self.with_text(context)
-            sample = replace(sample, context=context)
         if self._can_build_prompt(method, context):
-            without_context = Context(task.id, NO_RAG, "")
-            request = self.request(task, context or without_context, method)
-            sample = replace(sample, prompt=turns(request.text), prompt_sha256=digest(request.text))
-        return sample
+            request = self.request(task, context or Context(task.id, NO_RAG, ""), method)
+            stored["prompt"] = turns(request.text)
+            stored["prompt_sha256"] = digest(request.text)
+        return Sample(condition, task.id, context, solution=solution, outcome=outcome, **stored)
 
     def _can_build_prompt(self, method: str, context: Context | None) -> bool:
         """Tell whether the prompt of a task can be built without the model's tokenizer."""
