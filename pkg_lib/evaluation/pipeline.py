@@ -280,23 +280,16 @@ class Evaluator:
             First all methods that need few new vectors, or none. Then each other method by itself,
             those with the fewest texts to encode first.
         """
-        at_once: list[str] = []
-        few: dict[str, list[str]] = {}
-        sizes: dict[str, int] = {}
-        for method in methods:
-            texts = self.texts_to_encode(method)
-            count = len(texts)
-            if count < FEW_TEXTS:
-                at_once.append(method)
-                if texts:
-                    few[method] = texts
-            else:
-                sizes[method] = count
+        texts = {method: self.texts_to_encode(method) for method in methods}
+        sizes = {method: len(of_method) for method, of_method in texts.items()}
+        at_once = [method for method in methods if sizes[method] < FEW_TEXTS]
+        few = [method for method in at_once if texts[method]]
         if few:
-            count = len(set().union(*few.values()))
+            count = len(set().union(*[texts[method] for method in few]))
             note = f"{', '.join(few)}: {count:,} texts of the corpus to encode"
             tqdm.write(note, file=sys.stderr)
-        encoding = sorted(sizes, key=lambda method: sizes[method])
+        large = [method for method in methods if method not in at_once]
+        encoding = sorted(large, key=lambda method: sizes[method])
         for number, method in enumerate(encoding, 1):
             passes = f"pass {number} of {len(encoding)}"
             note = f"{method}: {sizes[method]:,} texts of the corpus to encode ({passes})"
