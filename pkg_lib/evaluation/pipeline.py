@@ -456,7 +456,10 @@ class Evaluator:
         return contexts
 
     def _store_contexts(
-        self, method: str, contexts: list[Context], about_retriever: dict[str, Any]
+        self,
+        method: str,
+        contexts: list[Context],
+        about_retriever: dict[str, Any],
     ) -> None:
         """Store contexts; a part of the tasks keeps the contexts of other tasks from the same corpus."""
         run = self.run
@@ -547,7 +550,10 @@ class Evaluator:
         self._write(path, rows)
 
     def _texts_of(
-        self, method: str, digests: dict[str, str], retrieve_again: bool
+        self,
+        method: str,
+        digests: dict[str, str],
+        retrieve_again: bool,
     ) -> dict[str, str]:
         """Return the texts of contexts.
 
@@ -597,7 +603,11 @@ class Evaluator:
         write_json(path, self.run.condition_record(method))
 
     def _judge(
-        self, path: Path, solutions: dict[str, str], make_job: JobFactory, method: str = ""
+        self,
+        path: Path,
+        solutions: dict[str, str],
+        make_job: JobFactory,
+        method: str = "",
     ) -> None:
         """Execute the solutions that have no verdict, and store their verdicts.
 
@@ -772,7 +782,8 @@ def _context_row(context: Context) -> dict[str, Any]:
 
 
 def candidate_texts(
-    run: Results, task_ids: Iterable[str]
+    run: Results,
+    task_ids: Iterable[str],
 ) -> list[tuple[str, str, tuple[str, str, str]]]:
     """List what the reranker embeds (Section 3.3).
 

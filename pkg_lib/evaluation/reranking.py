@@ -114,7 +114,8 @@ def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> 
 
 
 def cosines(
-    encode: Callable[[list[str]], np.ndarray], triples: Sequence[tuple[str, str, str]]
+    encode: Callable[[list[str]], np.ndarray],
+    triples: Sequence[tuple[str, str, str]],
 ) -> list[tuple[float, float]]:
     """Compare solutions with the queries of their tasks.
 

@@ -558,7 +558,8 @@ class Results(StoredAnswers):
 
 
 def load_results(
-    conditions: Condition | str | Sequence[Condition | str], results: Path | None = None
+    conditions: Condition | str | Sequence[Condition | str],
+    results: Path | None = None,
 ) -> Results:
     """Read what is stored under conditions. Nothing is computed.
 

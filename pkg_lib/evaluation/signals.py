@@ -228,7 +228,10 @@ def _digest_of(jobs: Sequence[Job]) -> str:
 
 
 def gather_signals(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Solutions,
+    files: Mapping[str, Path],
 ) -> None:
     """Observe the solutions whose signals are not stored, and store them.
 
@@ -259,7 +262,9 @@ def gather_signals(
 
 
 def _observe_pairs(
-    spec: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    pairs: list[tuple[str, str]],
 ) -> dict[tuple[str, str], Row]:
     """Observe solutions.
 
@@ -382,7 +387,10 @@ def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
 
 
 def encode_solutions(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Solutions,
+    files: Mapping[str, Path],
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
@@ -422,7 +430,10 @@ def _store(file: Path, rows: Rows) -> None:
 
 
 def read_signals(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Mapping[str, str],
+    file: Path,
 ) -> dict[str, Signals]:
     """Read the stored signals of these very solutions and examples.
 
@@ -440,7 +451,10 @@ def read_signals(
 
 
 def _current_rows(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Mapping[str, str],
+    file: Path,
 ) -> Rows:
     """Read the rows of these very solutions and examples; all rows where no prompt is available."""
     stored = by_task(file, SIGNAL_FIELDS)
@@ -458,7 +472,9 @@ def _current_rows(
 
 
 def held_out_jobs(
-    spec: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
+    spec: Benchmark,
+    tasks: Iterable[Task],
+    solutions: Mapping[str, str],
 ) -> dict[str, Job] | None:
     """Return jobs with the tests that a task's prompt does not show.
 
