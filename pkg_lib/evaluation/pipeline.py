@@ -288,7 +288,7 @@ class Evaluator:
             count = len(set().union(*[texts[method] for method in few]))
             note = f"{', '.join(few)}: {count:,} texts of the corpus to encode"
             tqdm.write(note, file=sys.stderr)
-        large = [method for method in methods if method not in at_once]
+        large = [method for method in sizes if method not in at_once]
         encoding = sorted(large, key=lambda method: sizes[method])
         for number, method in enumerate(encoding, 1):
             passes = f"pass {number} of {len(encoding)}"

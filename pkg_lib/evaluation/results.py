@@ -208,7 +208,7 @@ class Results(StoredAnswers):
 
     def _rows_on(self, texts: Mapping[str, str], task_ids: Iterable[str], rows: Rows) -> Rows:
         """Select the verdicts that are on these very texts (solutions, or digests of contexts) of tasks."""
-        tasks = self.tasks_by_id
+        tasks = {task.id: task for task in self.tasks}
         return current_rows(
             rows, task_ids, lambda task_id: self.verdict_mark(tasks[task_id], texts[task_id])
         )
