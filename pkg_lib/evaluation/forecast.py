@@ -366,7 +366,12 @@ def _generation_time(
 
 def _total_encoding(forecasts: Sequence[MethodForecast]) -> float | None:
     """Add the times of encoding; None if one of them is unknown."""
-    return reduce(_sum_if_known, [f.encoding_seconds for f in forecasts], 0.0)
+    seconds = 0.0
+    for f in forecasts:
+        if f.encoding_seconds is None:
+            return None
+        seconds += f.encoding_seconds
+    return seconds
 
 
 def total(costs: Sequence[Cost]) -> Cost:
