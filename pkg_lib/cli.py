@@ -201,7 +201,7 @@ def run(
         models=names,
         benchmarks=benchmark or [],
         corpora=[with_options(absolute_corpus(name), *options).name for name in corpus or []],
-        methods=method or [],
+        methods=[_current_methods(name) for name in method or []],
         notebooks=notebook or [],
         parameters=dict(map(read_parameter, parameter or [])),
         limit=limit,
@@ -260,6 +260,11 @@ def read_parameter(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
     if not (equals and name.isidentifier()):
         raise UserError(f"--parameter {text} has no name and value; write NAME=VALUE")
+    if name == "column":
+        _note_renamed("parameter column", "method")
+        name = "method"
+    if name in study.METHOD_PARAMETERS:
+        value = _current_methods(value)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -319,6 +324,7 @@ def show(
     typer.echo(f"reading stored results of {task} ...")
     from pkg_lib.papers.pkg import cases
 
+    method = _current_methods(method)
     say(cases.show(model, benchmark, task, absolute_corpus(corpus), method, output))
 
 
@@ -677,36 +683,19 @@ def current_words(words: list[str]) -> list[str]:
         _note_renamed(command, now)
         return [*now.split(), *rest]
     if command in ("run", "show"):
-        words = _current_options(words)
+        words = [_current_option(word) for word in words]
     if command == "list" and "columns" in rest:
         _note_renamed("columns", "methods")
         words[words.index("columns")] = "methods"
     return words
 
 
-def _current_options(words: list[str]) -> list[str]:
-    """Replace old names of options and parameters, and old names of methods where they are values."""
-    current = []
-    option = ""  # the option that the next word is a value of
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name == "--column":
-            _note_renamed(name, "--method")
-            name = "--method"
-        if name == "--method":
-            word = name + equals + _current_methods(value)
-        elif option == "--method":
-            word = _current_methods(word)
-        elif option in ("-p", "--parameter"):
-            if name == "column":
-                _note_renamed("parameter column", "method")
-                name = "method"
-            if name in study.METHOD_PARAMETERS:
-                value = _current_methods(value)
-            word = name + equals + value
-        option = "" if equals else name
-        current.append(word)
-    return current
+def _current_option(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if name != "--column":
+        return word
+    _note_renamed(name, "--method")
+    return f"--method{equals}{value}"
 
 
 def _current_methods(names: str) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core import models
+from pkg_lib.core.reading import printable
 from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import parse_corpus
 from pkg_lib.generation.prompts import TEMPLATES
@@ -114,7 +115,7 @@ def one_line(message: str) -> str:
         Printable text in one line.
     """
     safe = message.strip().encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in safe)
+    return printable(safe)
 
 
 def _screen_width() -> int:

@@ -36,3 +36,22 @@ def parsed_or_none(source: str) -> ast.Module | None:
         return syntax_tree(source)
     except UNPARSABLE:
         return None
+
+
+def is_constant(node: ast.AST) -> bool:
+    """Tell whether a node is a constant that stands alone as a statement, such as a docstring.
+
+    Args:
+        node: A node of a syntax tree.
+    """
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the first line of a statement, decorators included.
+
+    Args:
+        node: A statement of a parsed file.
+    """
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])

@@ -152,6 +152,16 @@ def shown(path: str) -> str:
     return safe if safe.isprintable() else repr(safe)[1:-1]
 
 
+def printable(text: str, kept: str = "") -> str:
+    """Escape line breaks and other characters that control a terminal.
+
+    Args:
+        text: Any text.
+        kept: Such characters that stay.
+    """
+    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+
+
 def brief(value: object) -> str:
     """Return a value as a message shows it: printable, with at most LONGEST_SHOWN characters.
 

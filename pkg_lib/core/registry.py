@@ -24,7 +24,6 @@ LISTED = {
     "model": "models",
     "benchmark": "benchmarks",
     "corpus": "corpora",
-    "column": "methods variants",
     "method": "methods variants",
     "embedder": "embedders",
     "notebook": "notebooks",

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.corpora import UNICODE
@@ -302,10 +302,9 @@ def without_copies(program: str, tests: str) -> str:
     """
     if "assert" not in program:  # parsing takes longer than everything else here
         return program
-    try:
-        tree = syntax_tree(program)
-        test_tree = syntax_tree(tests)
-    except UNPARSABLE:
+    tree = parsed_or_none(program)
+    test_tree = parsed_or_none(tests)
+    if tree is None or test_tree is None:
         return program
     remover = _AssertionRemover(
         {ast.dump(n.test) for n in test_tree.body if isinstance(n, ast.Assert)}

@@ -48,7 +48,8 @@ Kind = Literal["code", "text", "published", "repository", "java-repository", "li
 DEFAULT = "textbook"
 PUBLISHED = "published"
 # Corpora whose documents each task brings itself.
-REPOSITORY, JAVA, LIBRARY = OF_TASKS = "repository", "java-repository", "library-documents"
+OF_TASKS: tuple[Kind, ...] = ("repository", "java-repository", "library-documents")
+REPOSITORY, JAVA, LIBRARY = OF_TASKS
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 GRAPH_DATABASE = "bolt://HOST[:PORT][/NAME]"
 # Tests, bundled wheels, generated tables, demos, and modules that are long deprecated.
@@ -506,9 +507,7 @@ _BUILT_IN = (
         "text",
         repository=text_corpora.TUTORIALS,
     ),
-    CorpusSource(REPOSITORY, _no_documents, "what each benchmark brings", "repository"),
-    CorpusSource(JAVA, _no_documents, "what each benchmark brings", "java-repository"),
-    CorpusSource(LIBRARY, _no_documents, "what each benchmark brings", "library-documents"),
+    *(CorpusSource(kind, _no_documents, "what each benchmark brings", kind) for kind in OF_TASKS),
     CorpusSource("source:DIR", _source, "any tree of Python files", check=_directory),
     CorpusSource(
         "docstrings:PACKAGE",

@@ -110,16 +110,13 @@ class EvalPlus(Benchmark):
         for task in self.base.tasks():
             if task.id in extensions and task.id not in CHANGED:
                 extension = extensions[task.id]
-                tasks.append(
-                    Task(
-                        task.id,
-                        self.name,
-                        task.prompt,
-                        task.entry_point,
-                        ExtendedTests(task.hidden_tests, extension.tests),
-                        extension.solution,
-                    )
+                extended = replace(
+                    task,
+                    benchmark=self.name,
+                    hidden_tests=ExtendedTests(task.hidden_tests, extension.tests),
+                    solution=extension.solution,
                 )
+                tasks.append(extended)
         return tasks
 
     def reranking_query(self, task: Task) -> str:

@@ -16,6 +16,7 @@ BETWEEN = re.compile(
     r"|#[ \t]*(?:=>|returns?)?|\n[ \t]*(?:Output:)?)\s*:?[ \t]*"
 )
 CONSTANTS = {"true": "True", "false": "False", "none": "None", "null": "None"}
+INPUTS = 10  # that are generated for a function
 LONGEST = 2000  # characters of an example
 NO_LITERAL = (*UNPARSABLE, TypeError)  # what `ast.literal_eval` raises
 
@@ -145,7 +146,6 @@ def like_inputs(
     examples: Iterable[str],
     name: str,
     seed: str,
-    count: int = 10,
 ) -> list[list[Any]]:
     """Generate inputs by small changes of the examples' inputs (CodeT lets a model write them).
 
@@ -153,7 +153,6 @@ def like_inputs(
         examples: Assertions, as `visible_examples` returns them.
         name: Name of the function.
         seed: Seed of the random numbers.
-        count: Number of inputs.
 
     Returns:
         A list of positional arguments per input; empty if no example has literal arguments.
@@ -163,7 +162,7 @@ def like_inputs(
         return []
     rng = random.Random(seed)
     inputs = []
-    for _ in range(count):
+    for _ in range(INPUTS):
         arguments = rng.choice(known)
         inputs.append([_changed(value, rng) for value in arguments])
     return inputs

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.core.python_syntax import UNPARSABLE, first_line, syntax_tree
 from pkg_lib.core.types import Task
 from pkg_lib.data.packages import Package
 from pkg_lib.data.records import DataSet
@@ -279,16 +279,6 @@ def _own_lines_of_body(
     if before.strip() or start <= node.lineno:
         return None
     return start, body[-1].end_lineno or start
-
-
-def first_line(node: ast.stmt) -> int:
-    """Return the first line of a statement, decorators included.
-
-    Args:
-        node: A statement of a parsed file.
-    """
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)])
 
 
 def as_task(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.reading import read_text
+from pkg_lib.core.reading import printable, read_text
 from pkg_lib.core.types import Context, Outcome, Task, UserError
 from pkg_lib.data import corpora
 from pkg_lib.execution.batches import run_with_limits
@@ -143,7 +143,7 @@ def context_lines(context: Context, prompt: Prompt) -> Iterator[str]:
         yield f"  {place}"
     yield "== prompt with the context"
     for message in prompt.messages:
-        yield _printable(message["content"])
+        yield printable(message["content"], "\n\t")
 
 
 def answer_lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
@@ -158,18 +158,9 @@ def answer_lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
     """
     for one in (without, answer):
         yield f"== answer under {one.method}"
-        yield _printable(one.solution)
+        yield printable(one.solution, "\n\t")
         if one.outcome is not None:
             yield f"verdict: {_verdict(one.outcome)}"
-
-
-def _printable(text: str) -> str:
-    """Escape what would control the terminal; line breaks and tabs stay."""
-    characters = []
-    for character in text:
-        is_safe = character.isprintable() or character in "\n\t"
-        characters.append(character if is_safe else ascii(character)[1:-1])
-    return "".join(characters)
 
 
 def _verdict(outcome: Outcome) -> str:

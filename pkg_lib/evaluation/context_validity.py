@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, permutations
 
+from pkg_lib.core.python_syntax import is_constant
 from pkg_lib.core.types import Task, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.batches import run_with_limits
@@ -255,7 +256,7 @@ def _numbered_tokens(body: Body) -> list[str]:
     for number, name in enumerate(_names(body)):
         if not hasattr(builtins, name):
             numbers[name] = f"v{number}"
-    without_docstring = body[1:] if _is_docstring(body[0]) else body
+    without_docstring = body[1:] if is_constant(body[0]) else body
     source = _renamed(without_docstring, numbers)
     return re.findall(r"\w+|[^\w\s]", source)
 
@@ -281,7 +282,7 @@ def statement_digests(text: str) -> tuple[str, ...]:
     """
     digests = []
     for node in _walk(_statements(text)):
-        skipped = isinstance(node, ast.FunctionDef) or _is_docstring(node)
+        skipped = isinstance(node, ast.FunctionDef) or is_constant(node)
         if isinstance(node, ast.stmt) and not skipped:
             first_line = ast.unparse(node).split("\n")[0]
             digests.append(digest(first_line)[:8])
@@ -365,7 +366,3 @@ def _names(body: Body) -> list[str]:
 def _walk(body: Body) -> Iterator[ast.AST]:
     for statement in body:
         yield from ast.walk(statement)
-
-
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

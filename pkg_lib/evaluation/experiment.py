@@ -172,12 +172,6 @@ class StoredExperiment:
         tasks = f"{self.benchmark_spec.title} ({len(self.tasks)} tasks)"
         return f"{self.model}, {tasks}, {corpora.corpus_in_words(self.corpus)}"
 
-    @property
-    def narrow_heading(self) -> str:
-        """A heading of two lines for a figure as wide as one column of text."""
-        corpus = corpora.corpus_in_words(self.corpus)
-        return f"{self.model}\n{self.benchmark_spec.title}, {corpus}"
-
     # Files
 
     def files(self, method: str) -> MethodFiles:

@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -403,8 +404,7 @@ def lines(
     """
     width = max(12, *(len(f.method) for f in forecasts))
     table = [heading(results), f"  {'method':<{width}}{'cached':>8}{'missing':>9}"]
-    for f in forecasts:
-        table.append(f"  {f.method:<{width}}{f.cached:>8}{f.missing:>9}")  # noqa: PERF401
+    table += [f"  {f.method:<{width}}{f.cached:>8}{f.missing:>9}" for f in forecasts]
     due = [f for f in forecasts if f.todo]
     if not due:
         return [*table, "  to complete: nothing"]
@@ -443,10 +443,10 @@ def _encoding_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
 
 def _further_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
     """Say what is prompted for beside programs; the cost includes it."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for f in forecasts:
         for prompts in f.further:
-            counts[prompts.what] = counts.get(prompts.what, 0) + prompts.count
+            counts[prompts.what] += prompts.count
     if not counts:
         return []
     listed = ", ".join(f"{count:,} {what}" for what, count in counts.items())

@@ -236,11 +236,8 @@ def _sort(file: StoredFile, name: Path, benchmark: str) -> None:
     tasks = load_benchmark(benchmark)
     order = {task.id: number for number, task in enumerate(tasks)}
 
-    def place(key: str) -> int:
-        task_id = file.rows[key]["task_id"]
-        return order.get(task_id, 0)
-
-    file.rows = {key: file.rows[key] for key in sorted(file.rows, key=place)}
+    rows = sorted(file.rows.items(), key=lambda item: order.get(item[1]["task_id"], 0))
+    file.rows = dict(rows)
 
 
 def _write(

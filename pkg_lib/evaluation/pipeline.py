@@ -20,7 +20,6 @@ from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
     Context,
-    Generation,
     Outcome,
     Task,
     Unavailable,
@@ -41,7 +40,6 @@ from pkg_lib.evaluation.reranking import (
 )
 from pkg_lib.evaluation.results import Results, load_results, verdict_series
 from pkg_lib.evaluation.signals import (
-    advance,
     encode_solutions,
     prepare_signals,
     stored_signals,
@@ -50,7 +48,7 @@ from pkg_lib.evaluation.signals import (
 from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
 from pkg_lib.evaluation.stored_rows import VERDICT, Rows, by_task, read_provenance
 from pkg_lib.execution.batches import run_with_limits
-from pkg_lib.execution.sandbox import Job
+from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, StoredRequest
@@ -123,29 +121,28 @@ def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
     Returns:
         One outcome per task: passed, failed or not measured.
     """
-    to_run = []
-    verdicts: list[Job | Outcome] = []
+    jobs = []
     for task, solution in zip(tasks, solutions, strict=True):
         benchmark = BENCHMARKS.get_or_fail(task.benchmark)
-        job = benchmark.job(task, solution)
-        verdicts.append(job)
-        if isinstance(job, Job):
-            limits = benchmark.limits(task)
-            to_run.append((job, limits))
-    executed = run_with_limits(to_run)
-    return _with_outcomes(verdicts, executed)
+        jobs.append((benchmark.job(task, solution), benchmark.limits(task)))
+    return _outcomes(jobs)
 
 
-def _with_outcomes(verdicts: Sequence[Job | Outcome], executed: Iterable[Outcome]) -> list[Outcome]:
-    """Replace each job by its outcome; the outcomes are in the order of the jobs."""
-    remaining = iter(executed)
-    outcomes = []
-    for verdict in verdicts:
-        if isinstance(verdict, Job):
-            outcomes.append(next(remaining))
-        else:
-            outcomes.append(verdict)
-    return outcomes
+def _outcomes(jobs: Sequence[tuple[Job | Outcome, Limits]], what: str = "") -> list[Outcome]:
+    """Run jobs within their limits; outcomes among them stay.
+
+    Args:
+        jobs: Each job with its limits, or an outcome that needs no job.
+        what: What a progress bar says; "" for no bar.
+
+    Returns:
+        The outcomes in order.
+    """
+    to_run = [(job, limits) for job, limits in jobs if isinstance(job, Job)]
+    is_quick = not what or len(jobs) < 20
+    with tqdm(total=len(to_run), desc=what, unit="sample", disable=is_quick) as bar:
+        executed = iter(run_with_limits(to_run, lambda _: bar.update()))
+    return [next(executed) if isinstance(job, Job) else job for job, _ in jobs]
 
 
 class Evaluator:
@@ -283,23 +280,16 @@ class Evaluator:
             First all methods that need few new vectors, or none. Then each other method by itself,
             those with the fewest texts to encode first.
         """
-        at_once: list[str] = []
-        few: dict[str, list[str]] = {}
-        sizes: dict[str, int] = {}
-        for method in methods:
-            texts = self.texts_to_encode(method)
-            count = len(texts)
-            if count < FEW_TEXTS:
-                at_once.append(method)
-                if texts:
-                    few[method] = texts
-            else:
-                sizes[method] = count
+        texts = {method: self.texts_to_encode(method) for method in methods}
+        sizes = {method: len(of_method) for method, of_method in texts.items()}
+        at_once = [method for method in methods if sizes[method] < FEW_TEXTS]
+        few = [method for method in at_once if texts[method]]
         if few:
-            count = len(set().union(*few.values()))
+            count = len(set().union(*[texts[method] for method in few]))
             note = f"{', '.join(few)}: {count:,} texts of the corpus to encode"
             tqdm.write(note, file=sys.stderr)
-        encoding = sorted(sizes, key=lambda method: sizes[method])
+        large = [method for method in sizes if method not in at_once]
+        encoding = sorted(large, key=lambda method: sizes[method])
         for number, method in enumerate(encoding, 1):
             passes = f"pass {number} of {len(encoding)}"
             note = f"{method}: {sizes[method]:,} texts of the corpus to encode ({passes})"
@@ -466,7 +456,10 @@ class Evaluator:
         return contexts
 
     def _store_contexts(
-        self, method: str, contexts: list[Context], about_retriever: dict[str, Any]
+        self,
+        method: str,
+        contexts: list[Context],
+        about_retriever: dict[str, Any],
     ) -> None:
         """Store contexts; a part of the tasks keeps the contexts of other tasks from the same corpus."""
         run = self.run
@@ -557,7 +550,10 @@ class Evaluator:
         self._write(path, rows)
 
     def _texts_of(
-        self, method: str, digests: dict[str, str], retrieve_again: bool
+        self,
+        method: str,
+        digests: dict[str, str],
+        retrieve_again: bool,
     ) -> dict[str, str]:
         """Return the texts of contexts.
 
@@ -607,7 +603,11 @@ class Evaluator:
         write_json(path, self.run.condition_record(method))
 
     def _judge(
-        self, path: Path, solutions: dict[str, str], make_job: JobFactory, method: str = ""
+        self,
+        path: Path,
+        solutions: dict[str, str],
+        make_job: JobFactory,
+        method: str = "",
     ) -> None:
         """Execute the solutions that have no verdict, and store their verdicts.
 
@@ -623,6 +623,7 @@ class Evaluator:
         if not self.fresh:
             current = run.current_verdicts(path, solutions)
         # A sandbox failure is not a verdict: the next run tests the solution again.
+        judged = []
         jobs = []
         for task in run.tasks:
             if task.id not in solutions:
@@ -632,15 +633,16 @@ class Evaluator:
                 continue
             solution = solutions[task.id]
             job = make_job(task, solution, run.protocol)
-            jobs.append((task, job))
+            judged.append(task)
+            jobs.append((job, spec.limits(task)))
         if not jobs:
             return
-        outcomes = self._execute(method or "control rows", jobs)
+        outcomes = _outcomes(jobs, f"executing {method or 'control rows'}")
         rows = by_task(path, VERDICT)
         completions = {}
         if method:
             completions = run.completions(method)
-        for (task, _), outcome in zip(jobs, outcomes, strict=True):
+        for task, outcome in zip(judged, outcomes, strict=True):
             solution = solutions[task.id]
             row = asdict(outcome)
             row["seconds"] = round(outcome.seconds, 2)
@@ -650,8 +652,8 @@ class Evaluator:
             row["task_id"] = task.id
             row["solution"] = solution
             row["sha256"] = run.verdict_mark(task, solution)
-            completion = completions.get(task.id)
-            row |= origin_of(completion)
+            if task.id in completions:
+                row["generation_key"] = completions[task.id].key
             rows[task.id] = row
         self._write(path, rows)
 
@@ -663,28 +665,6 @@ class Evaluator:
                 ordered[task.id] = rows[task.id]
         ordered |= rows
         write_jsonl(path, ordered.values())
-
-    def _execute(self, what: str, jobs: Sequence[tuple[Task, Job | Outcome]]) -> list[Outcome]:
-        """Run jobs, those of equal limits together.
-
-        Args:
-            what: What the progress bar says.
-            jobs: Each task with its job, or with a verdict that needs none.
-
-        Returns:
-            Outcomes in order.
-        """
-        spec = self.run.benchmark_spec
-        to_run = []
-        for task, job in jobs:
-            if isinstance(job, Job):
-                limits = spec.limits(task)
-                to_run.append((job, limits))
-        few = len(jobs) < 20
-        with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=few) as bar:
-            executed = run_with_limits(to_run, progress=lambda _: advance(bar))
-        verdicts = [verdict for _, verdict in jobs]
-        return _with_outcomes(verdicts, executed)
 
     # Signals and selection
 
@@ -783,20 +763,6 @@ class Evaluator:
         return scores
 
 
-def origin_of(completion: Generation | None) -> dict[str, str]:
-    """Return the fields of a sample that say which completion it was extracted from.
-
-    Args:
-        completion: The completion, if it is known.
-
-    Returns:
-        Its generation key. The completion in the cache has the digests of its prompt and context.
-    """
-    if completion is None:
-        return {}
-    return {"generation_key": completion.key}
-
-
 def _same_source(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Tell whether contexts of two provenances were retrieved from the same corpus and docstrings."""
     names = ("corpus_digest", "docstrings")
@@ -816,7 +782,8 @@ def _context_row(context: Context) -> dict[str, Any]:
 
 
 def candidate_texts(
-    run: Results, task_ids: Iterable[str]
+    run: Results,
+    task_ids: Iterable[str],
 ) -> list[tuple[str, str, tuple[str, str, str]]]:
     """List what the reranker embeds (Section 3.3).
 

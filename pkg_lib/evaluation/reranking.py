@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.graph.code import is_python
 
 WRONG_CODE = "Wrong code!"
@@ -69,11 +69,10 @@ def first_function(code: str, entry_point: str = "") -> str:
         The function's source; WRONG_CODE if the code is not valid Python, and "" if it has no function at
         its top level, as in the authors' code.
     """
-    try:
-        body = syntax_tree(code).body
-    except UNPARSABLE:
+    tree = parsed_or_none(code)
+    if tree is None:
         return WRONG_CODE
-    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if not functions:
         return ""
     chosen = functions[0]
@@ -82,7 +81,7 @@ def first_function(code: str, entry_point: str = "") -> str:
         if function.name == entry_point:
             chosen = function
     transformer = _WithoutInnerFunctions()
-    body = []
+    body: list[ast.stmt] = []
     for statement in chosen.body:
         if _is_text(statement):
             continue
@@ -115,7 +114,8 @@ def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> 
 
 
 def cosines(
-    encode: Callable[[list[str]], np.ndarray], triples: Sequence[tuple[str, str, str]]
+    encode: Callable[[list[str]], np.ndarray],
+    triples: Sequence[tuple[str, str, str]],
 ) -> list[tuple[float, float]]:
     """Compare solutions with the queries of their tasks.
 

@@ -4,7 +4,7 @@
 what is missing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,15 @@ from pkg_lib.evaluation.context_validity import ContextValidity
 from pkg_lib.evaluation.remembered import Remembered, file_signature
 from pkg_lib.evaluation.storage import read_candidates
 from pkg_lib.evaluation.stored_answers import StoredAnswers
-from pkg_lib.evaluation.stored_rows import LEAK, SELECTION, VERDICT, Rows, by_task, read_provenance
+from pkg_lib.evaluation.stored_rows import (
+    LEAK,
+    SELECTION,
+    VERDICT,
+    Rows,
+    by_task,
+    current_rows,
+    read_provenance,
+)
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
 from pkg_lib.generation.completion import Completion
 from pkg_lib.generation.extraction import answer_of
@@ -136,7 +144,9 @@ class Results(StoredAnswers):
         """
         if authors_rule is None:
             version = self._version(method)
-            outcomes = self._outcomes.get(method, version, lambda: self._own_outcomes(method))
+            outcomes = self._outcomes.get(
+                method, version, lambda: self._outcomes_of(self._verdict_rows(method))
+            )
             return dict(outcomes)
         file = self.files(method).authors_verdicts(authors_rule)
         solutions = self.authors_solutions(method, authors_rule)
@@ -147,18 +157,12 @@ class Results(StoredAnswers):
         """The outcomes by this project's extraction that were read already, by method."""
         return Remembered()
 
-    def _own_outcomes(self, method: str) -> dict[str, Outcome]:
-        return self._outcomes_of(self._verdict_rows(method))
-
     def _outcomes_of(self, rows: Rows) -> dict[str, Outcome]:
         """Return the outcome of every task; a task without a row is not measured."""
         absent = Outcome("not_measured", detail="no stored verdict")
         outcomes = {}
         for task in self.tasks:
-            if task.id in rows:
-                outcomes[task.id] = Outcome.of(rows[task.id])
-            else:
-                outcomes[task.id] = absent
+            outcomes[task.id] = Outcome.of(rows[task.id]) if task.id in rows else absent
         return outcomes
 
     def measures(self, method: str) -> pd.DataFrame:
@@ -184,11 +188,7 @@ class Results(StoredAnswers):
 
     def _verdict_rows(self, method: str) -> Rows:
         """Return the rows of the current verdicts on a method's solutions, by task id."""
-        solutions = {}
-        if not self.tasks_absent:
-            solutions = self.solutions(method)
-        file = self.files(method).samples
-        return self.current_verdicts(file, solutions)
+        return self.current_verdicts(self.files(method).samples, self.solutions(method))
 
     def current_verdicts(self, path: Path, solutions: dict[str, str]) -> Rows:
         """Read the verdicts of a file that are on these very solutions, tests, protocol and packages.
@@ -203,14 +203,15 @@ class Results(StoredAnswers):
         rows = by_task(path, VERDICT)
         if self.tasks_absent:
             return rows
-        current = {}
-        for task in self.tasks:
-            if task.id not in solutions or task.id not in rows:
-                continue
-            fingerprint = self.verdict_mark(task, solutions[task.id])
-            if rows[task.id]["sha256"] == fingerprint:
-                current[task.id] = rows[task.id]
-        return current
+        judged = [task.id for task in self.tasks if task.id in solutions]
+        return self._rows_on(solutions, judged, rows)
+
+    def _rows_on(self, texts: Mapping[str, str], task_ids: Iterable[str], rows: Rows) -> Rows:
+        """Select the verdicts that are on these very texts (solutions, or digests of contexts) of tasks."""
+        tasks = {task.id: task for task in self.tasks}
+        return current_rows(
+            rows, task_ids, lambda task_id: self.verdict_mark(tasks[task_id], texts[task_id])
+        )
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Return a digest of the program, its tests, the protocol and the allowed packages.
@@ -287,25 +288,13 @@ class Results(StoredAnswers):
         """
         rows = by_task(self.files(method).validity, LEAK)
         if not self.tasks_absent:
-            rows = self._rows_of_current_contexts(method, rows)
+            digests = {context.task_id: context.sha256 for context in self.contexts(method)}
+            rows = self._rows_on(digests, digests, rows)
         validity = {}
         for task_id, row in rows.items():
             fields = {name: row[name] for name in ContextValidity.__slots__}
             validity[task_id] = ContextValidity(**fields)
         return validity
-
-    def _rows_of_current_contexts(self, method: str, rows: Rows) -> Rows:
-        """Select the rows that are on the contexts as they are now."""
-        tasks = self.tasks_by_id
-        current = {}
-        for context in self.contexts(method):
-            task_id = context.task_id
-            if task_id not in rows:
-                continue
-            fingerprint = self.verdict_mark(tasks[task_id], context.sha256)
-            if rows[task_id]["sha256"] == fingerprint:
-                current[task_id] = rows[task_id]
-        return current
 
     # Selection among the solutions of several methods
 
@@ -330,12 +319,8 @@ class Results(StoredAnswers):
         rows = by_task(self.files(RERANKED).selections, SELECTION)
         if self.tasks_absent:
             return rows
-        current = {}
         fingerprints = self.selection_marks(self.candidates)
-        for task_id, fingerprint in fingerprints.items():
-            if task_id in rows and rows[task_id]["sha256"] == fingerprint:
-                current[task_id] = rows[task_id]
-        return current
+        return current_rows(rows, fingerprints, fingerprints.__getitem__)
 
     @cached_property
     def _queries(self) -> dict[str, str]:
@@ -450,33 +435,22 @@ class Results(StoredAnswers):
     ) -> Sample:
         """Put together what is stored of one task."""
         condition = Condition(self.model, self.benchmark, self.corpus, method, self.limit)
-        sample = Sample(
-            condition=condition,
-            task_id=task.id,
-            context=context,
-            prompt=None,
-            prompt_sha256="",
-            completion=None,
-            solution=solution,
-            outcome=outcome,
-        )
+        stored: dict[str, Any] = {"prompt": None, "prompt_sha256": "", "completion": None}
         if completion is not None:
-            sample = replace(
-                sample,
-                completion=completion.raw,
-                prompt_sha256=completion.meta.get("prompt_sha256") or "",
-                prompt_tokens=completion.prompt_tokens,
-                new_tokens=len(completion.tokens),
-                seconds=completion.meta.get("seconds"),
-            )
+            stored |= {
+                "prompt_sha256": completion.meta.get("prompt_sha256") or "",
+                "completion": completion.raw,
+                "prompt_tokens": completion.prompt_tokens,
+                "new_tokens": len(completion.tokens),
+                "seconds": completion.meta.get("seconds"),
+            }
         if context is not None:
             context = self.with_text(context)
-            sample = replace(sample, context=context)
         if self._can_build_prompt(method, context):
-            without_context = Context(task.id, NO_RAG, "")
-            request = self.request(task, context or without_context, method)
-            sample = replace(sample, prompt=turns(request.text), prompt_sha256=digest(request.text))
-        return sample
+            request = self.request(task, context or Context(task.id, NO_RAG, ""), method)
+            stored["prompt"] = turns(request.text)
+            stored["prompt_sha256"] = digest(request.text)
+        return Sample(condition, task.id, context, solution=solution, outcome=outcome, **stored)
 
     def _can_build_prompt(self, method: str, context: Context | None) -> bool:
         """Tell whether the prompt of a task can be built without the model's tokenizer."""
@@ -584,7 +558,8 @@ class Results(StoredAnswers):
 
 
 def load_results(
-    conditions: Condition | str | Sequence[Condition | str], results: Path | None = None
+    conditions: Condition | str | Sequence[Condition | str],
+    results: Path | None = None,
 ) -> Results:
     """Read what is stored under conditions. Nothing is computed.
 

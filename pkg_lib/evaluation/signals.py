@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -22,7 +21,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, withou
 from pkg_lib.data.examples import like_inputs, visible_examples
 from pkg_lib.evaluation.reranking import cosines, embedded_text
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import Row, Rows, by_task
+from pkg_lib.evaluation.stored_rows import Row, Rows, by_task, current_rows
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
@@ -128,22 +127,6 @@ class Signals:
             cosine_as_printed=row["cosine"],
         )
 
-    @property
-    def row(self) -> Row:
-        """The row that is stored."""
-        return {
-            "task_id": self.task_id,
-            "sha256": self.sha256,
-            "passed": self.passed,
-            "shown": self.shown,
-            "behaviour": self.behaviour,
-            "parses": self.parses,
-            "runs": self.runs,
-            "runs_as_written": self.runs_as_written,
-            "cosine": self.cosine_as_printed,
-            "bare": self.cosine,
-        }
-
 
 def visible_tasks(spec: Benchmark, tasks: Iterable[Task]) -> dict[str, VisibleTask]:
     """Return what selections may see of tasks.
@@ -245,7 +228,10 @@ def _digest_of(jobs: Sequence[Job]) -> str:
 
 
 def gather_signals(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Solutions,
+    files: Mapping[str, Path],
 ) -> None:
     """Observe the solutions whose signals are not stored, and store them.
 
@@ -276,7 +262,9 @@ def gather_signals(
 
 
 def _observe_pairs(
-    spec: Benchmark, tasks: VisibleTasks, pairs: list[tuple[str, str]]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    pairs: list[tuple[str, str]],
 ) -> dict[tuple[str, str], Row]:
     """Observe solutions.
 
@@ -349,10 +337,8 @@ def _fields_of_passing(jobs: tuple[Job, ...], outcome: Outcome) -> Row | None:
     """Return the fields of a solution that passes all examples."""
     if outcome.status == "not_measured":
         return None
-    fields = _observed_fields(jobs, outcome)
-    fields["passed"] = fields["shown"]
-    fields["runs"] = True
-    return fields
+    _, _, *examples = jobs
+    return _observed_fields(jobs, outcome, len(examples), runs=True)
 
 
 def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> Row | None:
@@ -360,18 +346,18 @@ def _fields_of_single_runs(jobs: tuple[Job, ...], outcomes: list[Outcome]) -> Ro
     if any(outcome.status == "not_measured" for outcome in outcomes):
         return None
     alone, behaviour, *examples = outcomes
-    fields = _observed_fields(jobs, behaviour)
-    fields["passed"] = sum(example.status == "passed" for example in examples)
-    fields["runs"] = alone.status == "passed"
-    return fields
+    passed = sum(example.status == "passed" for example in examples)
+    return _observed_fields(jobs, behaviour, passed, runs=alone.status == "passed")
 
 
-def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
-    """Return the fields that do not depend on how the examples were run.
+def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome, passed: int, runs: bool) -> Row:
+    """Return the fields that are observed, with places for the cosines.
 
     Args:
         jobs: The `signal_jobs` of the solution.
         behaviour: The outcome of the run on generated inputs.
+        passed: How many examples the solution passes.
+        runs: Whether the program runs to its end without any test.
     """
     alone, _, *examples = jobs
     _, _, behaviour_digest = behaviour.detail.partition(BEHAVIOUR_PREFIX)
@@ -381,8 +367,8 @@ def _observed_fields(jobs: tuple[Job, ...], behaviour: Outcome) -> Row:
         "bare": None,
         "shown": len(examples),
         "behaviour": behaviour_digest[:16],
-        "passed": 0,
-        "runs": False,
+        "passed": passed,
+        "runs": runs,
     }
 
 
@@ -395,24 +381,16 @@ def _in_one(jobs: Sequence[Job]) -> Job:
     return replace(alone, tests=("\n".join(tests),))
 
 
-def advance(bar: "tqdm[Any]") -> None:
-    """Move a progress bar on by one.
-
-    Args:
-        bar: The bar.
-    """
-    bar.update()
-
-
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
     """Run jobs with a progress bar."""
-    few = len(jobs) < 20
-    with tqdm(total=len(jobs), desc=what, disable=few) as bar:
-        yield from run_jobs(jobs, progress=lambda _: advance(bar))
+    return iter(tqdm(run_jobs(jobs), total=len(jobs), desc=what, disable=len(jobs) < 20))
 
 
 def encode_solutions(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Solutions, files: Mapping[str, Path]
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Solutions,
+    files: Mapping[str, Path],
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
@@ -427,24 +405,20 @@ def encode_solutions(
     """
     embedder = Embedder()
     for method, of_method in solutions.items():
-        stored = read_signals(spec, tasks, of_method, files[method])
-        lacking = [signals for signals in stored.values() if signals.cosine is None]
-        if not lacking:
-            continue
+        stored = _current_rows(spec, tasks, of_method, files[method])
+        lacking = {task_id: row for task_id, row in stored.items() if row["bare"] is None}
         triples = []
-        for signals in lacking:
-            task = tasks[signals.task_id]
-            solution = of_method[signals.task_id]
+        for task_id, row in lacking.items():
+            task = tasks[task_id]
+            solution = of_method[task_id]
             program = _program(spec, task, solution)
-            runs = signals.runs_as_written
+            runs = Signals.of(row).runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
             triples.append((task.query, solution, reduced))
         pairs = cosines(embedder.encode, triples)
-        rows = {}
-        for signals, (cosine, as_printed) in zip(lacking, pairs, strict=True):
-            encoded = replace(signals, cosine=cosine, cosine_as_printed=as_printed)
-            rows[signals.task_id] = encoded.row
-        _store(files[method], rows)
+        for row, (cosine, as_printed) in zip(lacking.values(), pairs, strict=True):
+            row.update(bare=cosine, cosine=as_printed)
+        _store(files[method], lacking)
 
 
 def _store(file: Path, rows: Rows) -> None:
@@ -456,7 +430,10 @@ def _store(file: Path, rows: Rows) -> None:
 
 
 def read_signals(
-    spec: Benchmark, tasks: VisibleTasks, solutions: Mapping[str, str], file: Path
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Mapping[str, str],
+    file: Path,
 ) -> dict[str, Signals]:
     """Read the stored signals of these very solutions and examples.
 
@@ -469,27 +446,35 @@ def read_signals(
     Returns:
         Signals by task id; everything in the file where no prompt is available.
     """
-    stored = {}
-    for task_id, row in by_task(file, SIGNAL_FIELDS).items():
-        if task_id in tasks:
-            stored[task_id] = Signals.of(row)
-    if not any(task.prompt for task in tasks.values()):
-        return stored
-    current = {}
-    for task_id, solution in solutions.items():
-        if task_id not in stored:
-            continue
-        fingerprint = _digest_of_signals(spec, tasks[task_id], solution)
-        if stored[task_id].sha256 == fingerprint:
-            current[task_id] = stored[task_id]
-    return current
+    rows = _current_rows(spec, tasks, solutions, file)
+    return {task_id: Signals.of(row) for task_id, row in rows.items()}
+
+
+def _current_rows(
+    spec: Benchmark,
+    tasks: VisibleTasks,
+    solutions: Mapping[str, str],
+    file: Path,
+) -> Rows:
+    """Read the rows of these very solutions and examples; all rows where no prompt is available."""
+    stored = by_task(file, SIGNAL_FIELDS)
+    rows = {task_id: row for task_id, row in stored.items() if task_id in tasks}
+    if any(task.prompt for task in tasks.values()):
+        rows = current_rows(
+            rows,
+            solutions,
+            lambda task_id: _digest_of_signals(spec, tasks[task_id], solutions[task_id]),
+        )
+    return rows
 
 
 # Held-out tests
 
 
 def held_out_jobs(
-    spec: Benchmark, tasks: Iterable[Task], solutions: Mapping[str, str]
+    spec: Benchmark,
+    tasks: Iterable[Task],
+    solutions: Mapping[str, str],
 ) -> dict[str, Job] | None:
     """Return jobs with the tests that a task's prompt does not show.
 
@@ -554,17 +539,10 @@ def read_held_out(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]
     Returns:
         Verdict by task id.
     """
-    verdicts = {}
     rows = by_task(file, {"sha256": str, "passed": bool})
-    for task_id, row in rows.items():
-        if jobs is not None:
-            if task_id not in jobs:
-                continue
-            job = jobs[task_id]
-            if row["sha256"] != _digest_of([job]):
-                continue
-        verdicts[task_id] = row["passed"]
-    return verdicts
+    if jobs is not None:
+        rows = current_rows(rows, jobs, lambda task_id: _digest_of([jobs[task_id]]))
+    return {task_id: row["passed"] for task_id, row in rows.items()}
 
 
 # Of an experiment

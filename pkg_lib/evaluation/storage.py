@@ -114,7 +114,11 @@ class MethodFiles:
 
 
 def method_files(
-    results: Path, model: str, benchmark: str, corpus: str, method: str
+    results: Path,
+    model: str,
+    benchmark: str,
+    corpus: str,
+    method: str,
 ) -> MethodFiles:
     """Return the paths of a method's files.
 
@@ -275,7 +279,10 @@ def read_condition(path: Path) -> StoredCondition:
 
 
 def condition_paths(
-    results: Path, model: str = "", benchmark: str = "", corpus: str = ""
+    results: Path,
+    model: str = "",
+    benchmark: str = "",
+    corpus: str = "",
 ) -> list[Path]:
     """List the stored conditions, except those of control rows.
 
@@ -298,7 +305,10 @@ def condition_paths(
 
 
 def stored_conditions(
-    results: Path, model: str = "", benchmark: str = "", corpus: str = ""
+    results: Path,
+    model: str = "",
+    benchmark: str = "",
+    corpus: str = "",
 ) -> Iterator[StoredCondition]:
     """Read the stored conditions, except those of control rows.
 
@@ -352,7 +362,11 @@ def read_candidates(files: MethodFiles) -> list[str] | None:
 
 
 def write_selection_condition(
-    files: MethodFiles, model: str, benchmark: str, corpus: str, candidates: list[str]
+    files: MethodFiles,
+    model: str,
+    benchmark: str,
+    corpus: str,
+    candidates: list[str],
 ) -> None:
     """Store the methods among which a reranker selects.
 

@@ -248,7 +248,9 @@ class StoredAnswers(StoredExperiment):
         return {task_id: answer for task_id, answer in found.items() if answer is not None}
 
     def _completions_by_prompt(
-        self, method: str, contexts: list[Context]
+        self,
+        method: str,
+        contexts: list[Context],
     ) -> dict[str, Generation | None]:
         """Find completions by the prompts that the contexts give."""
         generator = self.generator_of(method)
@@ -261,7 +263,9 @@ class StoredAnswers(StoredExperiment):
         return found
 
     def _completions_by_prompt_digest(
-        self, method: str, contexts: list[Context]
+        self,
+        method: str,
+        contexts: list[Context],
     ) -> dict[str, Generation | None]:
         """Find completions of prompts that cannot be rebuilt without the model's tokenizer.
 
@@ -280,7 +284,9 @@ class StoredAnswers(StoredExperiment):
         return found
 
     def _completions_by_context_digest(
-        self, method: str, contexts: list[Context]
+        self,
+        method: str,
+        contexts: list[Context],
     ) -> dict[str, Generation | None]:
         """Find completions if the tasks, or the texts of contexts, are not available."""
         stored = self._completions_by_context(self.settings(method))
@@ -364,7 +370,9 @@ class StoredAnswers(StoredExperiment):
         return by_task_id
 
     def _completion_of_solution(
-        self, solution: str, completions: list[Generation]
+        self,
+        solution: str,
+        completions: list[Generation],
     ) -> Generation | None:
         """Find the completion that gave a solution, of a task that shares its prompt.
 

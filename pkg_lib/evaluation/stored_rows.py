@@ -3,6 +3,7 @@
 Every row belongs to one task. A row that lacks a field, or has one of another type, is damaged.
 """
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -73,6 +74,24 @@ def by_task(path: Path, fields: Fields = ()) -> Rows:
     required: Kinds = {"task_id": str}
     required |= fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
     return {row["task_id"]: row for row in read_rows(path, required, OPTIONAL)}
+
+
+def current_rows(rows: Rows, task_ids: Iterable[str], digest_of: Callable[[str], str]) -> Rows:
+    """Select the rows that were made from what is there now.
+
+    Args:
+        rows: Row by task id; its `sha256` identifies what it was made from.
+        task_ids: The tasks for which there is something now.
+        digest_of: Takes a task's id and returns the digest of what there is now.
+
+    Returns:
+        Row by task id, in the order of `task_ids`.
+    """
+    current = {}
+    for task_id in task_ids:
+        if task_id in rows and rows[task_id]["sha256"] == digest_of(task_id):
+            current[task_id] = rows[task_id]
+    return current
 
 
 def read_provenance(path: Path) -> Row:

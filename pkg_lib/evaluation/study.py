@@ -158,15 +158,13 @@ def parts(choice: Choice) -> list[Part]:
         known = [*retrieving_methods(), *variant_methods()]
         if method not in known and (method in METHODS or not is_method(method)):
             raise unknown("method", method, known)
-    return list(_parts(choice))
-
-
-def _parts(choice: Choice) -> Iterator[Part]:
     methods = choice.generated_methods
+    chosen: list[Part] = []
     for model in _models(choice):
         for benchmark in _benchmarks(choice, model):
-            for part in _parts_of(model, benchmark, choice.corpora):
-                yield replace(part, methods=methods or part.methods)
+            found = _parts_of(model, benchmark, choice.corpora)
+            chosen += [replace(part, methods=methods or part.methods) for part in found]
+    return chosen
 
 
 def _models(choice: Choice) -> Iterable[str]:
@@ -429,7 +427,8 @@ def plan(choice: Choice) -> Plan:
     for method in choice.methods:
         methods.update(dict.fromkeys(rounds_of(method)))
     planner = _Planner(replace(choice, methods=tuple(methods)))
-    planner.check()
+    planner.check_options()
+    planner.check_parameters()
     planner.plan_parts()
     return planner.finished()
 
@@ -443,18 +442,15 @@ class _Planner:
         self.plan = Plan()
         self.caches: dict[Any, Any] = {}  # completions of one step are known to the next
 
-    def check(self) -> None:
-        """Raise UserError for an option or parameter that no chosen notebook takes."""
-        self._check_options()
-        self._check_parameters()
-
-    def _check_options(self) -> None:
+    def check_options(self) -> None:
+        """Raise UserError for an option that no chosen notebook takes."""
         if not any(notebook.shows_results for notebook in self.chosen):
             for option in ("models", "benchmarks", "corpora", "methods"):
                 if getattr(self.choice, option):
                     raise UserError(f"no model is shown by {self.names}; leave its {option} out")
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise UserError for a parameter that no chosen notebook takes, or with another type of value."""
         takers: dict[str, list[Notebook]] = {}
         for notebook in self.chosen:
             for name in notebook.defaults:

@@ -9,7 +9,7 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 
 def run_with_limits(
     jobs: Sequence[tuple[Job, Limits]],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> list[Outcome]:
     """Execute jobs, each within its own limits.
 

@@ -363,7 +363,7 @@ def run_jobs(
     jobs: Iterable[Job],
     limits: Limits | None = None,
     workers: int = 2,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Iterator[Outcome]:
     """Run jobs in the sandbox.
 
@@ -444,16 +444,13 @@ def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
         worker.close()
 
 
-def layers(limits: Limits | None = None) -> Layers:
+def layers() -> Layers:
     """Find out which layers of the sandbox are active on this machine.
-
-    Args:
-        limits: Limits of a test process.
 
     Returns:
         True for each layer that is active, else why it is not.
     """
-    worker = Worker(limits or Limits(packages="stdlib"))
+    worker = Worker(Limits(packages="stdlib"))
     worker.close()
     return worker.layers
 

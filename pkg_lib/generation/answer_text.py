@@ -19,15 +19,9 @@ MAX_REMEMBERED = 8000  # characters
 MAX_TOKENS_IN_TEXT = 100  # end tokens in comments and strike-through that do not end the answer
 
 # Opening and closing tags of reasoning. An entry of models.toml may list more.
-REASONING_TAGS = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"),
-    ("<thoughts>", "</thoughts>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<scratchpad>", "</scratchpad>"),
-    ("<analysis>", "</analysis>"),
-    ("<seed:think>", "</seed:think>"),
+_REASONING = "think thinking thought thoughts reasoning scratchpad analysis seed:think".split()
+REASONING_TAGS: tuple[tuple[str, str], ...] = (
+    *((f"<{name}>", f"</{name}>") for name in _REASONING),
     ("[THINK]", "[/THINK]"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("◁think▷", "◁/think▷"),

@@ -34,6 +34,7 @@ from pkg_lib.generation.prompts import turns
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 512  # Section 4
+NEAR_SAMPLES = 200  # that are drawn of a token with logits nearby
 LIKELY = 512  # tokens among which a nucleus is searched first
 # Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
 END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
@@ -363,7 +364,6 @@ class TransformersBackend:
         tokens: list[int],
         temperature: float,
         top_p: float,
-        times: int = 200,
     ) -> set[int]:
         """Sample a token of an answer again with logits that are at most two spacings off.
 
@@ -372,18 +372,17 @@ class TransformersBackend:
             tokens: The tokens of the answer before.
             temperature: As for ``generate``.
             top_p: As for ``generate``.
-            times: Number of samples.
 
         Returns:
             The token ids that the row's random number selects.
         """
         logits = self._next_logits(request, tokens)
         generator = torch.Generator().manual_seed(0)
-        noise = torch.rand(times, len(logits), generator=generator) - 0.5
+        noise = torch.rand(NEAR_SAMPLES, len(logits), generator=generator) - 0.5
         numbers = Row(request, []).numbers
         for _ in tokens:
             numbers.random()
-        number = torch.full((times,), numbers.random())
+        number = torch.full((NEAR_SAMPLES,), numbers.random())
         spacing = _spacing(float(logits.abs().max()))
         changed = logits + noise * 4 * spacing
         return set(sampled(changed, number, temperature, top_p).tolist())

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.core.python_syntax import UNPARSABLE, first_line, is_constant, syntax_tree
 
 MAX_PARSED = 2_000_000  # characters that are parsed in one search
 
@@ -142,13 +142,13 @@ def _trimmed(
         return code
     code = dedented(code)
     statements = syntax_tree(code).body
-    kept = [node for node in statements if has_effect(node) or _is_constant(node)]
+    kept = [node for node in statements if has_effect(node) or is_constant(node)]
     if not kept:
         return code
     is_start_kept = kept[0] is statements[0]
     if is_start_kept and kept[-1] is statements[-1]:
         return code
-    first = 0 if is_start_kept else _first_line(kept[0]) - 1
+    first = 0 if is_start_kept else first_line(kept[0]) - 1
     kept_lines = code.split("\n")[first : kept[-1].end_lineno]
     return "\n".join(kept_lines) + "\n"
 
@@ -164,17 +164,6 @@ def has_effect(statement: ast.stmt) -> bool:
         return True
     effects = ast.Call | ast.Await | ast.Yield | ast.YieldFrom
     return any(isinstance(node, effects) for node in ast.walk(statement))
-
-
-def _is_constant(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _first_line(statement: ast.stmt) -> int:
-    """Return the number of a statement's first line, decorators included."""
-    nodes: list[ast.stmt | ast.expr] = [statement]
-    nodes += getattr(statement, "decorator_list", [])
-    return min(node.lineno for node in nodes)
 
 
 def dedented(code: str) -> str:

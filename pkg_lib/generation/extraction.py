@@ -22,7 +22,7 @@ from itertools import islice
 
 from pkg_lib.core import limits
 from pkg_lib.core.markdown import MARKS, Fence, fences
-from pkg_lib.core.python_syntax import parsed_or_none
+from pkg_lib.core.python_syntax import is_constant, parsed_or_none
 from pkg_lib.core.types import Task
 from pkg_lib.generation.answer_text import MAX_REMEMBERED, REMEMBERED, TRIPLES, answer
 from pkg_lib.generation.code_search import (
@@ -393,11 +393,9 @@ def _implement(nodes: Iterable[ast.AST], entry_point: str) -> bool:
 
 def _is_stub(statement: ast.stmt) -> bool:
     """Tell whether a statement is a docstring, ``pass``, ``...`` or a NotImplementedError."""
-    if isinstance(statement, ast.Expr):
-        return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Raise):
         return "NotImplementedError" in ast.unparse(statement)
-    return isinstance(statement, ast.Pass)
+    return is_constant(statement) or isinstance(statement, ast.Pass)
 
 
 def _outer_nodes(statements: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from pkg_lib.core import limits
 from pkg_lib.core.endpoints import Endpoint
+from pkg_lib.core.reading import printable
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.connection import BASE_ERRORS, check_body, open_client
 from pkg_lib.generation.prompts import turns
@@ -285,8 +286,7 @@ class RemoteBackend:
             for form in (in_json.replace("/", "\\/"), in_json, in_url):
                 message = message.replace(form, "***")
         line = self._without_key(f"{self.endpoint.base_url}: {message}")
-        line = " ".join(line.split())[:300]
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        return printable(" ".join(line.split())[:300])
 
     def _without_key(self, text: str) -> str:
         """Return the text without the key, which a server may repeat."""

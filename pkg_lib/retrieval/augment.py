@@ -18,12 +18,11 @@ import ast
 import builtins
 import textwrap
 from collections import defaultdict, deque
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.graph.nodes import NAME
 from pkg_lib.graph.schema import Graph
 
@@ -241,13 +240,10 @@ def parse_fragment(text: str) -> ast.Module | None:
     text = textwrap.dedent(text)
     if text.startswith("elif"):
         text = text.removeprefix("el")
-    sources = [text]
-    if text[:1].isspace():  # a string in column 0 keeps dedent from working
-        sources.append(f"if 1:\n{text}")
-    for source in sources:
-        with suppress(*UNPARSABLE):
-            return syntax_tree(source)
-    return None
+    tree = parsed_or_none(text)
+    if tree is None and text[:1].isspace():  # a string in column 0 keeps dedent from working
+        tree = parsed_or_none(f"if 1:\n{text}")
+    return tree
 
 
 def _bound_names(tree: ast.AST) -> tuple[set[str], set[str]]:

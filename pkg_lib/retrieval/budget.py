@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.corpora import CONTEXT_CHARS
@@ -50,19 +51,14 @@ def fill_context(
         limit,
         measure,
         separator="\n",
-        lines_of=_lines_with_ends,
+        lines_of=partial(str.splitlines, keepends=True),
     )
     used = list(chunks[: len(fitting)])
     return "\n".join(fitting), used
 
 
-def _lines_with_ends(text: str) -> list[str]:
-    return text.splitlines(keepends=True)
-
-
-def _lines_after_ends(text: str) -> list[str]:
-    """Split a text so that each line but the first begins with the line end before it."""
-    return re.split(r"(?=\n)", text)
+# Splits a text so that each line but the first begins with the line end before it.
+_lines_after_ends = re.compile(r"(?=\n)").split
 
 
 def fitting_texts(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TEXTS_PER_WRITE = 256  # texts that are encoded between two writes of the vector cache
 BATCH_SIZE = 64  # texts that a model encodes at once
+MEASURED_SECONDS = 2.0  # of encoding, from which a speed is known
 MOST_MEASURED = 512  # texts that a speed is measured on
 CPU_BATCH_SIZE = 16  # larger batches exceed a processor's cache: 64 take half as long again
 # Servers refuse larger requests.
@@ -124,12 +125,11 @@ class Embedder:
         self.cache.read(keys)
         return [key for key in keys if key not in self.cache.vectors]
 
-    def measure_speed(self, texts: list[str], seconds: float = 2.0) -> float | None:
+    def measure_speed(self, texts: list[str]) -> float | None:
         """Measure how fast texts are computed here, on a part of them.
 
         Args:
             texts: Texts of the kind that will be encoded.
-            seconds: How long to measure, beside loading the model.
 
         Returns:
             Texts per second; None without texts, or if a server computes them.
@@ -144,7 +144,7 @@ class Embedder:
         self.compute(sample[:1])  # loads the model
         start = time.perf_counter()
         done = 0
-        while time.perf_counter() - start < seconds:
+        while time.perf_counter() - start < MEASURED_SECONDS:
             batch = [sample[(done + n) % len(sample)] for n in range(CPU_BATCH_SIZE)]
             self.compute(batch)
             done += len(batch)

@@ -311,10 +311,7 @@ def rounds_of(name: str) -> list[str]:
     """
     if name in METHODS:
         return [name]
-    rounds = []
-    for other in METHODS:
-        if other.startswith(f"{name}@"):
-            rounds.append(other)  # noqa: PERF401
+    rounds = [other for other in METHODS if other.startswith(f"{name}@")]
     return rounds or [name]
 
 

@@ -10,7 +10,8 @@ import re
 import textwrap
 from collections.abc import Callable
 
-from pkg_lib.data.functions import RepoTask, first_line
+from pkg_lib.core.python_syntax import first_line
+from pkg_lib.data.functions import RepoTask
 from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.extraction import Region, bare_code, blocks, is_code
 from pkg_lib.graph.code import is_python
