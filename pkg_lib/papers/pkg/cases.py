@@ -138,6 +138,11 @@ class MethodCases:
         """The stored verdicts by task id, without retrieval and with the method."""
         return self.results.outcomes(BASELINE), self.results.outcomes(self.method)
 
+    @cached_property
+    def _completions(self) -> dict[str, dict[str, Generation]]:
+        """The completions by task id, of both methods."""
+        return {method: self.results.completions(method) for method in (BASELINE, self.method)}
+
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out, even where they are available."""
@@ -208,7 +213,7 @@ class MethodCases:
         if self._withheld:  # the second half of the detail is a test of the benchmark
             detail, _ = split_detail(outcome.detail)
             outcome = replace(outcome, detail=detail)
-        completion = self.results.completions(method).get(task_id)
+        completion = self._completions[method].get(task_id)
         solution = self.results.solutions(method).get(task_id)
         return Side(method, completion, solution, outcome)
 
