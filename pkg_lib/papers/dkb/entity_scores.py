@@ -125,22 +125,11 @@ def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
         One row per pipeline and question: `precision`, `recall`, `f1`, and the numbers of `wrong` and
         `invented` names.
     """
-    words: set[str] = set()
-    for text in study.texts.values():
-        words.update(WORD.findall(text))
     rows = []
     for (pipeline, answers), question in product(study.answers.items(), study.questions):
-        score = entity_score(question, answers[question.id].raw, study.graph, words)
-        row = {
-            "pipeline": pipeline,
-            "question": question.id,
-            "precision": score.precision,
-            "recall": score.recall,
-            "f1": score.f1,
-            "wrong": len(score.wrong),
-            "invented": len(score.invented),
-        }
-        rows.append(row)
+        score = entity_score(question, answers[question.id].raw, study.graph, study.words)
+        rates = (score.precision, score.recall, score.f1)
+        rows.append((pipeline, question.id, *rates, len(score.wrong), len(score.invented)))
     columns = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
     return pd.DataFrame(rows, columns=columns)
 
