@@ -67,29 +67,12 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
     """
     found: dict[tuple[str, str], None] = {}
     for line in ASSERTION.findall(raw):
-        comparison = _comparison(line)
-        if comparison is None:
-            continue
-        call = comparison.left
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
-            expected = comparison.comparators[0]
-            test = (ast.unparse(call), ast.unparse(expected))
-            found[test] = None
+        tree = parsed_or_none(line) or ast.Module([], [])
+        match tree.body:
+            case [ast.Expr(ast.Compare(ast.Call() as call, [ast.Eq(), *_], [expected, *_])), *_]:
+                if ast.unparse(call.func) == name:
+                    found[ast.unparse(call), ast.unparse(expected)] = None
     return list(found)[:TESTS]
-
-
-def _comparison(line: str) -> ast.Compare | None:
-    """Parse a line as a comparison for equality."""
-    tree = parsed_or_none(line)
-    if tree is None or not tree.body:
-        return None
-    statement = tree.body[0]
-    if not isinstance(statement, ast.Expr):
-        return None
-    comparison = statement.value
-    if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
-        return comparison
-    return None
 
 
 def checks(raw: str) -> list[str]:
