@@ -448,15 +448,9 @@ def public_rates(benchmark: BenchmarkResults) -> tuple[float, float, float] | No
     public = benchmark.verdicts_with_public_names
     if public is None:
         return None
-    without_retrieval = _held_out_rate(benchmark, benchmark.verdicts(NO_RAG))
-    with_evor = _held_out_rate(benchmark, benchmark.last_verdicts(EVOR))
-    with_public_names = _held_out_rate(benchmark, public)
-    if without_retrieval is None or with_evor is None or with_public_names is None:
+    compared = [benchmark.verdicts(NO_RAG), benchmark.last_verdicts(EVOR), public]
+    held_out = pd.concat(compared, axis=1).reindex(benchmark.held_out)
+    if held_out.isna().any(axis=None):
         return None
+    without_retrieval, with_evor, with_public_names = held_out.astype(float).mean()
     return without_retrieval, with_evor, with_public_names
-
-
-def _held_out_rate(benchmark: BenchmarkResults, verdicts: pd.Series) -> float | None:
-    """pass@1 on the held-out tasks; None if one of them has no verdict."""
-    held_out = verdicts.reindex(benchmark.held_out)
-    return None if held_out.isna().any() else stats.pass_at_1(held_out).value
