@@ -206,10 +206,8 @@ class CastResults:
         Raises:
             ControlError: A control row has another rate.
         """
-        rates = {}
-        must_pass = self.packages.benchmark_spec.controls
-        for name, passes in must_pass.items():
-            rates[name] = 100 if passes else 0
+        controls = self.packages.benchmark_spec.controls
+        rates = {row: 100 * passes for row, passes in controls.items()}
         stats.check_controls(self.packages.controls(), self.tasks, rates)
 
     def provenance(self) -> dict[str, Any]:
