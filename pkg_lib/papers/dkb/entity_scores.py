@@ -90,7 +90,8 @@ def entity_score(
     neutral = {_simple(graph, name) for name in disputed(question, graph)}
     neutral |= in_question
     like_types = set(TYPE_NAME.findall(answer))
-    named = like_types | _words_in_backticks(answer)
+    code = " ".join(IN_BACKTICKS.findall(answer))
+    named = like_types.union(WORD.findall(code))
     others = named - needed - neutral
     wrong = {name for name in others if name in graph.by_simple}
     unknown = (others & like_types) - wrong
@@ -101,14 +102,6 @@ def entity_score(
         wrong=frozenset(wrong),
         invented=frozenset(invented),
     )
-
-
-def _words_in_backticks(answer: str) -> set[str]:
-    """The words that an answer marks as code, by backticks or as a block."""
-    words: set[str] = set()
-    for code in IN_BACKTICKS.findall(answer):
-        words.update(WORD.findall(code))
-    return words
 
 
 def _simple(graph: TypeGraph, name: str) -> str:

@@ -257,10 +257,8 @@ class RepositoryStudy:
     @cached_property
     def words(self) -> set[str]:
         """The words of all files."""
-        words: set[str] = set()
-        for text in self.texts.values():
-            words.update(re.findall(r"\w+", text))
-        return words
+        text = "\n".join(self.texts.values())
+        return set(re.findall(r"\w+", text))
 
     @cached_property
     def repository(self) -> RankedText:
