@@ -99,10 +99,7 @@ def _ranking_cells(
 
 
 def _pass_cells(cast: CastResults, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
-    cells = []
-    for chunking in chunkings:
-        cells += [_pass_cell(cast, f"{chunking}, {ranker}") for ranker in RANKERS]
-    return cells
+    return [_pass_cell(cast, f"{c}, {ranker}") for c, ranker in product(chunkings, RANKERS)]
 
 
 # Published numbers
@@ -144,10 +141,9 @@ def published_number(table: str, value: str = "", **wanted: str) -> str:
 def _published_cells(table: str, **wanted: str) -> Cells:
     """Return the published numbers of both chunkings with the three embedders."""
     cells = []
-    for chunking in PAPER_NAME.values():
-        for embedder in SHORT.values():
-            printed = published_number(table, retriever=embedder, chunking=chunking, **wanted)
-            cells.append(printed)
+    for chunking, embedder in product(PAPER_NAME.values(), SHORT.values()):
+        printed = published_number(table, retriever=embedder, chunking=chunking, **wanted)
+        cells.append(printed)
     return cells
 
 
@@ -303,12 +299,9 @@ def _counts(cast: CastResults) -> str:
 
 def _here_and_published(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return the columns of tables with our rankers and the paper's embedders."""
-    here = []
-    theirs = []
-    for name in names:
-        here += [(f"here, {name}", ranker) for ranker in RANKERS]
-        theirs += [(f"published, {name}", embedder) for embedder in SHORT]
-    return here + theirs
+    here = product([f"here, {name}" for name in names], RANKERS)
+    theirs = product([f"published, {name}" for name in names], SHORT)
+    return [*here, *theirs]
 
 
 def differences_table(cast: CastResults) -> ResultTable:
@@ -584,10 +577,8 @@ def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per kind of chunks.
     """
-    columns = []
-    for ranker in RANKERS:
-        for k in (5, 10):
-            columns += [(ranker, metric.format(k)) for metric in METRICS.values()]
+    at_10 = [metric.format(10) for metric in METRICS.values()]
+    columns = list(product(RANKERS, AT_5 + at_10))
     rows = {}
     for row in REPOEVAL_ROWS:
         right = cast.repoeval_ranking("BM25", row, "gold")

@@ -84,10 +84,10 @@ def entity_score(
         UserError: A list of the question names a type that is not where the list says.
     """
     in_question = set(WORD.findall(question.question))
-    needed = {_simple(graph, name) for name in gold(question, graph)}
+    needed = {graph.nodes[name].simple for name in gold(question, graph)}
     needed.update(outside(question, graph))
     needed -= in_question  # repeating the question shows no knowledge
-    neutral = {_simple(graph, name) for name in disputed(question, graph)}
+    neutral = {graph.nodes[name].simple for name in disputed(question, graph)}
     neutral |= in_question
     like_types = set(TYPE_NAME.findall(answer))
     code = " ".join(IN_BACKTICKS.findall(answer))
@@ -102,10 +102,6 @@ def entity_score(
         wrong=frozenset(wrong),
         invented=frozenset(invented),
     )
-
-
-def _simple(graph: TypeGraph, name: str) -> str:
-    return graph.nodes[name].simple
 
 
 def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
