@@ -38,10 +38,10 @@ class EntityScore:
         invented: Names like a type's that are nowhere in the repository.
     """
 
-    right: frozenset[str]
-    missed: frozenset[str]
-    wrong: frozenset[str]
-    invented: frozenset[str]
+    right: set[str]
+    missed: set[str]
+    wrong: set[str]
+    invented: set[str]
 
     @property
     def precision(self) -> float:
@@ -97,10 +97,10 @@ def entity_score(
     unknown = (others & like_types) - wrong
     invented = {name for name in unknown if name not in words}
     return EntityScore(
-        right=frozenset(needed & named),
-        missed=frozenset(needed - named),
-        wrong=frozenset(wrong),
-        invented=frozenset(invented),
+        right=needed & named,
+        missed=needed - named,
+        wrong=wrong,
+        invented=invented,
     )
 
 
