@@ -146,7 +146,6 @@ class _Splitter:
         first = bisect_left(newlines, span.start)
         last = bisect_left(newlines, span.end - 1)
         if first == last:
-            self.coverage.lines_cut += 1
             return self._runs(span)
         self.coverage.leaves_over += 1
         starts = (newline + 1 for newline in newlines[first:last])

@@ -28,7 +28,6 @@ class ChunkCoverage:
         chunks: Number of chunks.
         lost: Number of bytes that no chunk contains, by reason.
         leaves_over: Leaves of the tree that are larger than the limit.
-        lines_cut: Lines that are larger than the limit.
         parse_errors: ERROR and MISSING nodes of the tree; None if the file was not parsed.
         utf8: Whether the file is UTF-8.
         has_returns: Whether the file contains carriage returns.
@@ -41,7 +40,6 @@ class ChunkCoverage:
     chunks: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     leaves_over: int = 0
-    lines_cut: int = 0
     parse_errors: int | None = None
     utf8: bool = True
     has_returns: bool = False

@@ -140,7 +140,10 @@ class CastResults:
     @cached_property
     def chunk_statistics(self) -> pd.DataFrame:
         """How each chunker cuts: one row per language, method and mode."""
-        return self.prepared("chunk_statistics.csv")
+        path = self.folder / "chunk_statistics.csv"
+        if not path.exists():
+            raise Unavailable(f"no {path.name} is stored: run `pkg-lib cast prepare`")
+        return pd.read_csv(path)
 
     @cached_property
     def circumstances(self) -> dict[str, Any]:
@@ -150,23 +153,6 @@ class CastResults:
             path = self.folder / f"{step}.meta.json"
             about[step] = read_json(path)
         return about
-
-    def prepared(self, name: str) -> pd.DataFrame:
-        """Read a table that `cast prepare` has stored.
-
-        Args:
-            name: Its path below the folder.
-
-        Returns:
-            The table.
-
-        Raises:
-            Unavailable: It is not stored.
-        """
-        path = self.folder / name
-        if path.exists():
-            return pd.read_csv(path)
-        raise Unavailable(f"no {name} is stored: run `pkg-lib cast prepare`")
 
     def ranking(
         self,
@@ -220,10 +206,8 @@ class CastResults:
         Raises:
             ControlError: A control row has another rate.
         """
-        rates = {}
-        must_pass = self.packages.benchmark_spec.controls
-        for name, passes in must_pass.items():
-            rates[name] = 100 if passes else 0
+        controls = self.packages.benchmark_spec.controls
+        rates = {row: 100 * passes for row, passes in controls.items()}
         stats.check_controls(self.packages.controls(), self.tasks, rates)
 
     def provenance(self) -> dict[str, Any]:

@@ -434,26 +434,6 @@ def _write_about(path: Path, **about: Any) -> None:
     write_json(path.with_suffix(".meta.json"), about)
 
 
-def _write_table(
-    path: Path,
-    rows: pd.DataFrame,
-    digits: str,
-    **about: Any,
-) -> None:
-    """Write a table, and beside it what it was made from."""
-    text = csv_text(rows, index=False, float_format=digits)
-    write_text(path, text)
-    _write_about(path, **about)
-
-
-def _write_measures(path: Path, rows: pd.DataFrame, **about: Any) -> None:
-    """Write measures of retrieval as PATH.gz, and beside them what they were made from."""
-    text = csv_text(rows, index=False, float_format="%.6f")
-    write_packed(path.with_name(path.name + PACKED), text.encode())
-    path.unlink(missing_ok=True)  # an earlier version did not pack it
-    _write_about(path, **about)
-
-
 def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
     """Measure the chunks of every chunker, and store chunk_statistics.csv.
 
@@ -474,7 +454,8 @@ def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
         frames.append(chunk_statistics(files, chunkers))
     rows = pd.concat(frames, ignore_index=True)
     path = folder / "chunk_statistics.csv"
-    _write_table(path, rows, "%.6g", corpora=corpora)
+    write_text(path, csv_text(rows, index=False, float_format="%.6g"))
+    _write_about(path, corpora=corpora)
     return rows
 
 
@@ -559,14 +540,14 @@ def measure_retrieval(
         (chunking, mapping) for chunking in chunkers for mapping in mappings(chunking, benchmark)
     ]
     rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
-    _write_measures(
+    _store_measures(
         _folder(folder, benchmark) / "retrieval.csv",
         rows,
+        say,
         max_size=MAX_SIZE,
         baseline_lines=CHUNKERS[BASELINE].lines,
         mode=CHUNKERS["cast"].mode,
     )
-    _report_means(rows, say)
     return rows
 
 
@@ -595,8 +576,7 @@ def measure_chunking(
     measured = measured_beside(chunking)
     rows = _retrieval_rows(benchmark, say, rankers, chunkers, measured)
     path = _folder(folder, benchmark) / f"retrieval.{slug(chunking)}.csv"
-    _write_measures(path, rows, chunker=asdict(chunker))
-    _report_means(rows, say)
+    _store_measures(path, rows, say, chunker=asdict(chunker))
     return rows
 
 
@@ -620,8 +600,12 @@ def _folder(folder: Path, benchmark: str) -> Path:
     return folder if benchmark == "packages" else folder / benchmark
 
 
-def _report_means(rows: pd.DataFrame, say: Say) -> None:
-    """Report the means of all measures in percent."""
+def _store_measures(path: Path, rows: pd.DataFrame, say: Say, **about: Any) -> None:
+    """Write measures of retrieval as PATH.gz, with what they were made from, and report their means."""
+    text = csv_text(rows, index=False, float_format="%.6f")
+    write_packed(path.with_name(path.name + PACKED), text.encode())
+    path.unlink(missing_ok=True)  # an earlier version did not pack it
+    _write_about(path, **about)
     measures = [name for name in rows.columns if "@" in str(name)]
     groups = rows.groupby(["ranker", "chunking", "mapping"], sort=False)
     percents = 100 * groups[measures].mean()

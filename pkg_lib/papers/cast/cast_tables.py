@@ -88,20 +88,18 @@ def _ranking_cells(
     name: str,
     metric: str,
     chunkings: Iterable[str] = PAPER_NAME,
+    rankers: Iterable[str] = RANKERS,
 ) -> Cells:
     """Print a measure of each chunking and ranker on OURS or THEIRS."""
     cells = []
-    for chunking, ranker in product(chunkings, RANKERS):
+    for chunking, ranker in product(chunkings, rankers):
         values = cast.ranking(ranker, chunking, metric, benchmark=BENCHMARK_OF[name])
         cells.append(mean_cell(values))
     return cells
 
 
 def _pass_cells(cast: CastResults, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
-    cells = []
-    for chunking in chunkings:
-        cells += [_pass_cell(cast, f"{chunking}, {ranker}") for ranker in RANKERS]
-    return cells
+    return [_pass_cell(cast, f"{c}, {ranker}") for c, ranker in product(chunkings, RANKERS)]
 
 
 # Published numbers
@@ -143,10 +141,9 @@ def published_number(table: str, value: str = "", **wanted: str) -> str:
 def _published_cells(table: str, **wanted: str) -> Cells:
     """Return the published numbers of both chunkings with the three embedders."""
     cells = []
-    for chunking in PAPER_NAME.values():
-        for embedder in SHORT.values():
-            printed = published_number(table, retriever=embedder, chunking=chunking, **wanted)
-            cells.append(printed)
+    for chunking, embedder in product(PAPER_NAME.values(), SHORT.values()):
+        printed = published_number(table, retriever=embedder, chunking=chunking, **wanted)
+        cells.append(printed)
     return cells
 
 
@@ -302,12 +299,9 @@ def _counts(cast: CastResults) -> str:
 
 def _here_and_published(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return the columns of tables with our rankers and the paper's embedders."""
-    here = []
-    theirs = []
-    for name in names:
-        here += [(f"here, {name}", ranker) for ranker in RANKERS]
-        theirs += [(f"published, {name}", embedder) for embedder in SHORT]
-    return here + theirs
+    here = product([f"here, {name}" for name in names], RANKERS)
+    theirs = product([f"published, {name}" for name in names], SHORT)
+    return [*here, *theirs]
 
 
 def differences_table(cast: CastResults) -> ResultTable:
@@ -320,16 +314,17 @@ def differences_table(cast: CastResults) -> ResultTable:
         The table, one row per metric and ranker, with the range of the paper's six embedders.
     """
     rows: Rows = {}
-    for name in BENCHMARK_OF:
-        for label, metric in METRICS.items():
-            at_5 = metric.format(5)
+    for name, benchmark in BENCHMARK_OF.items():
+        for label, metric in zip(METRICS, AT_5, strict=True):
             gains = DASH
             if name == THEIRS:
-                gains = _published_gains("table5_retrieval", benchmark=THEIRS, metric=at_5)
+                gains = _published_gains("table5_retrieval", benchmark=THEIRS, metric=metric)
             for ranker in RANKERS:
-                difference = _ranking_difference(cast, name, ranker, at_5)
-                cells = _difference_cells(difference)
-                rows[f"{name}: {label}@5, {ranker}"] = [*cells, DASH, gains]
+                rankings = [
+                    cast.ranking(ranker, c, metric, benchmark=benchmark) for c in PAPER_NAME
+                ]
+                difference = stats.mean_difference(*rankings)
+                rows[f"{name}: {label}@5, {ranker}"] = [*_difference_cells(difference), DASH, gains]
     for ranker in RANKERS:
         verdicts = [cast.verdicts_of(f"{chunking}, {ranker}") for chunking in PAPER_NAME]
         difference = stats.paired_bootstrap(*verdicts)
@@ -353,19 +348,6 @@ def differences_table(cast: CastResults) -> ResultTable:
     return ResultTable.of(title, rows, columns, "benchmark: metric, retriever", note, NOT_MEASURED)
 
 
-def _ranking_difference(
-    cast: CastResults,
-    name: str,
-    ranker: str,
-    metric: str,
-) -> stats.Difference | None:
-    """Compare cAST with fixed-size chunks on OURS or THEIRS; None if it was not measured."""
-    benchmark = BENCHMARK_OF[name]
-    values = cast.ranking(ranker, "cast", metric, benchmark=benchmark)
-    fixed = cast.ranking(ranker, "fixed-size", metric, benchmark=benchmark)
-    return stats.mean_difference(values, fixed)
-
-
 def mappings_table(cast: CastResults) -> ResultTable:
     """Tabulate cAST's ranking by how it is mapped to the baseline's chunks (Appendix A.2).
 
@@ -375,9 +357,7 @@ def mappings_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per mapping.
     """
-    columns = []
-    for ranker in RANKERS:
-        columns += [(ranker, metric.format(5)) for metric in METRICS.values()]
+    columns = list(product(RANKERS, AT_5))
     fixed = [mean_cell(cast.ranking(ranker, "fixed-size", metric)) for ranker, metric in columns]
     rows = {"fixed-size, own chunks": fixed}
     for mapping in mappings("cast"):
@@ -521,13 +501,9 @@ def chunk_size_table(cast: CastResults) -> ResultTable:
     sizes = sorted((*SIZES, SIZE))
     rows = {}
     chunkings = ["cast" if size == SIZE else f"cast {size}" for size in sizes]
-    for name, benchmark in BENCHMARK_OF.items():
-        for ranker in RANKERS:
-            cells = []
-            for chunking in chunkings:
-                values = cast.ranking(ranker, chunking, "nDCG@5", benchmark=benchmark)
-                cells.append(mean_cell(values))
-            rows[f"{name}: nDCG@5, {ranker} (here)"] = cells
+    for name, ranker in product(BENCHMARK_OF, RANKERS):
+        cells = _ranking_cells(cast, name, "nDCG@5", chunkings, [ranker])
+        rows[f"{name}: nDCG@5, {ranker} (here)"] = cells
     for ranker in RANKERS:
         cell = _pass_cell(cast, f"cast, {ranker}")
         cells = [cell if size == SIZE else DASH for size in sizes]
@@ -557,13 +533,11 @@ def retrieval_table(cast: CastResults) -> ResultTable:
             columns += [(chunking, metric.format(k)) for k in (5, 10)]
     heads = [(PAPER_NAME[chunking], metric) for chunking, metric in columns]
     rows = {}
-    for name, benchmark in BENCHMARK_OF.items():
-        for ranker in RANKERS:
-            cells = []
-            for chunking, metric in columns:
-                values = cast.ranking(ranker, chunking, metric, benchmark=benchmark)
-                cells.append(mean_cell(values))
-            rows[f"{name}: {ranker} (here)"] = cells
+    for name, ranker in product(BENCHMARK_OF, RANKERS):
+        cells = []
+        for chunking, metric in columns:
+            cells += _ranking_cells(cast, name, metric, [chunking], [ranker])
+        rows[f"{name}: {ranker} (here)"] = cells
     by_benchmark = {"RepoEval": EMBEDDERS, "SWE-bench": (*RANKERS, *EMBEDDERS[:-1])}
     for benchmark, retrievers in by_benchmark.items():
         for retriever in retrievers:
@@ -603,10 +577,8 @@ def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per kind of chunks.
     """
-    columns = []
-    for ranker in RANKERS:
-        for k in (5, 10):
-            columns += [(ranker, metric.format(k)) for metric in METRICS.values()]
+    at_10 = [metric.format(10) for metric in METRICS.values()]
+    columns = list(product(RANKERS, AT_5 + at_10))
     rows = {}
     for row in REPOEVAL_ROWS:
         right = cast.repoeval_ranking("BM25", row, "gold")

@@ -38,10 +38,10 @@ class EntityScore:
         invented: Names like a type's that are nowhere in the repository.
     """
 
-    right: frozenset[str]
-    missed: frozenset[str]
-    wrong: frozenset[str]
-    invented: frozenset[str]
+    right: set[str]
+    missed: set[str]
+    wrong: set[str]
+    invented: set[str]
 
     @property
     def precision(self) -> float:
@@ -84,35 +84,24 @@ def entity_score(
         UserError: A list of the question names a type that is not where the list says.
     """
     in_question = set(WORD.findall(question.question))
-    needed = {_simple(graph, name) for name in gold(question, graph)}
+    needed = {graph.nodes[name].simple for name in gold(question, graph)}
     needed.update(outside(question, graph))
     needed -= in_question  # repeating the question shows no knowledge
-    neutral = {_simple(graph, name) for name in disputed(question, graph)}
+    neutral = {graph.nodes[name].simple for name in disputed(question, graph)}
     neutral |= in_question
     like_types = set(TYPE_NAME.findall(answer))
-    named = like_types | _words_in_backticks(answer)
+    code = " ".join(IN_BACKTICKS.findall(answer))
+    named = like_types.union(WORD.findall(code))
     others = named - needed - neutral
     wrong = {name for name in others if name in graph.by_simple}
     unknown = (others & like_types) - wrong
     invented = {name for name in unknown if name not in words}
     return EntityScore(
-        right=frozenset(needed & named),
-        missed=frozenset(needed - named),
-        wrong=frozenset(wrong),
-        invented=frozenset(invented),
+        right=needed & named,
+        missed=needed - named,
+        wrong=wrong,
+        invented=invented,
     )
-
-
-def _words_in_backticks(answer: str) -> set[str]:
-    """The words that an answer marks as code, by backticks or as a block."""
-    words: set[str] = set()
-    for code in IN_BACKTICKS.findall(answer):
-        words.update(WORD.findall(code))
-    return words
-
-
-def _simple(graph: TypeGraph, name: str) -> str:
-    return graph.nodes[name].simple
 
 
 def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
@@ -125,22 +114,11 @@ def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
         One row per pipeline and question: `precision`, `recall`, `f1`, and the numbers of `wrong` and
         `invented` names.
     """
-    words: set[str] = set()
-    for text in study.texts.values():
-        words.update(WORD.findall(text))
     rows = []
     for (pipeline, answers), question in product(study.answers.items(), study.questions):
-        score = entity_score(question, answers[question.id].raw, study.graph, words)
-        row = {
-            "pipeline": pipeline,
-            "question": question.id,
-            "precision": score.precision,
-            "recall": score.recall,
-            "f1": score.f1,
-            "wrong": len(score.wrong),
-            "invented": len(score.invented),
-        }
-        rows.append(row)
+        score = entity_score(question, answers[question.id].raw, study.graph, study.words)
+        rates = (score.precision, score.recall, score.f1)
+        rows.append((pipeline, question.id, *rates, len(score.wrong), len(score.invented)))
     columns = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -314,15 +314,12 @@ def answer_measures(study: RepositoryStudy) -> pd.DataFrame:
         One row per pipeline and question: ``share`` of the needed types that the answer names, and the
         number of ``invented`` names like a type's that are nowhere in the repository.
     """
-    words: set[str] = set()
-    for text in study.texts.values():
-        words.update(re.findall(r"\w+", text))
     rows = []
     for (pipeline, answers), question in product(study.answers.items(), study.questions):
         raw = answers[question.id].raw
         full_names = gold(question, study.graph)
         needs = {study.graph.nodes[name].simple for name in full_names}
-        invented = set(TYPE_NAME.findall(raw)) - words
+        invented = set(TYPE_NAME.findall(raw)) - study.words
         rows.append((pipeline, question.id, named(needs, raw), len(invented)))
     return pd.DataFrame(rows, columns=["pipeline", "question", "share", "invented"])
 

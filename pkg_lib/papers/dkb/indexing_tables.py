@@ -205,13 +205,11 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
     rows: Rows = {}
     measured = study.ranked.get("query_seconds", {})
     for pipeline, by_question in measured.items():
-        seconds = pd.Series(by_question)
-        spread = seconds.agg(["mean", "std", "median", "min", "max"])
         answers = study.answers.get(pipeline, {})
         model_seconds = [answer.meta["seconds"] for answer in answers.values()]
         model_mean = pd.Series(model_seconds, dtype=float).mean()
         name = f"{study.name}, {pipeline}, retrieval only"
-        rows[name] = [*_spread_cells(spread, 4), model_mean]
+        rows[name] = [*_latency_cells(by_question), model_mean]
     for key in PAPER_REPOSITORIES:
         if key != study.name:  # its own rows are above
             rows |= _recorded_latency(key)
@@ -239,11 +237,17 @@ def _recorded_latency(name: str) -> Rows:
     measured = evidence.get("query_seconds", {})
     rows: Rows = {}
     for approach in (BASE, OURS, LLM_KB):
-        seconds = pd.Series(measured.get(approach, {}), dtype=float)
-        spread = seconds.agg(["mean", "std", "median", "min", "max"])
-        cells = _spread_cells(spread, 4) if len(seconds) else [DASH] * 3
+        cells = _latency_cells(measured.get(approach, {}))
         rows[f"{name}, {approach}, retrieval only"] = [*cells, NAN]
     return rows
+
+
+def _latency_cells(by_question: Mapping[str, float]) -> list[str]:
+    """Print how the seconds of a query spread over questions; dashes without questions."""
+    if not by_question:
+        return [DASH] * 3
+    seconds = pd.Series(by_question)
+    return _spread_cells(seconds.agg(["mean", "std", "median", "min", "max"]), 4)
 
 
 def _spread_cells(values: Iterable[float], digits: int) -> list[str]:

@@ -34,7 +34,7 @@ from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
 from pkg_lib.papers.dkb.question_tasks import ask, estimate
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, source_digest
 from pkg_lib.papers.dkb.settings import MODEL, SAME_SIZE
-from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
+from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.ranking import Vectors, top
 
@@ -193,7 +193,9 @@ def measure(
     circumstances = _circumstances()
     tree = scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
-    splitting, chunks = _timed(lambda: _chunks_by_path(files))
+    splitting, chunks = _timed(
+        lambda: {path: chunks_of(path, text) for path, text in files.items()}
+    )
     chunk_counts = {path: len(parts) for path, parts in chunks.items()}
     resolved, published = MODES
     built = build(root, resolved, processes)
@@ -230,10 +232,6 @@ def _stored_embedding_cost(path: Path, source: str) -> dict[str, Any]:
     if stored.get("source") != source:
         return {}
     return dict(stored.get("embedding", {}))
-
-
-def _chunks_by_path(files: Mapping[str, str]) -> dict[str, list[TextChunk]]:
-    return {path: chunks_of(path, text) for path, text in files.items()}
 
 
 def _embedding_cost(parts: list[str], embed: bool) -> dict[str, Any]:

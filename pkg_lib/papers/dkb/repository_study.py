@@ -11,6 +11,7 @@ Another repository of the same name is stored as NAME-DIGEST, and other question
 ranking-DIGEST.json.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -254,6 +255,12 @@ class RepositoryStudy:
         }
 
     @cached_property
+    def words(self) -> set[str]:
+        """The words of all files."""
+        text = "\n".join(self.texts.values())
+        return set(re.findall(r"\w+", text))
+
+    @cached_property
     def repository(self) -> RankedText:
         """The files, and the chunks ranked for every question."""
         return RankedText(self.texts, self.chunks, self.ranked["ranking"])
@@ -345,10 +352,13 @@ class RepositoryStudy:
     @cached_property
     def extractor(self) -> Generator:
         """The model that extracts LLM-KB's graph; its answers are stored with the repository."""
-        cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        style = model_spec(self.model).style
-        how = decoding("extraction", llm_kb.MAX_NEW_TOKENS, style)
-        return Generator(self.model, how, cache, self.results, self.backend)
+        folder = self.folder / "answers" / slug(self.model)
+        return self._generator("extraction", llm_kb.MAX_NEW_TOKENS, folder)
+
+    def _generator(self, stage: str, max_tokens: int, folder: Path) -> Generator:
+        """The model with its answers in a folder."""
+        how = decoding(stage, max_tokens, model_spec(self.model).style)
+        return Generator(self.model, how, GenerationCache(folder), self.results, self.backend)
 
     def extraction(self, retries: int) -> llm_kb.Extraction:
         """Return LLM-KB's records as far as answers are stored.
@@ -389,10 +399,8 @@ class RepositoryStudy:
     @cached_property
     def _answering(self) -> Generator:
         """The model that answers the questions."""
-        style = model_spec(self.model).style
-        how = decoding("questions", ANSWER_TOKENS, style)
-        cache = GenerationCache(cache_folder(self.results, self.model))
-        return Generator(self.model, how, cache, self.results)
+        folder = cache_folder(self.results, self.model)
+        return self._generator("questions", ANSWER_TOKENS, folder)
 
     def stored_answers(self, pipeline: Pipeline) -> dict[str, Generation]:
         """Read the stored answers to the prompts of a pipeline.

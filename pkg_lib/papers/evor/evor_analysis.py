@@ -77,8 +77,8 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
         "A digest of its name decides to which half a task belongs. The held-out half was not looked at "
         "while prompts and queries were made.",
     )
-    title = titled("How the query of round 1 is made", evor)
-    return table_if_any(title, rows, names, "benchmark: query", *notes)
+    title = "How the query of round 1 is made"
+    return table_if_any(evor, title, rows, names, "benchmark: query", *notes)
 
 
 def _query_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -137,8 +137,8 @@ def losses_table(evor: EvorResults) -> ResultTable | None:
         "two counts tasks of the column before it.",
     )
     cells = {title: list(losses.values()) for title, losses in rows.items()}
-    title = titled("EVOR from the first draft to the last round", evor)
-    return table_if_any(title, cells, names, "benchmark", *notes)
+    title = "EVOR from the first draft to the last round"
+    return table_if_any(evor, title, cells, names, "benchmark", *notes)
 
 
 def _losses(benchmark: BenchmarkResults) -> dict[tuple[str, str], Any]:
@@ -272,8 +272,8 @@ def repeated_names_table(evor: EvorResults) -> ResultTable | None:
         "the error."
     )
     rows = rows_by_method(evor, (EVOR, NEAREST), _repeated_cells)
-    title = titled("After a first draft failed on a name that the library lacks", evor)
-    return table_if_any(title, rows, names, BY_METHOD, note)
+    title = "After a first draft failed on a name that the library lacks"
+    return table_if_any(evor, title, rows, names, BY_METHOD, note)
 
 
 def _repeated_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -321,13 +321,13 @@ def uncalled_table(evor: EvorResults) -> ResultTable | None:
         "all tasks that ended in round 0",
     ]
     rows = rows_by_benchmark(evor, _uncalled_cells)
-    title = titled("First drafts of functions that no test input called", evor)
+    title = "First drafts of functions that no test input called"
     note = (
         "Numbers of tasks. Where the model wrote no usable input, a draft that defines its function without "
         "an error counts as one that ran, and ends its task. The first three columns leave out the tasks "
         "that ask for a script instead of a function, because a script runs without inputs."
     )
-    return table_if_any(title, rows, names, "benchmark", note)
+    return table_if_any(evor, title, rows, names, "benchmark", note)
 
 
 def _uncalled_cells(benchmark: BenchmarkResults) -> Cells | None:
@@ -448,15 +448,9 @@ def public_rates(benchmark: BenchmarkResults) -> tuple[float, float, float] | No
     public = benchmark.verdicts_with_public_names
     if public is None:
         return None
-    without_retrieval = _held_out_rate(benchmark, benchmark.verdicts(NO_RAG))
-    with_evor = _held_out_rate(benchmark, benchmark.last_verdicts(EVOR))
-    with_public_names = _held_out_rate(benchmark, public)
-    if without_retrieval is None or with_evor is None or with_public_names is None:
+    compared = [benchmark.verdicts(NO_RAG), benchmark.last_verdicts(EVOR), public]
+    held_out = pd.concat(compared, axis=1).reindex(benchmark.held_out)
+    if held_out.isna().any(axis=None):
         return None
+    without_retrieval, with_evor, with_public_names = held_out.astype(float).mean()
     return without_retrieval, with_evor, with_public_names
-
-
-def _held_out_rate(benchmark: BenchmarkResults, verdicts: pd.Series) -> float | None:
-    """pass@1 on the held-out tasks; None if one of them has no verdict."""
-    held_out = verdicts.reindex(benchmark.held_out)
-    return None if held_out.isna().any() else stats.pass_at_1(held_out).value

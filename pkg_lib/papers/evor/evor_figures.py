@@ -1,7 +1,6 @@
 """EVOR's figures: pass@1 by round, by tokens (Figure 3), and by retriever and length (5 and 6)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -45,18 +44,6 @@ UNCORRECTED_BARS = (
     "The bars are 95 % intervals of each rate. The title counts by McNemar's exact test of the last "
     "round against round 0 on the same tasks, with Holm's correction over the benchmarks."
 )
-
-
-class FormRow(NamedTuple):
-    """A row of the figure of forms.
-
-    Attributes:
-        label: Its name.
-        verdicts: Benchmark with its number of tasks -> verdicts of the form; empty for a heading.
-    """
-
-    label: str
-    verdicts: dict[str, pd.Series]
 
 
 def changed_benchmarks(evor: EvorResults) -> int:
@@ -258,23 +245,24 @@ def token_figure(evor: EvorResults) -> Figure:
     return figure
 
 
-def form_rows(benchmarks: Sequence[BenchmarkResults]) -> list[FormRow]:
+def form_rows(benchmarks: Sequence[BenchmarkResults]) -> dict[str, dict[str, pd.Series]]:
     """Return the rows of the figure of forms: retrievers, then lengths of the context.
 
     Args:
         benchmarks: Benchmarks with other forms of RK.
 
     Returns:
-        A heading of each group, and a row per form that is complete on a benchmark.
+        Label of a row -> its verdicts by benchmark with the number of tasks. There is a row per form
+        that is complete on a benchmark, and one without verdicts for the heading of each group.
     """
     lengths = {f"{length:,}": form for length, form in LENGTHS.items()}
     groups = {
         "retriever": RETRIEVERS,
         "tokens of context": lengths,
     }
-    rows = []
+    rows: dict[str, dict[str, pd.Series]] = {}
     for heading, forms in groups.items():
-        rows.append(FormRow(heading, {}))
+        rows[heading] = {}
         for name, form in forms.items():
             complete = {}
             for benchmark in benchmarks:
@@ -283,7 +271,7 @@ def form_rows(benchmarks: Sequence[BenchmarkResults]) -> list[FormRow]:
                     complete[_title(benchmark)] = verdicts
             if complete:
                 label = f"{name} ({USUAL})" if form == USUAL else name
-                rows.append(FormRow(label, complete))
+                rows[label] = complete
     return rows
 
 
@@ -335,14 +323,13 @@ def form_figure(
     step = 0.6 / len(names)
     first = -step * (len(names) - 1) / 2
     styles = figures.distinct_styles(names)
-    for row, form in enumerate(rows):
-        for name, verdicts in form.verdicts.items():
+    for row, by_benchmark in enumerate(rows.values()):
+        for name, verdicts in by_benchmark.items():
             look = figures.RateLook(name, *styles[name])
             place = row + first + step * names.index(name)
             figures.rate_point(axes, verdicts.sum(), len(verdicts), place, look)
-    labels = [row.label for row in rows]
-    headings = [place for place, row in enumerate(rows) if not row.verdicts]
-    figures.label_rows(axes, labels, headings)
+    headings = [row for row, by_benchmark in enumerate(rows.values()) if not by_benchmark]
+    figures.label_rows(axes, list(rows), headings)
     axes.set(xlim=(0, None), xlabel="pass@1 (%), 95 % Wilson interval")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)

@@ -461,13 +461,12 @@ class EvorRound:
         retrieved = self._retrieved(knowledge_base, narrower)
         for task, found in zip(iteration.active, retrieved, strict=True):
             knowledge[task.id] = found.text
-        decomposition = Decomposition(self.run, self.name, self.method.query_model)
-        parts = decomposition.parts(iteration.active, knowledge)
+        decomposition = Decomposition(self.run, self.name, self.method.query_model, knowledge)
+        decomposition.write(iteration.active)
         iteration.answers += decomposition.answers
         with_parts = []
         for task, request in zip(iteration.active, requests, strict=True):
-            introduction = decomposition.combined(parts[task.id])
-            with_parts.append(replace(request, introduction=introduction))
+            with_parts.append(replace(request, introduction=decomposition.combined(task)))
         return with_parts
 
     def _endings(self, iteration: Iteration, knowledge_base: KnowledgeBase) -> list[str]:

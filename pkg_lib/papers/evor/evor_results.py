@@ -112,18 +112,10 @@ class BenchmarkResults:
         names = [method]
         if method in EVOR_METHODS:
             names = EVOR_METHODS[method].round_names
-        stored = [name for name in names if self.is_stored(name)]
+        stored = [name for name in names if self.results.files(name).samples.exists()]
         if len(names) == 1:
             return stored
         return [name for name in stored if self.verdicts(name).notna().all()]
-
-    def is_stored(self, round_name: str) -> bool:
-        """Tell whether a round has stored verdicts.
-
-        Args:
-            round_name: A round, such as "EVOR@0".
-        """
-        return self.results.files(round_name).samples.exists()
 
     def verdicts(self, round_name: str) -> pd.Series:
         """Return the verdicts of one round.
@@ -247,9 +239,8 @@ class BenchmarkResults:
         Raises:
             ControlError: A control row has another rate.
         """
-        rates = {}
-        for row, passes in self.results.benchmark_spec.controls.items():
-            rates[row] = 100 if passes else 0
+        controls = self.results.benchmark_spec.controls
+        rates = {row: 100 * passes for row, passes in controls.items()}
         stats.check_controls(self.results.controls(), self.tasks, rates)
 
 

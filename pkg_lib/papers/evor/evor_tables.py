@@ -1,6 +1,7 @@
 """EVOR's Tables 1 to 7 and Figures 5 and 6 as tables: the runs here, and the published numbers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,7 @@ from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import listed
-from pkg_lib.analysis.tables import DASH, HERE
+from pkg_lib.analysis.tables import DASH, reference_table
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, WITH_PUBLISHED_LOOP
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.retrieval.methods import NO_RAG
@@ -80,6 +81,7 @@ def titled(title: str, evor: EvorResults) -> str:
 
 
 def table_if_any(
+    evor: EvorResults,
     title: str,
     rows: Mapping[str, Cells],
     columns: Sequence[Any],
@@ -89,7 +91,8 @@ def table_if_any(
     """Build a table of what is stored.
 
     Args:
-        title: Its title.
+        evor: The results.
+        title: Its title, without the model.
         rows: Name of a row -> its cells.
         columns: Names of the columns; pairs are a group and a name.
         index: What the names of the rows are.
@@ -98,7 +101,7 @@ def table_if_any(
     Returns:
         The table; None without rows.
     """
-    return ResultTable.of(title, rows, columns, index, *notes) if rows else None
+    return ResultTable.of(titled(title, evor), rows, columns, index, *notes) if rows else None
 
 
 def rows_by_benchmark(
@@ -169,17 +172,9 @@ def _mean_cell(values: Iterable[int | None]) -> str:
 # Published numbers
 
 
-def published_frame(table: str) -> pd.DataFrame:
-    """Read the numbers of a table as the paper prints them.
-
-    Args:
-        table: Name of a file in analysis/reference, such as "table2_main".
-
-    Returns:
-        One row per number, all text.
-    """
-    path = HERE / "reference" / f"evor_{table}.csv"
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
+def _published_frame(table: str) -> pd.DataFrame:
+    """Read the numbers of a table as the paper prints them, all as text."""
+    return reference_table(f"evor_{table}", dtype=str, keep_default_na=False)
 
 
 def published_table(
@@ -201,9 +196,9 @@ def published_table(
     Returns:
         The table, with a dash for a number that the paper does not have.
     """
-    frame = published_frame(table).set_index([index, *columns])
+    frame = _published_frame(table).set_index([index, *columns])
     wide = frame[value].unstack(list(columns), sort=False).fillna(DASH)
-    return _table_of_frame(title, wide, list(wide.columns))
+    return ResultTable(title, wide)
 
 
 def published_benchmarks_table() -> ResultTable:
@@ -212,18 +207,9 @@ def published_benchmarks_table() -> ResultTable:
     Returns:
         The table as published.
     """
-    frame = published_frame("table1_datasets").set_index("dataset")
-    names = [name.replace("_", " ") for name in frame.columns]
-    return _table_of_frame("Table 1 in the paper: its benchmarks", frame, names)
-
-
-def _table_of_frame(
-    title: str,
-    frame: pd.DataFrame,
-    names: Sequence[Any],
-) -> ResultTable:
-    rows = dict(zip(frame.index, frame.to_numpy().tolist(), strict=True))
-    return ResultTable.of(title, rows, names, str(frame.index.name))
+    frame = _published_frame("table1_datasets").set_index("dataset")
+    frame.columns = frame.columns.str.replace("_", " ")
+    return ResultTable("Table 1 in the paper: its benchmarks", frame)
 
 
 # Table 1
@@ -365,8 +351,8 @@ def judging_table(evor: EvorResults) -> ResultTable | None:
             cells = _judging_cells(benchmark, method)
             if cells is not None:
                 rows[f"{benchmark.short_title}: {method}"] = cells
-    title = titled("Verdicts by the authors' rule and by the renamed library", evor)
-    return table_if_any(title, rows, names, BY_METHOD, *notes)
+    title = "Verdicts by the authors' rule and by the renamed library"
+    return table_if_any(evor, title, rows, names, BY_METHOD, *notes)
 
 
 def _judging_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
@@ -409,8 +395,6 @@ def evolution_table(evor: EvorResults) -> ResultTable | None:
     Returns:
         The table, one row per method; None if none is stored.
     """
-    rows = _rows_against_rk(EVOLUTION, evor.benchmarks)
-    names = _columns_against_rk(evor.benchmarks)
     notes = (
         "RK is the paper's 'No evolution', EVOR its 'Evolve both'. All but RK write failed drafts again. "
         "RK, resampled does only that: it samples another program for the same prompt.",
@@ -418,12 +402,19 @@ def evolution_table(evor: EvorResults) -> ResultTable | None:
         "correction. An interval here can therefore exclude 0 on a benchmark that they do not count.",
         LAST_ROUND,
     )
-    return table_if_any(titled("Table 3: what evolves", evor), rows, names, "method", *notes)
+    return _table_against_rk(evor, "Table 3: what evolves", EVOLUTION, evor.benchmarks, notes)
 
 
-def _rows_against_rk(methods: Iterable[str], benchmarks: Iterable[BenchmarkResults]) -> Rows:
-    """Method -> pass@1 and the difference to RK on each benchmark."""
+def _table_against_rk(
+    evor: EvorResults,
+    title: str,
+    methods: Iterable[str],
+    benchmarks: Iterable[BenchmarkResults],
+    notes: Iterable[str],
+) -> ResultTable | None:
+    """Tabulate pass@1 and the difference to RK on each benchmark, one row per method."""
     measured = list(benchmarks)
+    names = list(product([b.title for b in measured], [ACCURACY, "against RK"]))
     rows = {}
     for method in methods:
         cells: Cells = []
@@ -437,15 +428,7 @@ def _rows_against_rk(methods: Iterable[str], benchmarks: Iterable[BenchmarkResul
             cells += [rate_cell(verdicts), change]
         if is_measured:
             rows[method] = cells
-    return rows
-
-
-def _columns_against_rk(benchmarks: Iterable[BenchmarkResults]) -> list[tuple[str, str]]:
-    names = []
-    for benchmark in benchmarks:
-        names.append((benchmark.title, ACCURACY))
-        names.append((benchmark.title, "against RK"))
-    return names
+    return table_if_any(evor, title, rows, names, "method", *notes)
 
 
 # Table 4
@@ -559,8 +542,8 @@ def private_table(evor: EvorResults) -> ResultTable | None:
         f"{PUBLIC}, % (95 %)",
     ]
     rows = rows_by_benchmark(evor, _private_cells)
-    title = titled("Table 5: the private libraries", evor)
-    return table_if_any(title, rows, names, "benchmark", f"{UNCORRECTED} {LAST_ROUND}")
+    title = "Table 5: the private libraries"
+    return table_if_any(evor, title, rows, names, "benchmark", f"{UNCORRECTED} {LAST_ROUND}")
 
 
 def _private_cells(benchmark: BenchmarkResults) -> Cells | None:
@@ -599,8 +582,7 @@ def inputs_table(evor: EvorResults) -> ResultTable | None:
         "solution runs on it. The percentage is of the functions with inputs."
     )
     rows = rows_by_benchmark(evor, _inputs_cells)
-    title = titled("Table 6: generated inputs", evor)
-    return table_if_any(title, rows, names, "benchmark", note)
+    return table_if_any(evor, "Table 6: generated inputs", rows, names, "benchmark", note)
 
 
 def _inputs_cells(benchmark: BenchmarkResults) -> Cells | None:
@@ -658,10 +640,8 @@ def forms_table(evor: EvorResults) -> ResultTable | None:
         "RK ranks by BM25 and MiniLM together, and its context has up to 1,000 tokens.",
         UNCORRECTED,
     )
-    rows = _rows_against_rk(FORMS, benchmarks)
-    names = _columns_against_rk(benchmarks)
-    title = titled("Retrievers and lengths of context", evor)
-    return table_if_any(title, rows, names, "method", *notes)
+    title = "Retrievers and lengths of context"
+    return _table_against_rk(evor, title, FORMS, benchmarks, notes)
 
 
 def benchmarks_with_forms(evor: EvorResults) -> list[BenchmarkResults]:

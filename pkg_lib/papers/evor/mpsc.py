@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pkg_lib.core.python_syntax import parsed_or_none
-from pkg_lib.core.types import Context, Task, Unavailable
-from pkg_lib.execution.sandbox import Job
+from pkg_lib.core.types import Context, Task
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.evor_loop import EvorRound
 from pkg_lib.papers.evor.evor_methods import (
@@ -68,29 +67,12 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
     """
     found: dict[tuple[str, str], None] = {}
     for line in ASSERTION.findall(raw):
-        comparison = _comparison(line)
-        if comparison is None:
-            continue
-        call = comparison.left
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
-            expected = comparison.comparators[0]
-            test = (ast.unparse(call), ast.unparse(expected))
-            found[test] = None
+        tree = parsed_or_none(line) or ast.Module([], [])
+        match tree.body:
+            case [ast.Expr(ast.Compare(ast.Call() as call, [ast.Eq(), *_], [expected, *_])), *_]:
+                if ast.unparse(call.func) == name:
+                    found[ast.unparse(call), ast.unparse(expected)] = None
     return list(found)[:TESTS]
-
-
-def _comparison(line: str) -> ast.Compare | None:
-    """Parse a line as a comparison for equality."""
-    tree = parsed_or_none(line)
-    if tree is None or not tree.body:
-        return None
-    statement = tree.body[0]
-    if not isinstance(statement, ast.Expr):
-        return None
-    comparison = statement.value
-    if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
-        return comparison
-    return None
 
 
 def checks(raw: str) -> list[str]:
@@ -198,18 +180,11 @@ class LastPrompts:
         evor = EVOR_METHODS["EVOR"]
         last: dict[str, Context] = {}
         for number, name in enumerate(evor.round_names):
-            if number > 0:
-                self._require(evor.round_name(number - 1), len(tasks))
             evor_round = EvorRound(self.run, evor, number)
             for context in evor_round.retrieve(tasks):
                 if context.method == name:
                     last[context.task_id] = context
         return [replace(last[task.id], method=LAST_PROMPT, spent=None) for task in tasks]
-
-    def _require(self, round_name: str, tasks: int) -> None:
-        completed = self.run.results.completions(round_name)
-        if len(completed) < tasks:
-            raise Unavailable(f"{LAST_PROMPT} needs all of EVOR: complete {round_name} first")
 
 
 @dataclass
@@ -284,7 +259,8 @@ class MpscRetriever:
         jobs = []
         for task in tasks:
             probe = _probe(task, perspectives[task.id])
-            jobs += [self._job(task, of_sample[task.id], probe) for of_sample in solutions]
+            programs = [of_sample[task.id] for of_sample in solutions]
+            jobs += [self.run.benchmark.draft_job(task, program, (probe,)) for program in programs]
         agreements = []
         for feedback in self.run.execute(jobs, "MPSC's solutions"):
             reported = feedback.error if feedback else ""
@@ -297,14 +273,6 @@ class MpscRetriever:
             scores = confidence(of_task, len(perspectives[task.id].tests))
             selected[task.id] = self.samples[int(scores.argmax())]
         return selected
-
-    def _job(
-        self,
-        task: Task,
-        solution: str,
-        probe: str,
-    ) -> Job:
-        return self.run.benchmark.draft_job(task, solution, (probe,))
 
 
 def _probe(task: Task, perspectives: Perspectives) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pkg_lib.core.types import Generation, Task, Unavailable
-from pkg_lib.execution.sandbox import Job
 from pkg_lib.papers.evor.evor_run import EvorRun, code_in
 from pkg_lib.papers.evor.execution_feedback import Feedback
 from pkg_lib.papers.evor.templates import PROGRAMS, PROMPTS
@@ -57,27 +56,23 @@ class Decomposition:
         run: M, E and the benchmark.
         name: The round, under whose name answers and states are stored.
         subgoal_model: The subgoal model by name; "" for M.
+        knowledge: Task id -> the retrieved knowledge K_r; "" for none.
+        parts: Task id -> at most MAX_PARTS parts, in order, as far as they are written.
         answers: The models' answers by task id, to count their tokens.
     """
 
     run: EvorRun
     name: str
-    subgoal_model: str = ""
+    subgoal_model: str
+    knowledge: Mapping[str, str]
+    parts: dict[str, list[ProgramPart]] = field(default_factory=dict)
     answers: list[dict[str, Generation]] = field(default_factory=list)
 
-    def parts(
-        self,
-        tasks: Sequence[Task],
-        knowledge: Mapping[str, str],
-    ) -> dict[str, list[ProgramPart]]:
+    def write(self, tasks: Sequence[Task]) -> None:
         """Write and execute the parts of each task's program.
 
         Args:
             tasks: The problems n.
-            knowledge: Task id -> the retrieved knowledge K_r; "" for none.
-
-        Returns:
-            Task id -> at most MAX_PARTS parts, in order.
 
         Raises:
             Unavailable: The benchmark's programs are not in Python.
@@ -88,13 +83,13 @@ class Decomposition:
                 f"{self.name} executes parts of Python programs, and those of {benchmark.title} are in "
                 f"{benchmark.language}; choose another benchmark"
             )
-        found: dict[str, list[ProgramPart]] = {task.id: [] for task in tasks}
+        self.parts = {task.id: [] for task in tasks}
         unfinished = list(tasks)
         for number in range(1, MAX_PARTS + 1):
-            subgoals = self._subgoals(number, unfinished, knowledge, found)
+            subgoals = self._subgoals(number, unfinished)
             unfinished = [task for task in unfinished if task.id in subgoals]
-            subprograms = self._subprograms(number, unfinished, knowledge, found, subgoals)
-            feedbacks = self._executed(number, unfinished, found, subprograms)
+            subprograms = self._subprograms(number, unfinished, subgoals)
+            feedbacks = self._executed(number, unfinished, subprograms)
             for task in unfinished:
                 feedback = feedbacks.get(task.id)
                 part = ProgramPart(
@@ -103,18 +98,18 @@ class Decomposition:
                     state=state_of(feedback),
                     ran=feedback is not None and feedback.error.startswith(STATE_REPORT),
                 )
-                found[task.id].append(part)
-        return found
+                self.parts[task.id].append(part)
 
-    def combined(self, parts: Sequence[ProgramPart]) -> str:
+    def combined(self, task: Task) -> str:
         """Return the part of a context from which M combines the subprograms.
 
         Args:
-            parts: The parts of one task's program.
+            task: The problem n.
 
         Returns:
             The text; "" without parts.
         """
+        parts = self.parts[task.id]
         if not parts:
             return ""
         template: str = PROMPTS["subgoals"]["combined"]
@@ -137,18 +132,9 @@ class Decomposition:
             texts.append(text.strip())
         return "\n\n".join(texts)
 
-    def _subgoals(
-        self,
-        number: int,
-        tasks: Sequence[Task],
-        knowledge: Mapping[str, str],
-        found: Mapping[str, list[ProgramPart]],
-    ) -> dict[str, str]:
+    def _subgoals(self, number: int, tasks: Sequence[Task]) -> dict[str, str]:
         """Prompt for the next subgoal; a task whose parts do everything has none."""
-        prompts = self._prompts("subgoal", tasks, knowledge, found)
-        file = f"{self.name}.subgoal {number}"
-        answers = self.run.ask(file, prompts, self.subgoal_model, SUBGOAL_TOKENS)
-        self.answers.append(answers)
+        answers = self._ask("subgoal", number, tasks, {}, self.subgoal_model, SUBGOAL_TOKENS)
         subgoals = {}
         for task_id, answer in answers.items():
             subgoal = " ".join(answer.raw.split())
@@ -160,57 +146,52 @@ class Decomposition:
         self,
         number: int,
         tasks: Sequence[Task],
-        knowledge: Mapping[str, str],
-        found: Mapping[str, list[ProgramPart]],
         subgoals: Mapping[str, str],
     ) -> dict[str, str]:
         """Prompt M, the synthesizer, for the subprogram of each subgoal."""
-        prompts = self._prompts("subprogram", tasks, knowledge, found, subgoals)
-        file = f"{self.name}.subprogram {number}"
-        answers = self.run.ask(file, prompts, max_tokens=SUBPROGRAM_TOKENS)
-        self.answers.append(answers)
+        answers = self._ask("subprogram", number, tasks, subgoals, "", SUBPROGRAM_TOKENS)
         return {task_id: code_in(answer.raw) for task_id, answer in answers.items()}
 
-    def _prompts(
+    def _ask(
         self,
-        template: str,
+        what: str,
+        number: int,
         tasks: Sequence[Task],
-        knowledge: Mapping[str, str],
-        found: Mapping[str, list[ProgramPart]],
-        subgoals: Mapping[str, str] | None = None,
-    ) -> dict[str, str]:
-        """The prompts of one kind, by task id; those for subprograms state the subgoal."""
+        subgoals: Mapping[str, str],
+        model: str,
+        max_tokens: int,
+    ) -> dict[str, Generation]:
+        """Prompt a model for the next subgoal or subprogram of each task."""
+        template: str = PROMPTS["subgoals"][what]
         prompts = {}
         for task in tasks:
-            prompt = PROMPTS["subgoals"][template].format(
-                knowledge=knowledge[task.id],
+            prompt = template.format(
+                knowledge=self.knowledge[task.id],
                 task=task.prompt,
-                parts=self._shown(found[task.id]),
-                subgoal=subgoals[task.id] if subgoals else "",
+                parts=self._shown(self.parts[task.id]),
+                subgoal=subgoals.get(task.id, ""),
             )
             prompts[task.id] = prompt.strip()
-        return prompts
+        answers = self.run.ask(f"{self.name}.{what} {number}", prompts, model, max_tokens)
+        self.answers.append(answers)
+        return answers
 
     def _executed(
         self,
         number: int,
         tasks: Sequence[Task],
-        found: Mapping[str, list[ProgramPart]],
         subprograms: Mapping[str, str],
     ) -> dict[str, Feedback]:
         """Execute each program up to the new part, without the parts that failed."""
-        jobs = {}
-        for task in tasks:
-            earlier = [part.subprogram for part in found[task.id] if part.ran]
-            jobs[task.id] = self._job(task, [*earlier, subprograms[task.id]])
-        name = f"{self.name}.state {number}"
-        return self.run.feedback_on(name, jobs, f"the parts of {self.name}")
-
-    def _job(self, task: Task, subprograms: Sequence[str]) -> Job:
         benchmark = self.run.benchmark
         report = PROGRAMS["state"].format(mark=STATE_MARK, longest=VARIABLE_CHARACTERS)
-        program = "\n".join([benchmark.beginning(task), *subprograms, report])
-        return benchmark.draft_job(task, program, ())
+        jobs = {}
+        for task in tasks:
+            earlier = [part.subprogram for part in self.parts[task.id] if part.ran]
+            lines = [benchmark.beginning(task), *earlier, subprograms[task.id], report]
+            jobs[task.id] = benchmark.draft_job(task, "\n".join(lines), ())
+        name = f"{self.name}.state {number}"
+        return self.run.feedback_on(name, jobs, f"the parts of {self.name}")
 
 
 def state_of(feedback: Feedback | None) -> str:
