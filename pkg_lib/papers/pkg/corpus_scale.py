@@ -235,7 +235,7 @@ def scale_findings(
     hnsw_bytes = (stages["index, HNSW"].size or math.nan) / functions
     code_bytes = (stages["index, IVF-PQ"].size or math.nan) / functions
     return [
-        f"The bottleneck is the {longest}: {share:.1%} of the processor time.",
+        f"The bottleneck is the {longest}: {100 * share:.1f} % of the processor time.",
         f"Exact search answers within {SEARCH_LIMIT_S} s up to "
         f"{SEARCH_LIMIT_S / exact_search_s:,.0f} functions. One machine's memory holds the "
         f"HNSW index up to {memory / hnsw_bytes:,.0f} functions, and IVF-PQ codes up to "
