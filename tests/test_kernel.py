@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
 import sys
 import time
-from base64 import b64decode
 from types import SimpleNamespace
 
 import nbformat
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from PIL import Image
 
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import notebook_execution
@@ -81,22 +78,6 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
     assert [len(c.outputs) for c in stopped if c.source] == [1, 1, 0]
     assert not any("papermill" in str(c.metadata) for c in stopped)
     assert sorted(p.stem for p in (tmp_path / "out").iterdir()) == ["fails", "first", "killed"]
-
-
-def test_a_figure_is_stored_in_few_bytes_and_looks_the_same(job):
-    drawn = (
-        "from PIL import Image; import numpy as np; from IPython.display import display\n"
-        "shade = np.linspace(255, 0, 300).astype('uint8'); red = np.full(300, 255, 'uint8')\n"
-        "display(Image.fromarray(np.stack([np.stack([red, shade, shade, shade], 1)] * 200), 'RGBA'))"
-    )
-    execute(one := job("figure", drawn))
-    (output,) = nbformat.read(one.target, as_version=4).cells[-1].outputs
-    with Image.open(io.BytesIO(b64decode(output.data["image/png"]))) as stored:
-        assert stored.mode == "P" and stored.size == (300, 200)
-        colours = stored.convert("RGB")
-    ends = colours.getpixel((0, 0)), colours.getpixel((299, 0))
-    assert all(min(colour) > 240 for colour in ends)  # white, and transparent red on white
-    assert min(colours.getpixel((150, 0))) < 240
 
 
 def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(job):

@@ -9,7 +9,6 @@ import os
 import subprocess
 import threading
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -28,7 +27,6 @@ from papermill.execute import remove_error_markers
 
 from pkg_lib.core.endpoints import endpoints_path
 from pkg_lib.core.locks import HOLDER
-from pkg_lib.core.pictures import with_256_colours
 from pkg_lib.core.reading import absolute
 from pkg_lib.core.store import IS_CHECKOUT, ROOT, results_path, write_text
 from pkg_lib.core.types import Unavailable, UserError
@@ -40,7 +38,6 @@ KERNEL_MEMORY = 1.5 * 2**30  # bytes; a third was measured, the cache of a large
 START_TIMEOUT = 300  # seconds; a busy machine is slow, and a kernel that dies is noticed at once
 # With one thread a kernel, notebooks share the cores, and sums do not depend on how many run.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-PNG = "image/png"
 PROGRESS_BAR = "application/vnd.jupyter.widget-view+json"
 DEAD_KERNEL = "the kernel was killed, perhaps because memory ran out; try fewer --jobs"
 
@@ -205,7 +202,6 @@ def _execute(job: NotebookJob, stop: threading.Event) -> Execution:
             error = _error_of(e)
         notebook = nbformat.read(executed, as_version=4)
     _remove_volatile_parts(notebook)
-    _shrink_pictures(notebook)
     return Execution(nbformat.writes(notebook) + "\n", error, time.monotonic() - started)
 
 
@@ -231,13 +227,3 @@ def _remove_volatile_parts(notebook: nbformat.NotebookNode) -> None:
         cell.metadata.pop("papermill")
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if PROGRESS_BAR not in o.get("data", {})]
-
-
-def _shrink_pictures(notebook: nbformat.NotebookNode) -> None:
-    """Reduce the colours of the figures that cells show; they are most of a notebook's size."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            if PNG in data:
-                smaller = with_256_colours(b64decode(data[PNG]))
-                data[PNG] = b64encode(smaller).decode("ascii")
