@@ -321,8 +321,8 @@ def token_curves_figure(candidates: Candidates) -> Figure:
     better = sum(samples_solve_more(of[SAMPLES], of[RETRIEVAL]) for of in compared)
     models = [of_experiment.results.model for of_experiment in candidates.values()]
     title = (
-        "At equal tokens, more tasks are solved with plain samples than\n"
-        f"with retrieval in {better} of {len(compared)} experiments (point estimates)\n"
+        "At equal tokens, samples are ahead of retrieval\n"
+        f"in {better} of {len(compared)} experiments that have both (estimates)\n"
         f"{models_in_words(models)}"
     )
     figure, panels = figures.panel_axes(titles, title, "tokens per task", "pass@1 (%)")
@@ -531,39 +531,25 @@ def gate_table(
     return ResultTable.of(title, rows, columns, "model, method", note)
 
 
-def equal_candidates_finding(
-    selections: Selections,
-    main: Sequence[str],
-) -> str:
-    """Answer whether as many samples solve as many tasks as retrieval.
+def equal_candidates_finding(selections: Selections) -> str:
+    """Count the experiments in which samples instead of retrieval make a significant difference.
 
     Args:
         selections: The result of `family_selections`.
-        main: The experiments with the main corpus; the others are counted after them.
 
     Returns:
-        A sentence; "" if no experiment with the main corpus has both families.
+        A sentence; "" if no experiment has both families.
     """
-    p_values: list[float] = []
-    of_other_corpora: list[float] = []
-    for label in dict.fromkeys(label for label, _ in selections):
-        difference = _samples_minus_retrieval(selections, label, VISIBLE)
-        if difference:
-            group = p_values if label in main else of_other_corpora
-            group.append(difference.p)
+    labels = dict.fromkeys(label for label, _ in selections)
+    differences = [_samples_minus_retrieval(selections, label, VISIBLE) for label in labels]
+    p_values = [difference.p for difference in differences if difference]
     if not p_values:
         return ""
-    sentence = (
-        f"Samples instead of retrieval: no significant difference in {_equal(p_values)} experiments"
+    significant = sum(p < ALPHA for p in p_values)
+    return (
+        f"Samples against retrieval: a significant difference in {significant} of {len(p_values)} "
+        "experiments."
     )
-    if of_other_corpora:
-        sentence += f", and with other corpora in {_equal(of_other_corpora)}"
-    return f"{sentence}."
-
-
-def _equal(p_values: list[float]) -> str:
-    """Print how many of the differences may be chance, such as "3 of 3"."""
-    return f"{sum(p >= ALPHA for p in p_values)} of {len(p_values)}"
 
 
 def family_findings(
