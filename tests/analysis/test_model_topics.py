@@ -11,6 +11,7 @@ from fakes import FakeBackend
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score, cohen_kappa_score
 
 from pkg_lib import cli
+from pkg_lib.analysis.tables import MINUS
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import model_topics
@@ -211,7 +212,7 @@ def test_both_groupings_share_the_categories_and_have_a_row_each(tmp_path):
     assert grouped["Cohen's kappa"] == grouped["same topic, %"] == "–"
     assert grouped["adjusted Rand index"] == fixed["adjusted Rand index"]
     mutual = adjusted_mutual_info_score(names, ["a", "b"] * 2)
-    assert grouped["adjusted mutual information"] == f"{mutual:.2f}"
+    assert grouped["adjusted mutual information"] == f"{mutual:.2f}".replace("-", MINUS)
 
 
 def test_the_most_frequent_categories_are_shown_to_be_grouped(tmp_path, monkeypatch):

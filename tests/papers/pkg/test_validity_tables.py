@@ -98,7 +98,7 @@ def test_prompt_variants_are_compared_with_the_papers_prompt():
     runs = {"run": Stored()}
     comparisons = variant_tables.prompt_comparisons(runs, ["Func-PKG"])
     table = variant_tables.prompt_variants_table(runs, comparisons)
-    assert "context first (the context is before the task" in table.notes[0]
+    assert '"context first" (the context is before the task' in table.notes[0]
     rows = table.frame
     against = "against the paper's prompt (95 %)"
     assert rows.loc["run, Func-PKG", against] == "–"
