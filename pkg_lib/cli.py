@@ -25,7 +25,7 @@ from pkg_lib.core.embedders import EMBEDDERS, INT8, embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
-from pkg_lib.core.store import CACHE, IS_CHECKOUT, results_dir, results_path, slug
+from pkg_lib.core.store import IS_CHECKOUT, results_dir, results_path, slug
 from pkg_lib.core.types import Context, Unavailable, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
@@ -526,11 +526,7 @@ def pack() -> None:
     from pkg_lib.generation import cache
 
     with locks.writing(results_dir()):
-        left = cache.pack_rows(results_dir())
-        try:
-            cache.pack(results_dir() / CACHE)
-        except UserError as e:
-            left += e.args
+        left = cache.pack_rows(results_dir()) + cache.pack_completions(results_dir())
     if left:
         raise UserError(*left)
 

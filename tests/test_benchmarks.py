@@ -106,8 +106,9 @@ def test_control_rows(name):
 def test_user_mistakes():
     with pytest.raises(UserError, match=r"unknown benchmark .*list benchmarks"):
         load_benchmark("mpbb")
-    with pytest.raises(UserError, match="at least 1"):
-        load_benchmark("humaneval", 0)
+    for limit in (0, "ten", 2.5):  # papermill passes what its user wrote
+        with pytest.raises(UserError, match="at least 1"):
+            load_benchmark("humaneval", limit)
 
 
 def test_digest_covers_tests():

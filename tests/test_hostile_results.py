@@ -182,7 +182,7 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
         assert f"{name}.jsonl, line 1 is damaged: " in out
     assert any(line.split()[:2] == ["humaneval", "good"] for line in out.splitlines())
     stored = tmp_path / "results/replay/samples/humaneval"
-    for path in (stored / "good.jsonl", stored / "good.done.json"):
+    for path in (stored / "good.jsonl.gz", stored / "good.done.json"):
         path.write_bytes(b"{\n")  # it is evaluated again
         assert call(tmp_path / "results", "replay", tmp_path / "samples")[1].count(
             " good "

@@ -19,6 +19,7 @@ from pkg_lib.analysis.tables import DASH, csv_text, number, percent
 from pkg_lib.core.reading import contents, is_there, parse
 from pkg_lib.core.store import (
     CACHE,
+    ROWS,
     read_json,
     read_rows,
     rows_sha256,
@@ -243,8 +244,8 @@ class _Leaderboard:
     def add_replays(self) -> None:
         """Add the stored verdicts of completions that were generated elsewhere."""
         folder = self.results / "replay"
-        for path in sorted(folder.glob("*/*/*.jsonl")):
-            done = path.with_suffix(".done.json")
+        for path in sorted(folder.glob(f"*/*/*{ROWS}")):
+            done = path.with_name(f"{path.name.removesuffix(ROWS)}.done.json")
             if not is_there(done):
                 continue
             try:

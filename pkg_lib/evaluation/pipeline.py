@@ -595,7 +595,7 @@ class Evaluator:
             for rule in AUTHORS_RULES:
                 authors_solutions = run.authors_solutions(method, rule)
                 file = files.authors_verdicts(rule)
-                self._judge(file, authors_solutions, make_job, method)
+                self._judge(file, authors_solutions, make_job, method, stores_solutions=False)
 
     def _store_condition(self, method: str) -> None:
         """Store what the folder of a method's samples holds."""
@@ -608,6 +608,7 @@ class Evaluator:
         solutions: dict[str, str],
         make_job: JobFactory,
         method: str = "",
+        stores_solutions: bool = True,
     ) -> None:
         """Execute the solutions that have no verdict, and store their verdicts.
 
@@ -616,6 +617,8 @@ class Evaluator:
             solutions: Solution by task id.
             make_job: Makes the job that judges a solution.
             method: The method whose completions gave the solutions; "" for a control row.
+            stores_solutions: Whether the text of a solution is stored beside its verdict. The stored
+                completions have it as well.
         """
         run = self.run
         spec = run.benchmark_spec
@@ -650,7 +653,7 @@ class Evaluator:
             for name, value in measures.items():
                 row[name] = round(value, 6)
             row["task_id"] = task.id
-            row["solution"] = solution
+            row["solution"] = solution if stores_solutions else ""
             row["sha256"] = run.verdict_mark(task, solution)
             if task.id in completions:
                 row["generation_key"] = completions[task.id].key

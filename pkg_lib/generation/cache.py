@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from pkg_lib.core import limits, reading
 from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
-from pkg_lib.core.store import advice_for, read_rows, sha256_of, write_jsonl, write_packed
+from pkg_lib.core.store import CACHE, advice_for, read_rows, sha256_of, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ FIELDS: Kinds = {
     "prompt_tokens": int,
 }
 # The stages of a study whose rows an earlier version did not pack.
-UNPACKED_STAGES = ("contexts", "runs", "feedback", "replay/*/*/shown")
+UNPACKED_STAGES = ("contexts", "runs", "feedback", "replay")
+# Where completions are stored: the study's, and those of tutorials and topics.
+COMPLETIONS = (CACHE, "structured/answers", "tasks/topics/*/answers")
 
 
 def generation_key(
@@ -113,6 +115,25 @@ def pack(folder: Path) -> None:
     errors = _for_each(sorted(folder.glob("**/*.jsonl")), _pack_file)
     if errors:
         raise UserError(*errors)
+
+
+def pack_completions(results: Path) -> list[str]:
+    """Pack the completions of a results directory, wherever they are stored.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        One line for each file that cannot be read whole and therefore stays.
+    """
+    left: list[str] = []
+    for place in COMPLETIONS:
+        for folder in sorted(results.glob(place)):
+            try:
+                pack(folder)
+            except UserError as e:
+                left += e.args
+    return left
 
 
 def pack_rows(results: Path) -> list[str]:

@@ -22,7 +22,6 @@ The styles have these variants, named "STYLE, VARIANT" in the registry:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle
 
 from pkg_lib.core.registry import Registry
@@ -147,7 +146,33 @@ class Style:
     show: Callable[[str], str] = delimited
     head: str = ""
 
-    def _with(self, template: str, show: Callable[[str], str], problem: str, context: str) -> str:
+    def prompt(self, problem: str, context: str) -> str:
+        """Write the prompt of the paper's experiments."""
+        return self._with(self.around, problem, context, self.show)
+
+    def no_code_found(self, problem: str, context: str) -> str:
+        """Write the words for a context around none, whatever was retrieved."""
+        return self.prompt(problem, NO_CODE)
+
+    def context_first(self, problem: str, context: str) -> str:
+        """Write the prompt with the context before the problem."""
+        return self._with(self.first, problem, context, self.show)
+
+    def helper_section(self, problem: str, context: str) -> str:
+        """Write the prompt with the context between the authors' delimiters."""
+        return self._with(self.around, problem, context, delimited)
+
+    def no_delimiters(self, problem: str, context: str) -> str:
+        """Write the prompt with the context as it is."""
+        return self._with(self.around, problem, context, _unchanged)
+
+    def _with(
+        self,
+        template: str,
+        problem: str,
+        context: str,
+        show: Callable[[str], str],
+    ) -> str:
         if not context:
             return self.without.format(problem=problem)
         return template.format(problem=problem, helper=show(context))
@@ -165,16 +190,15 @@ class Style:
     @property
     def variants(self) -> dict[str, Template]:
         """The variants of the style by name; "" is the style itself."""
-        prompt = partial(self._with, self.around, self.show)
         variants: dict[str, Template] = {
-            "": prompt,
-            "no code was found": lambda problem, _: prompt(problem, NO_CODE),
-            "context first": partial(self._with, self.first, self.show),
+            "": self.prompt,
+            "no code was found": self.no_code_found,
+            "context first": self.context_first,
             "earlier turn": self.earlier_turn,
-            "helper section": partial(self._with, self.around, delimited),
+            "helper section": self.helper_section,
         }
         if self.show is delimited:
-            variants["no delimiters"] = partial(self._with, self.around, _unchanged)
+            variants["no delimiters"] = self.no_delimiters
         return variants
 
 

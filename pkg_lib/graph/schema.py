@@ -233,6 +233,10 @@ class Graph:
         """Return the place of a node as "document:first-last"."""
         return f"{self.documents[self.document[node]]}:{self.first[node]}-{self.last[node]}"
 
+    def subgraph(self, node: int) -> nx.DiGraph:
+        """Return a node and all nodes below it with their edges (G_v* of Section 3.2)."""
+        return self.view([node, *self.descendants(node)])
+
     def view(self, nodes: Iterable[int]) -> nx.DiGraph:
         """Return nodes and the edges among them as a networkx graph.
 

@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.corpora import CONTEXT_CHARS
@@ -51,14 +50,19 @@ def fill_context(
         limit,
         measure,
         separator="\n",
-        lines_of=partial(str.splitlines, keepends=True),
+        lines_of=_lines_with_ends,
     )
     used = list(chunks[: len(fitting)])
     return "\n".join(fitting), used
 
 
-# Splits a text so that each line but the first begins with the line end before it.
-_lines_after_ends = re.compile(r"(?=\n)").split
+def _lines_with_ends(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def _lines_after_ends(text: str) -> list[str]:
+    """Split a text so that each line but the first begins with the line end before it."""
+    return re.split(r"(?=\n)", text)
 
 
 def fitting_texts(

@@ -189,7 +189,7 @@ def test_what_was_left_out_is_looked_for_again(results, built, what, caplog):
     else:
         folder = results / "replay" / "closed" / "humaneval"
         write_json(folder / "no_rag.done.json", {"protocol": "standard"})
-        (folder / "no_rag.jsonl").write_text("{damaged\n")
+        (folder / "no_rag.jsonl.gz").write_text("{damaged\n")
     assert board(results) == board(results) and ("NoRAG", 1) in board(results)
     assert len(built) == 3 and "leaderboard without" in caplog.text
 

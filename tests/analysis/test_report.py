@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -87,6 +88,22 @@ def broken(page):
         ):
             wrong.append(reference)
     return wrong
+
+
+def test_every_file_that_a_committed_page_links_to_is_committed():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    committed = {ROOT / name for name in listed.stdout.decode().split("\0")}
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    pages = [ROOT / "results" / "index.html", *(ROOT / "results" / "site").glob("*.html")]
+    missing = []
+    for page in pages:
+        for reference in set(Links(page).references):
+            file = unquote(reference.partition("#")[0])
+            is_file = file and not file.startswith("data:") and "//" not in file
+            if is_file and (page.parent / file).resolve() not in committed:
+                missing.append(f"{page.name}: {reference}")
+    assert not missing
 
 
 def picture(alt):

@@ -255,7 +255,9 @@ def test_an_expression_that_is_not_at_its_columns_is_not_changed():
     line = "text = f'{count + 1} of 2'"
     value = ast.parse("count + 1", mode="eval").body
     assert not mutations.is_at_its_columns(value, line)  # columns of another line, as in f-strings
-    value.col_offset, value.end_col_offset = line.index("count"), line.index("}")
+    value.col_offset, value.end_col_offset = line.index("count"), line.index(" +")
+    assert not mutations.is_at_its_columns(value, line)  # another expression is there
+    value.end_col_offset = line.index("}")
     assert mutations.is_at_its_columns(value, line)
 
 

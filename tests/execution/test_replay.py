@@ -205,7 +205,7 @@ def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
     ]
     for method in ("no_rag", "voyage_block"):
         judged = [row | {"benchmark": "humaneval", "method": method} for row in rows]
-        write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", judged)
+        write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl.gz", judged)
     assert set(replayed(tmp_path, "m", "humaneval")) == {"NoRAG", "Block-PKG"}
     assert replayed(tmp_path, "m", "mbpp") == {}
     with pytest.raises(UserError, match="replay DIR"):

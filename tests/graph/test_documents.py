@@ -179,7 +179,7 @@ def test_the_graph_of_several_documents(tmp_path):
     assert list(zip(edges["source"], edges["target"], strict=True)) == expected
     assert not graph.first.any() and not graph.last.any()
     inside = np.flatnonzero(graph.document == 5)
-    assert list(graph.descendants(int(inside[0]))) == inside.tolist()[1:]
+    assert list(graph.subgraph(int(inside[0]))) == inside.tolist()
     assert (
         rebuild(graph.payloads(v for v in inside if graph.type[v] == PATHVALUE))
         == STRUCTURED[0].value

@@ -206,8 +206,9 @@ class CastResults:
         Raises:
             ControlError: A control row has another rate.
         """
-        controls = self.packages.benchmark_spec.controls
-        rates = {row: 100 * passes for row, passes in controls.items()}
+        rates = {}
+        for row, passes in self.packages.benchmark_spec.controls.items():
+            rates[row] = 100 if passes else 0
         stats.check_controls(self.packages.controls(), self.tasks, rates)
 
     def provenance(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pkg_lib.core.python_syntax import parsed_or_none
-from pkg_lib.core.types import Context, Task
+from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.evor_loop import EvorRound
 from pkg_lib.papers.evor.evor_methods import (
@@ -67,12 +67,29 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
     """
     found: dict[tuple[str, str], None] = {}
     for line in ASSERTION.findall(raw):
-        tree = parsed_or_none(line) or ast.Module([], [])
-        match tree.body:
-            case [ast.Expr(ast.Compare(ast.Call() as call, [ast.Eq(), *_], [expected, *_])), *_]:
-                if ast.unparse(call.func) == name:
-                    found[ast.unparse(call), ast.unparse(expected)] = None
+        comparison = _comparison(line)
+        if comparison is None:
+            continue
+        call = comparison.left
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == name:
+            expected = comparison.comparators[0]
+            test = (ast.unparse(call), ast.unparse(expected))
+            found[test] = None
     return list(found)[:TESTS]
+
+
+def _comparison(line: str) -> ast.Compare | None:
+    """Parse a line as a comparison for equality."""
+    tree = parsed_or_none(line)
+    if tree is None or not tree.body:
+        return None
+    statement = tree.body[0]
+    if not isinstance(statement, ast.Expr):
+        return None
+    comparison = statement.value
+    if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
+        return comparison
+    return None
 
 
 def checks(raw: str) -> list[str]:
@@ -212,6 +229,9 @@ class MpscRetriever:
 
         Returns:
             One context per task, in order.
+
+        Raises:
+            UserError: A sample lacks an answer.
         """
         functions: list[Task] = []
         if self.run.benchmark.language == "python":
@@ -256,6 +276,11 @@ class MpscRetriever:
     ) -> dict[str, str]:
         """Task id -> the sample with the best connected solution; of equals the first."""
         solutions = [self.run.results.solutions(sample) for sample in self.samples]
+        for sample, of_sample in zip(self.samples, solutions, strict=True):
+            for task in tasks:
+                if task.id not in of_sample:
+                    advice = f'run it first: --method "{sample}"'
+                    raise UserError(f"{self.name}: {sample} has no answer to {task.id}; {advice}")
         jobs = []
         for task in tasks:
             probe = _probe(task, perspectives[task.id])

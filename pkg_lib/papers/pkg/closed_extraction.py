@@ -3,7 +3,7 @@
 The authors published raw answers only to VoyageEmb's prompts of MBPP. Every rule of extraction is
 applied to them, and every solution is judged like the published samples.
 
-    results/replay/MODEL/extractions/mbpp/RULE.jsonl    the verdicts by one rule
+    results/replay/MODEL/extractions/mbpp/RULE.jsonl.gz    the verdicts by one rule
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pkg_lib.analysis.cells import DIFFERENCE_COLUMNS, difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import paired_score
 from pkg_lib.analysis.tables import percent
-from pkg_lib.core.store import read_rows, slug
+from pkg_lib.core.store import ROWS, read_rows, slug
 from pkg_lib.core.types import Outcome, Task
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import RAW_ANSWERS, RAW_BENCHMARK, RAW_METHOD, raw_answers
@@ -81,7 +81,7 @@ def judge_extractions(
                 "as_published": solution.strip() == as_published,
             }
             rows.append(row)
-        target = results / FOLDER / RAW_BENCHMARK / f"{slug(rule)}.jsonl"
+        target = results / FOLDER / RAW_BENCHMARK / f"{slug(rule)}{ROWS}"
         report: Callable[[int], None] = partial(progress, rule)
         solutions = pd.DataFrame(rows, dtype=object)
         judge_samples(target, solutions, tasks, protocol, report)
@@ -110,7 +110,7 @@ def closed_extractions(results: Path) -> pd.DataFrame:
     for model in RAW_ANSWERS:
         folder = results / "replay" / slug(model) / FOLDER / RAW_BENCHMARK
         for rule in EXTRACTIONS:
-            path = folder / f"{slug(rule)}.jsonl"
+            path = folder / f"{slug(rule)}{ROWS}"
             if not path.exists():
                 continue
             for stored in read_rows(path, FIELDS, STORED_TOO):

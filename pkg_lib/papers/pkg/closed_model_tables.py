@@ -27,7 +27,7 @@ from pkg_lib.analysis.stats import (
     percentile_interval,
 )
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.core.store import read_json, read_rows
+from pkg_lib.core.store import ROWS, read_json, read_rows
 from pkg_lib.data.benchmarks import BENCHMARKS, title_of
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.evaluation.results import ideal
@@ -303,7 +303,7 @@ def agreement_findings(
     compared = 0
     equal = 0
     for model in models:
-        for path in sorted((results / "replay" / model).glob("*/*.jsonl")):
+        for path in sorted((results / "replay" / model).glob(f"*/*{ROWS}")):
             for row in read_rows(path):
                 if row["published"] is None or row["status"] == "not_measured":
                     continue

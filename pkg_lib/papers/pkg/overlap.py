@@ -403,7 +403,7 @@ def _overlap_head(solved: pd.DataFrame) -> str:
 
 
 def venn_message(solved: pd.DataFrame) -> str:
-    """Name the method that solves most tasks alone, for the title of the Venn diagram.
+    """Name the method that alone solves the most tasks, for the title of the Venn diagram.
 
     Args:
         solved: Whether a method solves a task, [task, method].
@@ -413,7 +413,7 @@ def venn_message(solved: pd.DataFrame) -> str:
     regions = exact_regions(solved)
     alone = {str(method): len(regions[frozenset([method])]) for method in solved.columns}
     most = max(alone, key=alone.__getitem__)
-    return f"{most} has the most tasks that only one method solves ({alone[most]})"
+    return f"{alone[most]} tasks are solved by {most} only"
 
 
 def gain_findings(solved: pd.DataFrame) -> list[str]:

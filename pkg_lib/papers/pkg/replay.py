@@ -20,7 +20,7 @@ from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core import reading
 from pkg_lib.core.reading import Damaged, Kinds, shown
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.store import read_json, read_rows, write_json, write_jsonl, write_text
+from pkg_lib.core.store import ROWS, read_json, read_rows, write_json, write_jsonl, write_text
 from pkg_lib.core.types import Outcome, Task, Unavailable, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -204,7 +204,7 @@ def replay(
 ) -> Replay:
     """Evaluate every file of samples in a directory, and store what came of it.
 
-    It writes RESULTS/<benchmark>/<method>.jsonl, RESULTS/table.csv and RESULTS/disagreements.csv. Verdicts
+    It writes RESULTS/<benchmark>/<method>.jsonl.gz, RESULTS/table.csv and RESULTS/disagreements.csv. Verdicts
     that are stored already are read.
 
     Args:
@@ -238,7 +238,7 @@ def replay(
         except Damaged as error:
             damaged.append(str(error))
             continue
-        target = results / benchmark / path.name
+        target = results / benchmark / f"{method}{ROWS}"
         report = partial(progress, f"{benchmark}/{method}")
         judged = judge_samples(target, samples, tasks, protocol, report)
         frames.append(judged)
@@ -307,7 +307,7 @@ def judge_samples(
         for index, sample in samples.iterrows():
             row: dict[str, Any] = {
                 "benchmark": target.parent.name,
-                "method": target.stem,
+                "method": _stem(target),
                 "sample": sample["sample"],
                 "task_id": sample["task_id"],
                 "published": sample["published"],
@@ -333,9 +333,14 @@ def judge_samples(
     return frame.astype({"published": object})
 
 
+def _stem(target: Path) -> str:
+    """Return the name of a file of verdicts without its suffix."""
+    return target.name.removesuffix(ROWS)
+
+
 def _marker(target: Path) -> Path:
     """The file that says what the verdicts in another file were made from."""
-    return target.with_suffix(".done.json")
+    return target.with_name(f"{_stem(target)}.done.json")
 
 
 def _read_stored(target: Path) -> list[dict[str, Any]]:
@@ -385,15 +390,16 @@ def _write_signals(
     statuses = _of_first_samples(judged, "status")
     verdicts = _verdicts(statuses)
     folder = target.parent
-    beside = folder / "shown" / target.name
+    shown_rows = folder / "shown"
+    stem = _stem(target)
     # These dictionaries are by method; a file has one.
     prepare_signals(
         BENCHMARKS[folder.name],
         tasks,
         {"": completions},
         {"": verdicts},
-        {"": beside.with_suffix(SIGNALS)},
-        {"": beside.with_suffix(HELD_OUT)},
+        {"": shown_rows / f"{stem}{SIGNALS}"},
+        {"": shown_rows / f"{stem}{HELD_OUT}"},
     )
 
 
@@ -518,7 +524,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         command = "run `pkg-lib replay DIR` first"
         raise Unavailable(f"no replayed samples '{name}': {command} ({known})")
     outcomes: dict[str, dict[str, Outcome]] = {}
-    files = (folder / benchmark).glob("*.jsonl")
+    files = (folder / benchmark).glob(f"*{ROWS}")
     for path in sorted(files):
         for row in _read_stored(path):
             if row.get("sample"):

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
-from pkg_lib.analysis.cells import rate_of_counts
+from pkg_lib.analysis.cells import bracketed_difference, rate_of_counts
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import counted
 from pkg_lib.analysis.stats import BASELINE
@@ -166,7 +166,7 @@ def validity_table(
     rows = {}
     for key, row in rates[rates["n"] > 0].iterrows():
         n = int(row["n"])
-        change = f"{tables.points(row['difference'])} {tables.interval(row['low'], row['high'])}"
+        change = bracketed_difference(row["difference"], row["low"], row["high"])
         rows[", ".join(cast("RateKey", key))] = [
             str(n),
             rate_of_counts(row[BASELINE], n),
@@ -176,12 +176,12 @@ def validity_table(
             tables.probability(row["p"]),
         ]
     title = f"pass@1 in percent by context validity, {corpus_in_words(corpus)}"
-    change = (
+    change_note = (
         "Change: percentage points, paired bootstrap over tasks. Helped: tasks that only the method "
         f"solves; hurt: tasks that only {BASELINE} solves. {ANSWERS_NOTE}"
     )
     index = "model, method, context"
-    return ResultTable.of(title, rows, VALIDITY_COLUMNS, index, VALIDITY_NOTE, change)
+    return ResultTable.of(title, rows, VALIDITY_COLUMNS, index, VALIDITY_NOTE, change_note)
 
 
 @figures.styled

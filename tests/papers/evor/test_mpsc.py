@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.papers.evor import mpsc
 from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
 from tests.papers.evor.conftest import answer
@@ -50,6 +50,11 @@ def test_the_chosen_draw_is_the_answer(toy):
     assert half.method == drawn[2] and add.method in drawn and half.spent > 0
     assert preparer.run.solutions("MPSC")["toy/0"] == preparer.run.solutions(drawn[2])["toy/0"]
     assert preparer.run.verdicts(["MPSC"])["MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
+
+
+def test_a_sample_without_answers_is_named(toy):
+    with pytest.raises(UserError, match=MPSC_SAMPLES["MPSC"][0]):
+        toy(answer).prepare(["MPSC"])
 
 
 def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):

@@ -33,7 +33,7 @@ def store(results, method, statuses, published=None):
                 "published": published[number] if published else None,
             }
         )
-    write_jsonl(results / "replay" / MODEL / "humaneval" / f"{method}.jsonl", rows)
+    write_jsonl(results / "replay" / MODEL / "humaneval" / f"{method}.jsonl.gz", rows)
 
 
 def test_the_gap_is_measured_from_the_best_method_to_the_oracle():
