@@ -521,6 +521,7 @@ def merge(folders: Annotated[list[Path], arg("The results directories of the sha
 def pack() -> None:
     """Compress stored completions to a fifth of their size.
 
+    These are the completions of the study, and answers about tutorials, topics and Java files.
     Result files that an earlier version stored uncompressed are compressed as well.
     """
     from pkg_lib.generation import cache

@@ -2,7 +2,7 @@
 
     results/structured/CORPUS/NAME.jsonl            one document per line: its JSON, or why not
     results/structured/CORPUS/NAME.log.json         counts, validity, retries, rejections, losses
-    results/structured/answers/MODEL/CORPUS.jsonl   answers; a stopped run continues from them
+    results/structured/answers/MODEL/CORPUS.jsonl   answers (.gz: packed); a stopped run continues
 
 JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE).
 

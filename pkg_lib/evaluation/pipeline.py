@@ -617,8 +617,8 @@ class Evaluator:
             solutions: Solution by task id.
             make_job: Makes the job that judges a solution.
             method: The method whose completions gave the solutions; "" for a control row.
-            stores_solutions: Whether the text of a solution is stored beside its verdict. The stored
-                completions have it as well.
+            stores_solutions: Whether the text of a solution is stored beside its verdict. It can be
+                extracted again from the stored completion.
         """
         run = self.run
         spec = run.benchmark_spec

@@ -42,8 +42,13 @@ FIELDS: Kinds = {
 }
 # The stages of a study whose rows an earlier version did not pack.
 UNPACKED_STAGES = ("contexts", "runs", "feedback", "replay")
-# Where completions are stored: the study's, and those of tutorials and topics.
-COMPLETIONS = (CACHE, "structured/answers", "tasks/topics/*/answers")
+# Where completions are stored: those of the study, and answers about tutorials, topics and Java files.
+COMPLETION_FOLDERS = (
+    CACHE,
+    "structured/answers",
+    "tasks/topics/*/answers",
+    "repo_qa/*/answers",
+)
 
 
 def generation_key(
@@ -127,7 +132,7 @@ def pack_completions(results: Path) -> list[str]:
         One line for each file that cannot be read whole and therefore stays.
     """
     left: list[str] = []
-    for place in COMPLETIONS:
+    for place in COMPLETION_FOLDERS:
         for folder in sorted(results.glob(place)):
             try:
                 pack(folder)

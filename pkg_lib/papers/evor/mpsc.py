@@ -79,7 +79,7 @@ def assertions(raw: str, name: str) -> list[tuple[str, str]]:
 
 
 def _comparison(line: str) -> ast.Compare | None:
-    """Parse a line as a comparison for equality."""
+    """Return the comparison for equality that a line consists of; None without one."""
     tree = parsed_or_none(line)
     if tree is None or not tree.body:
         return None
@@ -274,17 +274,24 @@ class MpscRetriever:
         tasks: Sequence[Task],
         perspectives: Mapping[str, Perspectives],
     ) -> dict[str, str]:
-        """Task id -> the sample with the best connected solution; of equals the first."""
+        """Select the sample with the best connected solution of each task; the first one on a tie.
+
+        Returns:
+            Name of the sample by task id.
+
+        Raises:
+            UserError: A sample lacks an answer.
+        """
         solutions = [self.run.results.solutions(sample) for sample in self.samples]
-        for sample, of_sample in zip(self.samples, solutions, strict=True):
+        for sample, by_task in zip(self.samples, solutions, strict=True):
             for task in tasks:
-                if task.id not in of_sample:
+                if task.id not in by_task:
                     advice = f'run it first: --method "{sample}"'
                     raise UserError(f"{self.name}: {sample} has no answer to {task.id}; {advice}")
         jobs = []
         for task in tasks:
             probe = _probe(task, perspectives[task.id])
-            programs = [of_sample[task.id] for of_sample in solutions]
+            programs = [by_task[task.id] for by_task in solutions]
             jobs += [self.run.benchmark.draft_job(task, program, (probe,)) for program in programs]
         agreements = []
         for feedback in self.run.execute(jobs, "MPSC's solutions"):

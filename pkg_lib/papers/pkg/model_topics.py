@@ -14,7 +14,7 @@ Both ways share the categories, which are asked for once.
     results/tasks/topics/MODEL/BENCHMARK.csv             category and topic of each task, FIXED
     results/tasks/topics/MODEL/BENCHMARK.own.csv         the same, OWN
     results/tasks/topics/MODEL/BENCHMARK[.own].log.json  how they were made; unusable answers
-    results/tasks/topics/MODEL/answers/BENCHMARK.jsonl   the answers; a stopped run continues
+    results/tasks/topics/MODEL/answers/BENCHMARK.jsonl   answers (.gz: packed); a stopped run continues
 """
 
 from __future__ import annotations

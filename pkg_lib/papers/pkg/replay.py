@@ -390,7 +390,7 @@ def _write_signals(
     statuses = _of_first_samples(judged, "status")
     verdicts = _verdicts(statuses)
     folder = target.parent
-    shown_rows = folder / "shown"
+    shown_folder = folder / "shown"
     stem = _stem(target)
     # These dictionaries are by method; a file has one.
     prepare_signals(
@@ -398,8 +398,8 @@ def _write_signals(
         tasks,
         {"": completions},
         {"": verdicts},
-        {"": shown_rows / f"{stem}{SIGNALS}"},
-        {"": shown_rows / f"{stem}{HELD_OUT}"},
+        {"": shown_folder / f"{stem}{SIGNALS}"},
+        {"": shown_folder / f"{stem}{HELD_OUT}"},
     )
 
 
