@@ -162,9 +162,11 @@ def test_missing_completion_is_not_measured_and_never_a_failure(committed):
     assert frame["NoRAG"].isna().sum() == 1 and frame.at["HumanEval/3", "NoRAG"] is pd.NA
     (prompt,) = Evaluator(run).prompts("NoRAG")
     assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/norag.jsonl")
+    assert len(run.solutions("NoRAG")) == 4
     parameters = run.generator.decoding.parameters | {"max_new_tokens": 64}
     run.generator.decoding = replace(run.generator.decoding, parameters=parameters)
     assert len(Evaluator(run).prompts("NoRAG")) == 5  # completions of other parameters are none
+    assert run.solutions("NoRAG") == {}
 
 
 def test_control_rows_bracket_the_scale(committed):
