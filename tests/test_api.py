@@ -27,7 +27,7 @@ from pkg_lib import (
     pass_at_k,
     run_tests,
 )
-from pkg_lib.core.store import ROOT
+from pkg_lib.core.store import ROOT, read_rows
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.conditions import parse_condition
 from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
@@ -181,6 +181,9 @@ def test_verdicts_by_the_authors_extractions_are_made_and_a_lost_one_is_made_aga
     for rule, status in ((ALL_BLOCKS, "failed"), (FIRST_BLOCK, "passed")):
         found = results.outcomes(method, rule).values()
         assert {outcome.status for outcome in found} == {status}
+    # Their text follows from the stored answers, so it is not stored twice.
+    stored = read_rows(results.files(method).authors_verdicts(FIRST_BLOCK))
+    assert len(stored) == 2 and not any(row.get("solution") for row in stored)
     results.files(method).authors_verdicts(FIRST_BLOCK).unlink()
     again = evaluate(condition, tmp_path, FakeBackend(lambda r: pytest.fail("generated again")))
     statuses = [outcome.status for outcome in again.outcomes(method, FIRST_BLOCK).values()]

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import nbformat
+import papermill
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from papermill.exceptions import PapermillExecutionError
 
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import notebook_execution
@@ -147,3 +150,21 @@ def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
         return notebook_execution.default_parallelism()
 
     assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("limit", None), ("limmit", "unknown parameter 'limmit'")]
+)
+def test_papermill_refuses_a_parameter_that_the_notebook_does_not_have(tmp_path, name, error):
+    defaults = new_code_cell("limit = None  # type: int", metadata={"tags": ["parameters"]})
+    report = new_code_cell(
+        "from pkg_lib.analysis.notebook_report import NotebookReport\nNotebookReport('name', 'Heading')"
+    )
+    source, target = tmp_path / "source.ipynb", tmp_path / "target.ipynb"
+    language = {"language_info": {"name": "python"}}
+    nbformat.write(new_notebook(cells=[defaults, report], metadata=language), source)
+    with nullcontext() if error is None else pytest.raises(PapermillExecutionError, match=error):
+        papermill.execute_notebook(
+            source, target, parameters={name: 3}, kernel_name="python3", progress_bar=False
+        )
+    assert error_of(target) == ([] if error is None else ["UserError"])

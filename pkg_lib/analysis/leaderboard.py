@@ -2,7 +2,8 @@
 
 Both are made only from stored records. A method that was not measured has no row. Unknown values are
 left out: a selection among methods has no token counts, and the oldest completions have no seconds.
-Rates are fractions with 95 % intervals. Tokens and seconds are means per answer. `n` of the `tasks`
+Rates are fractions with 95 % intervals. Tokens and seconds are means per answer. The seconds come from
+different machines, some with a GPU, so they compare no models. `n` of the `tasks`
 are measured. Replayed completions have the revision "replay".
 """
 
@@ -20,6 +21,7 @@ from pkg_lib.core.reading import contents, is_there, parse
 from pkg_lib.core.store import (
     CACHE,
     ROWS,
+    cache_folder,
     read_json,
     read_rows,
     rows_sha256,
@@ -43,7 +45,15 @@ from pkg_lib.evaluation.results import (
     passes,
     verdict_series,
 )
-from pkg_lib.evaluation.storage import CONTEXTS, NO_CORPUS, RUNS, condition_paths, read_condition
+from pkg_lib.evaluation.storage import (
+    CONTEXTS,
+    NO_CORPUS,
+    RUNS,
+    benchmark_folders,
+    condition_paths,
+    read_condition,
+    sharing_completions,
+)
 from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME, read_provenance
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.methods import (
@@ -106,8 +116,9 @@ def entries(results: Path) -> list[Entry]:
         results: The results directory.
 
     Returns:
-        An entry for each row, in the order of the benchmarks and with the highest rates first; none
-        without a leaderboard.
+        An entry for each row, in the order of the benchmarks. Rates of all tasks come before rates of
+        some tasks, methods before oracles, and high rates before low ones. There is none without a
+        leaderboard.
     """
     path = results / "leaderboard.json"
     if not is_there(path):
@@ -129,12 +140,17 @@ def _served_model(results: Path, model: str) -> str:
     return ""
 
 
-def _place(row: dict[str, Any]) -> tuple[int, str, int, float]:
-    """The place of a row on the page; a benchmark that is not registered comes last."""
+def _place(row: dict[str, Any]) -> tuple[int, str, int, bool, bool, float]:
+    """The place of a row on the page.
+
+    A benchmark that is not registered comes last. Among the rows of a benchmark and a k, those of
+    all tasks come first, then those of some tasks, and oracles come after methods.
+    """
     benchmark = row["benchmark"]
     known = list(BENCHMARKS)
     place = known.index(benchmark) if benchmark in known else len(known)
-    return place, benchmark, row["k"], -row["pass_at_k"]
+    is_partial = row["n"] < row["tasks"]
+    return place, benchmark, row["k"], is_partial, row["column"] == IDEAL, -row["pass_at_k"]
 
 
 def _entry(row: dict[str, Any], served: dict[str, str]) -> Entry:
@@ -177,10 +193,11 @@ def write(results: Path) -> None:
     """
     outputs = [results / "leaderboard.json", results / "leaderboard.csv"]
     record = results / "leaderboard.made.json"
-    now = digest(program_digest(), *Records(results).contents(map(Path, FOLDERS)))
+    records = Records(results)
+    now = digest(program_digest(), *records.contents(map(Path, FOLDERS)))
     if _is_current(record, now, outputs):
         return
-    board = _Leaderboard(results)
+    board = _Leaderboard(results, records, _unchanged_rows(record, outputs))
     board.add_experiments()
     board.add_replays()
     if not board.rows:
@@ -193,6 +210,7 @@ def write(results: Path) -> None:
         "from": "" if board.left_out else now,
         "outputs": _digests(outputs),
         "absent": sorted(board.absent),
+        "experiments": board.experiments,
     }
     write_json(record, made)
 
@@ -204,13 +222,31 @@ def _is_current(
 ) -> bool:
     with suppress(OSError, UserError):  # Never written, or damaged.
         made = read_json(record, {"absent": list})
-        current = {
-            "from": now,
-            "outputs": _digests(outputs),
-            "absent": made["absent"],
-        }
-        return made == current and all(map(_is_absent, made["absent"]))
+        is_same = made["from"] == now and made["outputs"] == _digests(outputs)
+        return is_same and all(map(_is_absent, made["absent"]))
     return False
+
+
+def _unchanged_rows(
+    record: Path,
+    outputs: list[Path],
+) -> dict[str, list[dict[str, Any]]]:
+    """Read the rows of each experiment that the last leaderboard was made from.
+
+    Args:
+        record: What the last leaderboard was made from.
+        outputs: Its files.
+
+    Returns:
+        Digest of an experiment's records -> its rows. Nothing if the files were changed since, or if
+        an earlier version wrote them.
+    """
+    with suppress(OSError, UserError, KeyError):  # Never written, or damaged.
+        made = read_json(record, {"experiments": dict})
+        if made["outputs"] == _digests(outputs):
+            rows = parse(contents(outputs[0]))
+            return {key: rows[first:end] for key, (first, end) in made["experiments"].items()}
+    return {}
 
 
 def _digests(outputs: list[Path]) -> dict[str, str]:
@@ -225,10 +261,23 @@ def _is_absent(benchmark: str) -> bool:
 
 
 class _Leaderboard:
-    """The rows, the benchmarks without available tasks, and the records that could not be read."""
+    """The rows, the benchmarks without available tasks, and the records that could not be read.
 
-    def __init__(self, results: Path) -> None:
+    Attributes:
+        experiments: Digest of an experiment's records -> place of its first row, and of the row after
+            its last. An experiment whose tasks are not available is left out.
+    """
+
+    def __init__(
+        self,
+        results: Path,
+        records: Records,
+        unchanged: dict[str, list[dict[str, Any]]],
+    ) -> None:
         self.results = results
+        self.records = records
+        self.unchanged = unchanged
+        self.experiments: dict[str, list[int]] = {}
         self.rows: list[dict[str, Any]] = []
         self.absent: set[str] = set()
         self.left_out: list[str] = []
@@ -287,7 +336,13 @@ class _Leaderboard:
         # The cache of a model's completions is read once for all corpora.
         generators: dict[tuple[str, str], Generator] = {}
         for model, benchmark, corpus in sorted(experiments, key=_order):
+            first = len(self.rows)
             try:
+                made_from = self._digest_of_records(model, benchmark, corpus)
+                if made_from in self.unchanged:
+                    self.rows += self.unchanged[made_from]
+                    self.experiments[made_from] = [first, len(self.rows)]
+                    continue
                 run = Results(model, benchmark, corpus, results=self.results)
                 if (model, benchmark) not in generators:
                     generators = {(model, benchmark): run.generator}
@@ -298,6 +353,26 @@ class _Leaderboard:
                 continue
             if run.tasks_absent:
                 self.absent.add(benchmark)
+            else:
+                self.experiments[made_from] = [first, len(self.rows)]
+
+    def _digest_of_records(self, model: str, benchmark: str, corpus: str) -> str:
+        """Return a digest of the program and of all records that the rows of an experiment come from."""
+        cache = cache_folder(Path(), model)
+        corpus_folder = slug(corpus) or NO_CORPUS
+        folders = []
+        for sharing in sharing_completions(benchmark):
+            folders += benchmark_folders(model, sharing, corpus or NO_CORPUS)
+            folders += [cache / slug(sharing) / name for name in {NO_CORPUS, corpus_folder}]
+        revision = self.results / cache / "revision.json"
+        return digest(
+            program_digest(),
+            model,
+            benchmark,
+            corpus,
+            sha256_of(revision) if is_there(revision) else "",
+            *self.records.contents(folders),
+        )
 
     def _add_experiment(
         self,

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.figures import save_figure, use_style
+from pkg_lib.analysis.notebook_parameters import check_parameters
 from pkg_lib.analysis.report import save_section
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.core.store import results_dir
@@ -22,6 +23,9 @@ class NotebookReport:
         name: What the names of its files begin with.
         heading: Heading of its section.
         results: The results directory.
+
+    Raises:
+        UserError: papermill set a parameter that the notebook does not have.
     """
 
     def __init__(
@@ -29,6 +33,7 @@ class NotebookReport:
         name: str,
         heading: str,
     ) -> None:
+        check_parameters()
         use_style()
         self.name = name
         self.heading = heading

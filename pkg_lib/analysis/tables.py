@@ -105,13 +105,9 @@ def percentage_points(difference: float) -> str:
         difference: The difference in percentage points; NaN means that it was not measured.
 
     Returns:
-        -2.44 -> "−2.4". A difference that rounds to 0 has no sign. An en dash if it was not
-        measured.
+        -2.44 -> "−2.4"; see `signed`.
     """
-    if math.isnan(difference):
-        return DASH
-    text = f"{difference:+.1f}"
-    return "0.0" if float(text) == 0 else text.replace("-", MINUS)
+    return signed(difference, 1)
 
 
 def signed_count(number: float) -> str:
@@ -121,12 +117,29 @@ def signed_count(number: float) -> str:
         number: The change; NaN means that it was not measured.
 
     Returns:
-        Text such as "+36" or "−2"; "0" has no sign. An en dash if it was not measured.
+        Text such as "+36" or "−2"; see `signed`.
+    """
+    return signed(number, 0)
+
+
+def signed(
+    number: float,
+    digits: int,
+) -> str:
+    """Print a number with its sign.
+
+    Args:
+        number: The number; NaN means that it was not measured.
+        digits: Number of decimals.
+
+    Returns:
+        0.1401 -> "+0.140" with three decimals. A number that rounds to 0 has no sign. An en dash if it
+        was not measured.
     """
     if math.isnan(number):
         return DASH
-    text = f"{number:+,.0f}"
-    return "0" if text in ("+0", "-0") else text.replace("-", MINUS)
+    text = f"{number:+,.{digits}f}"
+    return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
 
 
 def interval(

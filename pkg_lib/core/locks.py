@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from pkg_lib.core.types import UserError
 LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends for any reason
 KERNEL_LOCK = ".pkg-lib.kernel.lock"  # among the notebooks of a run, which holds LOCK for them
 HOLDER = "PKG_LOCK_HOLDER"  # in a kernel's environment: the directory that its run has locked
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -57,4 +60,31 @@ def writing(results: Path) -> Iterator[None]:
             # Removed while it is held: another process that has opened it notices that, and opens a
             # new one.
             path.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextmanager
+def one_at_a_time(path: Path, waiting: str) -> Iterator[None]:
+    """Let one process at a time do a piece of work whose result all of them share.
+
+    Args:
+        path: The file of the lock. The operating system frees it when its process ends.
+        waiting: What is logged if another process does the work now.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, thread_local=False, is_singleton=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            logger.warning(waiting)
+            lock.acquire(timeout=-1)
+    except OSError:  # The work itself says that nothing can be written here.
+        yield
+        return
+    try:
+        yield
+    finally:
         lock.release()

@@ -371,13 +371,9 @@ def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | Non
     if not defines(code, entry_point):
         return code, None
     tree = parsed_or_none(code)
-    if tree is not None:
-        return code, tree
-    code = dedented(code)
-    tree = parsed_or_none(code)
-    # Statements that return after the indentation is gone are a function body.
-    if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
-        return code, None
+    if tree is None:
+        code = dedented(code)
+        tree = parsed_or_none(code)
     return code, tree
 
 

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.core import limits
 from pkg_lib.core.embedders import BF16, DEFAULT, INT8, embedder_spec
+from pkg_lib.core.locks import one_at_a_time
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import Request, UserError
@@ -68,6 +69,8 @@ class Embedder:
     def encode(self, texts: list[str]) -> Vectors:
         """Encode texts. Only texts without a stored vector are computed, shortest first.
 
+        Of several processes, one encodes at a time, and the others then read what it stored.
+
         Args:
             texts: The n texts; a model reads only the first ``max_tokens`` tokens of each.
 
@@ -81,6 +84,17 @@ class Embedder:
             return np.zeros((0, 0), np.float32)
         keys = [_text_key(text) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
+        if len(self._missing_keys(text_of)) < TEXTS_PER_WRITE:
+            self._encode_missing(text_of)
+        else:
+            lock = self.cache.path.with_name("encoding.lock")
+            waiting = f"waiting for another process, which encodes texts with {self.name}"
+            with one_at_a_time(lock, waiting):
+                self._encode_missing(text_of)
+        return np.stack([self.cache.vectors[key] for key in keys])
+
+    def _encode_missing(self, text_of: dict[bytes, str]) -> None:
+        """Encode and store the texts that have no stored vector now."""
         missing = self._missing_keys(text_of)
         missing.sort(key=lambda key: len(text_of[key]))
         contents = [_readable(text_of[key]) for key in missing]
@@ -104,7 +118,6 @@ class Embedder:
                 computed = ordered(self.compute, batches)
                 for start, vectors in zip(starts, computed, strict=True):
                     store(start, vectors)
-        return np.stack([self.cache.vectors[key] for key in keys])
 
     def missing(self, texts: list[str]) -> list[str]:
         """Return the texts without a stored vector, each once.

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -141,11 +142,24 @@ def test_rows_say_what_an_endpoint_serves_and_which_answers_are_oracles_or_repla
     shown = leaderboard.entries(tmp_path)
     assert [e.model for e in shown] == [
         "m.gguf at endpoint:a",
-        "endpoint:b",
         "gpt (replayed answers)",
+        "endpoint:b",
     ]
-    assert [e.method for e in shown] == ["NoRAG", "Ideal Reranker (oracle)", "NoRAG"]
+    assert [e.method for e in shown] == ["NoRAG", "NoRAG", "Ideal Reranker (oracle)"]
     assert {e.corpus for e in shown} == {"authors' contexts"}
+
+
+def test_rates_of_all_tasks_come_first_then_those_of_some_and_oracles_after_methods(tmp_path):
+    row = {"benchmark": "humaneval", "model": "m", "k": 1, "tasks": 9, "revision": "r"}
+    rows = [
+        row | {"column": "Block-PKG", "n": 3, "pass_at_k": 1.0},
+        row | {"column": "Ideal Reranker", "n": 9, "pass_at_k": 0.9},
+        row | {"column": "Func-PKG", "n": 9, "pass_at_k": 0.2},
+        row | {"column": "NoRAG", "n": 9, "pass_at_k": 0.5},
+    ]
+    (tmp_path / "leaderboard.json").write_text(json.dumps(rows))
+    shown = [e.method for e in leaderboard.entries(tmp_path)]
+    assert shown == ["NoRAG", "Func-PKG", "Ideal Reranker (oracle)", "Block-PKG"]
 
 
 def test_an_interval_without_width_is_left_out(results):
@@ -179,6 +193,23 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, built):
     assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
     Results(MODEL, results=results).files(DRAWS[1]).samples.unlink()
     assert (GROUP, 2) not in board(results) and len(built) == 3
+
+
+def test_only_experiments_whose_records_changed_are_read_again(results, monkeypatch):
+    other = Results(MODEL, "mbpp", limit=1, results=results)
+    Evaluator(other, backend=FakeBackend(lambda request: "def f(): pass", tokens=4)).prepare(
+        ["NoRAG"]
+    )
+    before = board(results)
+    monkeypatch.setattr(leaderboard, "Results", Mock(wraps=Results))
+    (Results(MODEL, "mbpp", results=results).files("NoRAG").condition).touch()
+    folder = results / "replay" / "closed" / "humaneval"
+    folder.mkdir(parents=True)
+    (folder / "other.json").write_text("{}")
+    assert board(results) == before and leaderboard.Results.call_count == 0
+    Results(MODEL, results=results).files(DRAWS[1]).samples.unlink()
+    assert (GROUP, 2) not in board(results)
+    assert [call.args[1] for call in leaderboard.Results.call_args_list] == ["humaneval"]
 
 
 @pytest.mark.parametrize("what", ["an experiment", "a replay"])

@@ -17,7 +17,7 @@ def run(committed, monkeypatch):
     return Results(MODEL, corpus="published")
 
 
-def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
+def test_strata_cover_the_tasks_and_the_copy_row_is_the_valid_ones(run):
     of, table, copied = (
         strata(run, "Func-PKG"),
         strata_table(run, "Func-PKG"),
@@ -27,7 +27,7 @@ def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
     assert (
         table.loc["all", "n"] == table.loc[list(STRATA), "n"].sum() == copied.notna().sum() == 162
     )
-    assert copied.sum() == table.loc["correct", "n"] == (of == "correct").sum() > 0
+    assert copied.sum() == table.loc["valid", "n"] == (of == "valid").sum() > 0
     assert table.loc[list(STRATA), "Func-PKG"].sum() == table.loc["all", "Func-PKG"]
     rates = copy_rates(run, "Func-PKG").dropna()
     assert rates.between(0, 1).all() and rates.nunique() > 5

@@ -16,6 +16,7 @@ from pkg_lib.generation.cache import (
     GenerationCache,
     generation_key,
     pack,
+    pack_completions,
     pack_rows,
     packed,
     read_generations,
@@ -250,3 +251,28 @@ def test_pack_leaves_what_is_no_file_and_packs_the_rest(tmp_path):
         pack(tmp_path)
     assert len(error.value.args) == 3 and "computes" not in str(error.value)
     assert (tmp_path / "d.jsonl.gz").exists() and not (tmp_path / "d.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "cache/m/humaneval/none",
+        "structured/answers/m",
+        "tasks/topics/mbpp/answers/m",
+        "repo_qa/shop/answers/m",
+    ],
+)
+def test_completions_are_packed_wherever_they_are_stored(tmp_path, folder):
+    row = asdict(generation())
+    write_jsonl(tmp_path / folder / "a.jsonl", [row])
+    damaged = tmp_path / folder / "b.jsonl"
+    damaged.symlink_to("missing")
+    (line,) = pack_completions(tmp_path)
+    assert str(damaged) in line
+    assert not (tmp_path / folder / "a.jsonl").exists()
+    assert list(GenerationCache(tmp_path / folder).rows) == ["k"]
+
+
+def test_only_completions_are_packed(tmp_path):
+    write_jsonl(tmp_path / "tasks" / "functions.jsonl", [{"key": "k"}])
+    assert pack_completions(tmp_path) == [] and (tmp_path / "tasks" / "functions.jsonl").exists()

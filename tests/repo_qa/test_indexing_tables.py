@@ -48,7 +48,7 @@ def test_the_time_of_embedding_is_that_of_a_processor_and_both_are_told():
     assert rows.loc["shopizer, DKB"].tolist() == ["100.75", "2.50", "103.25"]
     assert rows.loc["thingsboard, DKB"].tolist() == [DASH, "2.50", DASH]
     assert set(rows.loc["shopizer, LLM-KB"]) == {DASH}
-    assert "100 s of one processor, 900 s by the clock" in " ".join(table.notes)
+    assert "100 s of processor time, 900 s of elapsed time" in " ".join(table.notes)
 
 
 def test_embedded_tokens_of_the_papers_repositories_need_no_model_that_answers():

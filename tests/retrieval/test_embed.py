@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -93,6 +94,31 @@ def test_a_kill_between_two_chunks_keeps_the_first(own_cache):
     again = Embedder()
     again.cache.read(sha256(t.encode()).digest()[:16] for t in ("a", "bb", "ccc"))
     assert len(again.cache.vectors) == 2
+
+
+def test_two_processes_encode_a_text_once(own_cache, tmp_path):
+    """The second waits for the first, says so, and reads what that one has stored."""
+    script = (
+        "import time, numpy as np, pathlib, sys, pkg_lib.retrieval.embed as e\n"
+        "e.TEXTS_PER_WRITE = 2\n"
+        "def compute(self, texts):\n"
+        f"    log = pathlib.Path({str(tmp_path)!r}) / 'computed'\n"
+        "    with log.open('a') as file: file.write(''.join(t + ' ' for t in texts))\n"
+        "    while sys.argv[1] == 'first' and not (log.parent / 'go').exists(): time.sleep(0.01)\n"
+        "    return np.ones((len(texts), 2), np.float32)\n"
+        "e.Embedder.compute = compute\n"
+        "print(len(e.Embedder().encode(['a', 'bb', 'ccc', 'dddd'])))\n"
+    )
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    first = subprocess.Popen([sys.executable, "-c", script, "first"], **options)
+    while not (tmp_path / "computed").exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    second = subprocess.Popen([sys.executable, "-c", script, "second"], **options)
+    assert "waiting for another process" in second.stderr.readline()
+    (tmp_path / "go").touch()
+    assert [first.communicate()[0], second.communicate()[0]] == ["4\n", "4\n"]
+    assert (tmp_path / "computed").read_text().split() == ["a", "bb", "ccc", "dddd"]
 
 
 def test_minilm_gives_unit_vectors_near_to_what_they_mean(own_cache):

@@ -26,7 +26,7 @@ from pkg_lib.papers.cast.cast_results import (
     REPOEVAL_ROWS,
     CastResults,
 )
-from pkg_lib.papers.cast.cast_steps import RANKERS, SIZES, mappings
+from pkg_lib.papers.cast.cast_steps import FAILED_THROUGH, RANKERS, SIZES, mappings
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
 AT_5 = [metric.format(5) for metric in METRICS.values()]
@@ -176,7 +176,7 @@ def tasks_table(cast: CastResults) -> ResultTable:
         "called by no test that passes",
         "tests that pass",
         "tests that fail here",
-        "a test that fails here speaks against it",
+        FAILED_THROUGH,
         "modules of tests that cannot be imported here",
         "tried with the controls",
         "tasks",
@@ -184,13 +184,14 @@ def tasks_table(cast: CastResults) -> ResultTable:
     note = (
         "A task is a function whose tests pass with its own body and fail with `pass` and with "
         "`raise NotImplementedError`. Tests that fail here fail on the package as published, "
-        "with the installed versions of what it needs; "
-        "a function that such a failure came through is no task."
+        "with the installed versions of what it needs. "
+        "A function on the call path of such a failure is not a task."
     )
     rows = {}
     for name, counts in cast.circumstances["tasks"]["packages"].items():
         rows[name] = [str(counts.get(column, DASH)) for column in columns]
-    return ResultTable.of("Tasks by package", rows, columns, "package", note)
+    shown = ["on the call path of such a failure" if c == FAILED_THROUGH else c for c in columns]
+    return ResultTable.of("Tasks by package", rows, shown, "package", note)
 
 
 def chunks_table(cast: CastResults) -> ResultTable:
@@ -210,13 +211,13 @@ def chunks_table(cast: CastResults) -> ResultTable:
         "median lines",
         "fill %",
         "functions cut %",
-        "cut that fit",
+        "functions within the limit cut %",
         "bytes lost",
     ]
     corpora = cast.circumstances["chunk_statistics"]["corpora"]
     sources = "; ".join(f"{language}: {source}" for language, source in corpora.items())
     notes = (
-        "Sizes in characters that are no white space; fill: mean size over the limit. "
+        "Sizes in characters other than white space; fill: mean size over the limit. "
         "A function is cut when no chunk holds it.",
         f"As published unless it says lossless. Sources: {sources}.",
     )
@@ -365,8 +366,8 @@ def mappings_table(cast: CastResults) -> ResultTable:
         rankings = [cast.ranking(ranker, "cast", metric, mapping) for ranker, metric in columns]
         rows[f"cast, {label}"] = list(map(mean_cell, rankings))
     note = (
-        "Own chunks: another number of chunks, and of right ones, "
-        "so precision and recall are not of the same task."
+        "With its own chunks, cAST has another number of chunks, and of relevant ones, so its precision "
+        "and recall cannot be compared with those of fixed-size chunks."
     )
     title = f"How cAST's ranking is measured ({OURS})"
     return ResultTable.of(title, rows, columns, "chunks", note)
@@ -586,12 +587,12 @@ def repoeval_retrieval_table(cast: CastResults) -> ResultTable:
         rows[row] = [number(right.mean(), 2), *map(mean_cell, rankings)]
     count = len(cast.repoeval_ranking("BM25", "fixed-size, 60 lines", "gold"))
     note = (
-        "Right: chunks that share a line with the function, a task. On 60, 20 or 10 lines, or on "
-        "windows: through scores of lines, on the chunks of that baseline, so precision and recall "
-        "compare with its row alone."
+        "Relevant chunks per task: those that share a line with the function. Mapped to 60, 20 or 10 lines "
+        "or to windows: scores of lines rank the chunks of that baseline, so precision and recall "
+        "compare with the row of that baseline alone."
     )
     title = f"Retrieval on RepoEval's function level ({count} tasks)"
-    heads = [("", "right"), *columns]
+    heads = [("", "relevant"), *columns]
     return ResultTable.of(title, rows, heads, "chunks", note, NOT_MEASURED)
 
 

@@ -150,7 +150,7 @@ def _solved_by(args: Mapping[str, Any]) -> str:
         return f"lost by {failed[0]}"
     if passed and failed:
         return f"{passed[0]} alone"
-    return f"{len(passed)} columns alike"
+    return f"{len(passed)} methods alike"
 
 
 def _lanes(assessed: Assessed) -> list[str]:
@@ -229,7 +229,7 @@ def _draw_legend(figure: Figure, shapes: Mapping[str, str]) -> None:
     """Draw three columns: what is published, looks by verdict, shapes by corpus."""
     published = [
         PUBLISHED | {"label": "the paper: mean and range of its models"},
-        TAKEN | {"label": "bound taken here"},
+        TAKEN | {"label": "bound chosen for this study"},
         {"color": INK, "linewidth": 0.9, "label": "95 % interval"},
     ]
     verdicts = []

@@ -62,7 +62,7 @@ def _claimed(evidence: Evidence) -> str:
     if has_spread:
         models = _between(low, high, unit)
     if evidence.ours:
-        return f"{models} (taken here: {target})"
+        return f"{models} (chosen for this study: {target})"
     if has_spread:
         return f"{target} ({models})"
     return target

@@ -127,9 +127,9 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
         "tasks",
         "NoRAG, first",
         "NoRAG, second",
-        "to NoRAG, first",
-        "to NoRAG, second",
-        "second to first",
+        "change to NoRAG, first",
+        "change to NoRAG, second",
+        "change of the second minus change of the first",
         "95 % interval",
         "p (Holm)",
     ]
@@ -148,14 +148,16 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
             interval(pair.low, pair.high),
             probability(pair.p_corrected),
         ]
-    test = "exact test of random signs, Holm over the rows."
-    notes = [f"Tasks measured in both columns with both models; points of pass@1; {test}"]
+    test = "Exact test of random signs, Holm over the rows."
+    notes = [
+        f"Tasks that both models have under both methods; changes in percentage points. {test}"
+    ]
     if len(models) == 1:
         first, second = models[0]
         notes.append(f"First: {first}; second: {second}.")
     if not rows:
         rows["no two models are measured on the same"] = [DASH] * len(names)
-    return ResultTable.of("Two models, the same contexts", rows, names, "column", *notes)
+    return ResultTable.of("Two models, the same contexts", rows, names, "method", *notes)
 
 
 def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:

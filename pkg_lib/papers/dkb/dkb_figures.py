@@ -14,6 +14,7 @@ from pkg_lib.analysis import figures
 from pkg_lib.data.questions import full_name
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.evidence_tables import (
+    FEWEST_FOR_BOOTSTRAP,
     Evidence,
     in_one_reading,
     kinds_of,
@@ -90,7 +91,7 @@ def _draw(
 def users_and_used(graph: TypeGraph, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return what uses a type, also through its interfaces, and what it uses.
 
-    A type uses another through an interface if it holds a field of an interface that the other
+    A type uses another through an interface if it has an edge to an interface that the other
     implements. The paper calls this step interface-consumer expansion.
 
     Args:
@@ -310,11 +311,10 @@ def recall_figure(
         dodge=0.8 * (1 - 1 / len(styles)),
         mew=0.3,
         mec=figures.INK,
-        # Fewer questions say nothing of others.
-        errorbar=partial(figures.bootstrap_bar, least=10),
+        errorbar=partial(figures.bootstrap_bar, least=FEWEST_FOR_BOOTSTRAP),
     )
     label = "evidence recall: mean, single questions (small),\n"
-    label += "95 % bootstrap interval from 10 questions on"
+    label += f"95 % bootstrap interval from {FEWEST_FOR_BOOTSTRAP} questions on"
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     figures.ticks_inside(axes.xaxis)
     axes.set_title(f"{repository}, reading: {READING}", loc="left")

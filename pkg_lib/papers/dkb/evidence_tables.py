@@ -11,7 +11,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
-from pkg_lib.analysis.tables import number, probability
+from pkg_lib.analysis.tables import DASH, probability, signed
 from pkg_lib.data.questions import gold
 from pkg_lib.papers.dkb.indexing_tables import AS_PUBLISHED, RESOLVED, embedded_shares
 from pkg_lib.papers.dkb.measurement import READING, READINGS
@@ -30,6 +30,7 @@ from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS, SAME_SIZE
 
 # A name like a type's has at least two humps.
 TYPE_NAME = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+\b")
+FEWEST_FOR_BOOTSTRAP = 10  # questions; a bootstrap of fewer says nothing of other questions
 MANY_SIGNS = 16  # differences up to which all changes of sign are counted
 SIGN_SAMPLES = 100_000
 SCORES = ("recall", "precision")
@@ -211,29 +212,32 @@ def differences_table(evidence: Evidence) -> ResultTable:
                 difference.n,
                 recall(evidence, first, kinds).mean(),
                 recall(evidence, second, kinds).mean(),
-                _signed(difference.value),
-                f"{_signed(difference.low)} to {_signed(difference.high)}",
+                signed(difference.value, 3),
+                _interval(difference),
                 probability(difference.p),
             ]
     columns = {
         "questions": 0,
         "recall of the first": 3,
-        "of the second": 3,
+        "recall of the second": 3,
         "difference": 3,
         "95 % interval": 3,
         "p": 3,
     }
     note = (
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
-        "rows. With four questions of a kind the smallest possible p is 0.125. Reading: listed."
+        f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions have no interval. With four questions of a "
+        "kind the smallest possible p is 0.125. Reading: listed."
     )
     title = f"Differences in evidence recall on {evidence['repository']}"
     return number_table(title, "first – second, kind", columns, rows, note)
 
 
-def _signed(value: float) -> str:
-    sign = "+" if value >= 0 else ""
-    return sign + number(value, 3)
+def _interval(difference: Difference) -> str:
+    """The interval of a difference; a dash if too few questions were measured for a bootstrap."""
+    if difference.n < FEWEST_FOR_BOOTSTRAP:
+        return DASH
+    return f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
 
 
 def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
@@ -351,10 +355,10 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         "invented names": 0,
     }
     note = (
-        "Ours is a rule: an answer names all, some or none of the types that the question needs. It is no "
-        "judgement of correctness; nobody has judged these answers. "
-        f"{study.model}, greedy, at most 256 tokens. Invented: names like a type's "
-        "that stand nowhere in the repository."
+        "The rule: an answer names all, some or none of the types that the question needs. It does not "
+        "say whether the answer is correct; nobody judged these answers. "
+        f"{study.model}, greedy, at most 256 tokens. Invented: names in the form of a type's name "
+        "that occur nowhere in the repository."
     )
     title = "Tables 8 and 9: answers"
     return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
@@ -411,9 +415,9 @@ def dkb_findings(
 
 
 def _difference_text(difference: Difference, other: str) -> str:
-    value = round(difference.value, 3) + 0.0  # without the sign of a negative zero
-    bounds = f"{difference.low:+.3f} to {difference.high:+.3f}"
-    size = f"{value:+.3f}, 95 % interval {bounds}"
+    size = signed(difference.value, 3)
+    if difference.n >= FEWEST_FOR_BOOTSTRAP:
+        size += f", 95 % interval {_interval(difference)}"
     chance = "beyond chance" if difference.p < ALPHA else "not beyond chance"
     p = probability(difference.p)
     return f"DKB against {other}: {size}, p {p}, {difference.n} questions, {chance}"

@@ -32,11 +32,11 @@ LABELS = ["injects", "extends", "implements"]
 NAMES = ["external", "ambiguous"]  # written names that mean no type, or several
 # What is paid for, in the order of the columns, and the item of the price list.
 PAID = {
-    "embedded": "embedding",
-    "extraction in": "input",
-    "out": "output",
-    "questions in": "input",
-    "out ": "output",
+    "tokens embedded": "embedding",
+    "extraction: tokens in": "input",
+    "extraction: tokens out": "output",
+    "questions: tokens in": "input",
+    "questions: tokens out": "output",
 }
 
 
@@ -180,7 +180,8 @@ def _machine_note(index: Index) -> str:
     """Say how large a repository is, and on what machine its graph was built."""
     millions = index["characters"] / 1e6
     size = f"{index['files']:,} files, {millions:,.2f} million characters"
-    machine = f"{index['processes']} processes on {index['processors']} processors"
+    processes = "1 process" if index["processes"] == 1 else f"{index['processes']} processes"
+    machine = f"{processes} on {index['processors']} processors"
     note = f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
     embedding = index.get("embedding", {})
     if "seconds" in embedding:
@@ -188,7 +189,8 @@ def _machine_note(index: Index) -> str:
         clock = number(embedding["seconds"])
         processor = number(embedding["processor_seconds"])
         note += (
-            f" Embedding: {processor} s of one processor, {clock} s by the clock beside other work."
+            f" Embedding: {processor} s of processor time, {clock} s of elapsed time; other programs "
+            "ran at the same time."
         )
     return note
 
@@ -452,11 +454,13 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
         "files with a record": number(len(extraction.records)),
         "skipped or missed": number(len(extraction.skipped)),
         "file success rate": number(extraction.success_rate, 3),
-        "file success rate, files of one name told apart": number(told_apart, 3),
+        "file success rate, if files with the same name are counted separately": number(
+            told_apart, 3
+        ),
         "matched by file name only": number(extraction.by_name),
         "truncated at 15,000 characters": number(len(truncated)),
         "dependencies named": number(len(extraction.dependencies)),
-        "of them classes of a record": number(len(extraction.graph().edges)),
+        "dependencies that are a class with a record": number(len(extraction.graph().edges)),
     }
     for reason, count in sorted(extraction.faults.items()):
         figures[f"fault: {reason}"] = number(count)

@@ -341,7 +341,7 @@ class RepositoryStudy:
             "coupled": {"paths": frozenset(self.graph.by_path)},
             "as published": as_published,
             "neighbours nearest to the question first": {"nearest": "first"},
-            "their lines nearest to the question": {"nearest": "lines"},
+            "neighbours' lines nearest to the question": {"nearest": "lines"},
         }
         once = self.extraction(retries=0)
         again = self.extraction(retries=1)

@@ -156,7 +156,8 @@ def closed_rates(
     Returns:
         The figure.
     """
-    figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2, ax=ax)
+    title = f"The authors' completions of closed models\n{replayed_title(benchmark)}"
+    figure, axes = figures.row_axes(len(CLOSED), 0.34, legend=0.2, title=title, ax=ax)
     looks = figures.distinct_styles(verdicts)
     parts = [figures.percents(frame).assign(model=model) for model, frame in verdicts.items()]
     if parts:
@@ -166,7 +167,6 @@ def closed_rates(
         axes.set(xlim=(0, 100), yticks=range(len(CLOSED)), yticklabels=CLOSED)
         axes.text(2, 0, "not measured", va="center_baseline", color=figures.QUIET)
     axes.set(xlabel="pass@1 (%), 95 % Wilson interval")
-    axes.set_title(replayed_title(benchmark), loc="left")
     figures.legend_below(axes, ncols=3)
     return figure
 

@@ -33,7 +33,7 @@ FIRST_RATES = {
     "pkg-contexts": "65.2",
     "python-docs": "61.6",
 }
-# Size -> what it found where the context is correct, and elsewhere.
+# Size -> what it found where the context is valid, and elsewhere.
 FIRST_STRATA = {
     "0.5B": ("44 → 53 of 63", "42 → 9 of 99"),
     "1.5B": ("52 → 57 of 63", "62 → 19 of 99"),
@@ -125,11 +125,11 @@ def _agreement_cells(results: Results) -> list[str]:
 def _validity_rows(experiments: Experiments) -> dict[str, list[str]]:
     """Rows on context validity and copying."""
     rows = {}
-    for size, (where_correct, elsewhere) in FIRST_STRATA.items():
+    for size, (where_valid, elsewhere) in FIRST_STRATA.items():
         results = experiments[EXPERIMENTS_BY_SIZE[size]]
-        correct = change_from_baseline(results, FUNCTION, [VALID])
+        valid = change_from_baseline(results, FUNCTION, [VALID])
         other = change_from_baseline(results, FUNCTION, STRATA[1:])
-        rows[f"{size}, {FUNCTION}, context correct"] = compared_cells(where_correct, correct)
+        rows[f"{size}, {FUNCTION}, valid context"] = compared_cells(where_valid, valid)
         rows[f"{size}, {FUNCTION}, elsewhere"] = compared_cells(elsewhere, other)
         rows[f"{size}, verdicts as those of the context"] = _agreement_cells(results)
     copied = rate_cell(copies(experiments[SMALL], FUNCTION))

@@ -142,7 +142,7 @@ def conservation_table(built: Sequence[CorpusGraph]) -> ResultTable:
         "Functions are counted a second time by another walk over the syntax trees; "
         "of source without a tree, lines that start with def. "
         "Texts: every IMPL and BLOCK against its lines of the source. "
-        "Nothing may be lost, and no text may differ.",
+        "Both numbers, lost functions and texts that differ, must be 0.",
         f"{DASH} a JSON tree has no lines to be compared with.",
     )
     rows = {graph.corpus: conservation_row(graph) for graph in built}
@@ -225,7 +225,7 @@ def search_table(measured: Log) -> ResultTable:
                 f"{of_beam['recall_at_1']:.3f}",
             ]
     note = "HNSW holds distinct payloads only, since it links equal vectors badly."
-    columns = ["vectors", "ms a query", "recall@1"]
+    columns = ["vectors", "ms per query", "recall@1"]
     return ResultTable.of("The index", rows, columns, "index", note, UNKNOWN)
 
 
@@ -244,7 +244,7 @@ def docstrings_table(results: Path) -> ResultTable:
     columns = [
         "functions",
         "without docstring",
-        "asked",
+        "prompted",
         "accepted",
         "rejected",
         "rejected by reason",
@@ -266,8 +266,8 @@ def docstring_effects_table(results: Path) -> ResultTable:
     columns = [
         "tasks",
         "docstrings",
-        "other function first",
-        "first has a new docstring",
+        "another function is nearest",
+        "the nearest has a new docstring",
         "defines the task's function, before",
         "after",
         "rise of the best cosine",
@@ -388,9 +388,9 @@ def code_search_table(code_search: Log) -> ResultTable:
             first_places = [pair["better"], pair["worse"], probability(pair["p_first"])]
         rows[method] = cells + first_places
     columns = [*METRICS.values(), *(f"elsewhere: {name}" for name in METRICS.values())]
-    columns += ["better", "worse", "p of first places"]
-    note = "Better and worse: tasks ranked so against MiniLM; p: McNemar's exact test."
-    notes = [f"{UNKNOWN} {note} Elsewhere: the best BM25."]
+    columns += ["better than MiniLM", "worse than MiniLM", "p (first place)"]
+    note = "Better and worse: number of tasks whose solution ranks higher or lower; p: McNemar's exact test."
+    notes = [f"{UNKNOWN} {note} Elsewhere: the best BM25 reported there."]
     if code_search:
         notes.append(_configuration_note(code_search["configuration"]))
     title = "Code search: MBPP text to reference solution"

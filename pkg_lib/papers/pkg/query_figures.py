@@ -90,4 +90,7 @@ def _label(
     branch: int,
 ) -> str:
     text = f"{lines_of(explained.graph, branch)}: {first_line(explained.graph, branch)}"
-    return text[:LABEL_CHARS]
+    if len(text) <= LABEL_CHARS:
+        return text
+    words = text[: LABEL_CHARS - 1].rsplit(" ", 1)[0]
+    return f"{words} …"

@@ -3,8 +3,8 @@
 A context is renamed and submitted as if it were the solution. Functions with as many arguments as
 the reference are renamed to the entry point.
 
-correct    a renamed function of the context passes the task's tests
-wrong      there are such functions, and none passes
+valid      a renamed function of the context passes the task's tests
+invalid    there are such functions, and none passes
 unrelated  there is none: no function, or none with as many arguments as the reference
 none       nothing was retrieved
 """
@@ -22,8 +22,8 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.methods import METHODS
 
 # What a context is; see above. Stored tables use these names.
-VALID = "correct"
-INVALID = "wrong"
+VALID = "valid"
+INVALID = "invalid"
 UNRELATED = "unrelated"
 NO_CONTEXT = "none"
 STRATA = (
@@ -34,8 +34,8 @@ STRATA = (
 )
 ALL = "all"
 VALIDITY_NOTE = (
-    "A context is correct if one of its functions passes the task's hidden tests once it is renamed "
-    "to the function that the task asks for. It is wrong if it has a function with as many "
+    "A context is valid if one of its functions passes the task's hidden tests once it is renamed "
+    "to the function that the task asks for. It is invalid if it has a function with as many "
     "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
     "such function. No context: nothing was retrieved for the task."
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.stats import BASELINE
@@ -21,12 +22,7 @@ LOOKS = (
 )
 RING = 25  # percent between two rings
 LETTERS = 7  # size in points
-# Behind the name of a ring.
-BOX = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "pad": 0.8,
-}
+RIM = [withStroke(linewidth=2, foreground="white")]  # around the letters of a ring's name
 
 
 def _task_count(
@@ -72,7 +68,7 @@ def _name_rings(
             ha="center",
             va="center",
             fontsize=LETTERS,
-            bbox=BOX,
+            path_effects=RIM,
             zorder=1.9,  # below the lines
         )
 

@@ -236,10 +236,10 @@ def _validity_message(rates: pd.DataFrame) -> str:
     """Count the rows of the figure in which pass@1 is higher and lower than without a context."""
     with_tasks = rates[rates["n"] > 0]
     kinds = with_tasks.index.get_level_values("context")
-    correct = with_tasks["difference"][kinds == VALID].astype(float)
+    valid = with_tasks["difference"][kinds == VALID].astype(float)
     other = with_tasks["difference"][kinds.isin(STRATA[1:])].astype(float)
     return (
-        f"pass@1 is higher in {(correct > 0).sum()} of {len(correct)} rows with a correct context,\n"
+        f"pass@1 is higher in {(valid > 0).sum()} of {len(valid)} rows with a valid context,\n"
         f"and lower in {(other < 0).sum()} of {len(other)} rows with any other"
     )
 
@@ -359,7 +359,7 @@ def validity_finding(rates: pd.DataFrame) -> str:
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
     return (
-        f"Correct retrieved code raises passing answers from {solves[BASELINE]:.0f} to "
+        f"Valid retrieved code raises passing answers from {solves[BASELINE]:.0f} to "
         f"{solves['method']:.0f} of {solves['n']:,.0f}; other code lowers them from "
         f"{other[BASELINE]:.0f} to {other['method']:.0f} of {other['n']:,.0f}."
     )

@@ -68,27 +68,27 @@ def test_cells_print_rates_and_differences_with_intervals():
 
 
 def test_the_validity_table_and_figure_leave_out_kinds_without_tasks():
-    of = rates(all=(6, 3, 4), correct=(4, 2, 4), wrong=(2, 1, 0), unrelated=(0, 0, 0))
+    of = rates(all=(6, 3, 4), valid=(4, 2, 4), invalid=(2, 1, 0), unrelated=(0, 0, 0))
     rows = validity_tables.validity_table(of, "published").frame
-    assert [name.rsplit(", ", 1)[1] for name in rows.index] == ["all", "correct", "wrong"]
-    correct = rows.loc["0.5B HumanEval, Func-PKG, correct"]
-    assert correct[BASELINE].startswith("50.0 (")
-    assert correct["with the context"].startswith("100.0 (")
+    assert [name.rsplit(", ", 1)[1] for name in rows.index] == ["all", "valid", "invalid"]
+    valid = rows.loc["0.5B HumanEval, Func-PKG, valid"]
+    assert valid[BASELINE].startswith("50.0 (")
+    assert valid["with the context"].startswith("100.0 (")
     shown = legible(validity_tables.validity_figure(of, {"0.5B HumanEval": Stored()}))
-    assert "correct context" in shown and "0.5B HumanEval, Func-PKG (4)" in shown
+    assert "valid context" in shown and "0.5B HumanEval, Func-PKG (4)" in shown
     assert not [text for text in shown if text.startswith(("all", "unrelated"))]
-    title = "pass@1 is higher in 1 of 1 rows with a correct context,\nand lower in 1 of 1 rows with any other"
+    title = "pass@1 is higher in 1 of 1 rows with a valid context,\nand lower in 1 of 1 rows with any other"
     assert f"{title}\n{SMALL}" in shown
 
 
 def test_answers_are_counted_over_models_methods_and_benchmarks():
-    of = rates(all=(6, 3, 4), correct=(4, 2, 4), wrong=(2, 1, 0))
+    of = rates(all=(6, 3, 4), valid=(4, 2, 4), invalid=(2, 1, 0))
     counted = validity_tables.answers_finding(of, {"0.5B HumanEval": Stored()})
     assert "These 6 answers are of 1 model with 1 method on 1 benchmark." in counted
 
 
 def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
-    of = rates(all=(9, 5, 5), correct=(4, 2, 4), wrong=(2, 1, 0), unrelated=(3, 2, 1))
+    of = rates(all=(9, 5, 5), valid=(4, 2, 4), invalid=(2, 1, 0), unrelated=(3, 2, 1))
     overall = validity_tables.validity_finding(of)
     assert "from 2 to 4 of 4" in overall
     assert "from 3 to 1 of 5" in overall
