@@ -156,7 +156,7 @@ def neighbourhood_figure(
     places[name] = ((left + right) / 2, 0.5)
     _draw(axes, graph, places, edges, legend_columns=4)
     axes.set(xlim=(0, 1), ylim=(1, 0))
-    axes.set_title(f"what uses {centre} (left), what it uses (right)")
+    axes.set_title(f"Users of {centre} (left), what it uses (right)")
     return figure
 
 

@@ -415,12 +415,12 @@ def dkb_findings(
 
 
 def _difference_text(difference: Difference, other: str) -> str:
-    size = signed(difference.value, 3)
+    about = [f"p = {probability(difference.p)}", f"{difference.n} questions"]
     if difference.n >= FEWEST_FOR_BOOTSTRAP:
-        size += f", 95 % interval {_interval(difference)}"
-    chance = "beyond chance" if difference.p < ALPHA else "not beyond chance"
-    p = probability(difference.p)
-    return f"DKB against {other}: {size}, p {p}, {difference.n} questions, {chance}"
+        about.insert(0, f"95 % interval {_interval(difference)}")
+    about.append("beyond chance" if difference.p < ALPHA else "not beyond chance")
+    size = signed(difference.value, 3)
+    return f"the recall of DKB minus that of {other} is {size} ({', '.join(about)})"
 
 
 def _listed(values: pd.Series) -> str:
@@ -430,26 +430,30 @@ def _listed(values: pd.Series) -> str:
 def _evidence_findings(evidence: Evidence) -> list[str]:
     """Say what reaches the context, what that costs, and what the variants change."""
     means = in_one_reading(evidence).groupby("pipeline").mean(numeric_only=True)
-    sentences = [f"the recall of needed types is {_listed(means['recall'])}"]
+    sentences = [f"the mean recall of the needed types is {_listed(means['recall'])}"]
     for name, kinds in _groups(evidence).items():
         if len(kinds) == 1:
             continue
         for base in (BASE, SAME_SIZE):
             difference = recall_difference(evidence, OURS, base, kinds)
-            sentences.append(f"{_difference_text(difference, base)} ({name})")
+            questions = "all questions" if name == "all" else f"questions of the kinds {name}"
+            sentences.append(f"{_difference_text(difference, base)} over {questions}")
     characters = means["characters"]
     longer = characters[OURS] / characters[BASE]
     sentences.append(f"DKB's contexts have {longer:.1f} times the characters of No-Graph's")
     precision = _listed(means["precision"])
-    sentences.append(f"of the types that are reached, those needed are {precision}")
+    sentences.append(f"the share of needed types among the types in the context is {precision}")
     variants = evidence["variants"].groupby(["reading", "pipeline"])["recall"].mean()
     for reading in ("listed", "source"):
         recalls = variants[reading]
         unchanged = recalls[OURS]
         different = (recalls - unchanged).abs() > 0.0005
         others = _listed(recalls[different])
-        sentences.append(f"variants (reading: {reading}): {unchanged:.3f}, but {others}")
-    return [f"{evidence['repository']}: {sentence}." for sentence in sentences]
+        exceptions = f", except {others}" if others else ""
+        sentences.append(
+            f"in the reading {reading}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
+        )
+    return [f"On {evidence['repository']}, {sentence}." for sentence in sentences]
 
 
 def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
@@ -459,7 +463,7 @@ def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
     rate = f"file success rate {extraction.success_rate:.3f}; published 0.650 to 0.806"
     embedded = f"{embedded_shares(study)[LLM_KB]:.0%} of the chunks are embedded"
     difference = _difference_text(recall_difference(evidence, OURS, LLM_KB), LLM_KB)
-    return f"{study.model} gave a record for {records} ({rate}), so {embedded}. {difference}."
+    return f"{study.model} gave a record for {records} ({rate}), so {embedded}, and {difference}."
 
 
 def _graph_finding(index: Index) -> str:
@@ -470,9 +474,9 @@ def _graph_finding(index: Index) -> str:
     held = published.chunks / index["chunks"]
     return (
         f"{index['repository']}: {index['files']:,} files give {types:,} types in "
-        f"{seconds:.1f} s; keyed by simple names, as published, {published.nodes:,} are left, "
-        f"{cycles} cycles of inheritance arise, and a corpus coupled to its nodes "
-        f"holds {held:.1%} of the chunks."
+        f"{seconds:.1f} s. With simple names as keys, as published, {published.nodes:,} types remain, "
+        f"the graph has {cycles} cycles of inheritance, and a corpus coupled to its nodes has "
+        f"{held:.1%} of the chunks."
     )
 
 
@@ -485,4 +489,4 @@ def _answers_finding(study: RepositoryStudy) -> str:
         if base in shares and OURS in shares:
             difference = sign_flip_difference(shares[OURS], shares[base])
             parts.append(_difference_text(difference, base))
-    return "; ".join(parts) + ". Whether they are right, nobody has judged."
+    return "; ".join(parts) + ". Nobody judged whether the answers are correct."

@@ -547,7 +547,7 @@ def equal_candidates_finding(selections: Selections) -> str:
         return ""
     significant = sum(p < ALPHA for p in p_values)
     return (
-        f"Samples against retrieval: a significant difference in {significant} of {len(p_values)} "
+        f"Sampling instead of retrieval: a significant difference in {significant} of {len(p_values)} "
         "experiments."
     )
 

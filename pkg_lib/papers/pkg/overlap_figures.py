@@ -300,7 +300,7 @@ def _draw_totals(
 
 def _measured_tasks(solved: pd.DataFrame) -> str:
     """Say on which tasks the methods are compared."""
-    return f"{len(solved)} tasks that all {solved.shape[1]} methods measured"
+    return f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
 
 
 def _left_out(solved: pd.DataFrame) -> str:

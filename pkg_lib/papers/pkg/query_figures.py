@@ -22,7 +22,7 @@ from pkg_lib.retrieval.explain import (
     first_line,
 )
 
-LABEL_CHARS = 24
+LABEL_CHARS = 30
 
 
 @styled
@@ -45,7 +45,7 @@ def draw_branches(
         max(1, len(branches)),
         0.26,
         legend=0.2,
-        left=1.45,
+        left=1.78,
         right=0.46,
         ax=ax,
     )

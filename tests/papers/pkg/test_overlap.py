@@ -110,7 +110,7 @@ def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
     if times and len(columns) > 1:
         counts = [str(len(tasks)) for tasks in exact_regions(solved).values()]
         assert sorted(t for t in shown if t.isdigit()) == sorted(counts)
-        about = f"{len(solved)} tasks that all {len(columns)} methods measured"
+        about = f"{len(solved)} tasks, measured with all {len(columns)} methods"
         assert [t for t in shown if t.endswith(about)], "the two figures may count different tasks"
     else:
         assert "fewer than two methods are measured" in shown
@@ -138,5 +138,5 @@ def test_the_intersections_are_legible_and_say_what_they_leave_out(solved):
     assert [b.get_height() for b in figure.axes[0].patches] == sizes[:LARGEST]
     assert any("not drawn" in t for t in shown) == (len(sizes) > LARGEST)
     if len(solved):
-        about = f"{len(solved)} tasks that all {solved.shape[1]} methods measured"
+        about = f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
         assert [t for t in shown if t.startswith(about)]
