@@ -296,18 +296,28 @@ def write_title(
     """Write the title of a figure of one axes at the left edge of the figure.
 
     It suits rows with long names, whose axes begin far to the right of that edge. Axes that a user
-    has given have their title above them.
+    has given have their title above them. `axes.set_title` replaces the title.
 
     Args:
-        axes: The axes of the figure.
+        axes: The axes of the figure, at their final place.
         title: The title.
     """
     figure = cast("Figure", axes.get_figure(root=True))
     if not isinstance(figure, HouseFigure):
         axes.set_title(title, loc="left")
         return
+    axes.apply_aspect()
+    place = axes.get_position()
     top = 1 - 0.06 / figure.get_figheight()
-    figure.text(0.02, top, title, fontsize=8, va="top")
+    axes.set_title(
+        title,
+        loc="left",
+        x=(0.02 - place.x0) / place.width,
+        y=(top - place.y0) / place.height,
+        va="top",
+        pad=0,
+        fontsize=8,
+    )
 
 
 def label_rows(

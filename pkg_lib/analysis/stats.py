@@ -486,8 +486,14 @@ def check_controls(
                 f"control row '{name}' is missing; evaluate the controls before the table"
             )
         verdicts = controls[name].reindex(tasks)
-        correct = (verdicts == (required == 100)).fillna(False)
-        wrong = tasks[~correct]
+        unmeasured = tasks[verdicts.isna()]
+        if len(unmeasured):
+            raise ControlError(
+                f"control row '{name}' is not measured on {len(unmeasured)} of {len(tasks)} tasks "
+                f"(first: {unmeasured[0]}); no table is written: run the benchmark, or set PKG_RESULTS to "
+                "a directory that contains its runs"
+            )
+        wrong = tasks[verdicts != (required == 100)]
         if len(wrong):
             raise ControlError(
                 f"control row '{name}' must score {required} % and is wrong on {len(wrong)} "

@@ -138,3 +138,11 @@ def test_the_check_for_legibility_sees_small_clipped_and_overlapping_texts():
     ]
     figure.set_figwidth(5)
     assert "12.70 cm wide" in problems(figure)
+
+
+def test_a_users_title_replaces_that_of_a_figure(verdicts):
+    figure = pass_rates(verdicts, "the title of the package", "humaneval")
+    figures.use_style()
+    figure.axes[0].set_title("my own title")
+    shown = legible(figure)
+    assert "my own title" in shown and "the title of the package" not in shown

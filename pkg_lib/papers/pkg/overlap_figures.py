@@ -300,7 +300,9 @@ def _draw_totals(
 
 def _measured_tasks(solved: pd.DataFrame) -> str:
     """Say on which tasks the methods are compared."""
-    return f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
+    count = solved.shape[1]
+    methods = "both methods" if count == 2 else f"all {count} methods"
+    return f"{len(solved)} tasks, measured with {methods}"
 
 
 def _left_out(solved: pd.DataFrame) -> str:

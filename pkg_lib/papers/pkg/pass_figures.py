@@ -147,6 +147,8 @@ def helped_and_hurt_bars(
     axes.set_xlabel("\n".join([f"tasks of {title_of(benchmark)}", *sides]))
     ticks = MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
     axes.set_xticks([tick for tick in ticks if abs(tick) <= limit])
+    if not enough.any():
+        axes.set_xticks([])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(counts)), list(counts.index))
     axes.annotate(
@@ -199,6 +201,8 @@ def changes_title(verdicts: pd.DataFrame) -> str:
     """
     changes = paired_differences(complete(verdicts))
     changes = changes[changes["n"] > 0]
+    if changes.empty:
+        return "No method with retrieval is measured"
     hurt = (changes["hurt"] > changes["helped"]).sum()
     return f"{hurt} of {len(changes)} methods hurt more tasks than they help"
 

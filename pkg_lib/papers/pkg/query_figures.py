@@ -46,6 +46,7 @@ def draw_branches(
         0.26,
         legend=0.2,
         left=1.78,
+        title="Similarity to the query without each branch",
         right=0.46,
         ax=ax,
     )

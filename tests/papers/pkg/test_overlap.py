@@ -110,7 +110,8 @@ def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
     if times and len(columns) > 1:
         counts = [str(len(tasks)) for tasks in exact_regions(solved).values()]
         assert sorted(t for t in shown if t.isdigit()) == sorted(counts)
-        about = f"{len(solved)} tasks, measured with all {len(columns)} methods"
+        methods = "both methods" if len(columns) == 2 else "all 3 methods"
+        about = f"{len(solved)} tasks, measured with {methods}"
         assert [t for t in shown if t.endswith(about)], "the two figures may count different tasks"
     else:
         assert "fewer than two methods are measured" in shown

@@ -43,6 +43,8 @@ def test_titles_say_how_the_methods_compare_with_no_retrieval():
     assert changes_title(frame) == "2 of 2 methods hurt more tasks than they help"
     unmeasured = VERDICTS.assign(BM25=pd.array([pd.NA] * 4, "boolean"))
     assert rates_title(unmeasured) == "pass@1 by method"
+    unmeasured["VoyageEmb"] = pd.array([pd.NA] * 4, "boolean")
+    assert changes_title(unmeasured) == "No method with retrieval is measured"
 
 
 def test_contexts_that_hold_the_answer_are_counted_among_those_that_were_checked():
