@@ -156,7 +156,11 @@ CONTROLS = {"return None": series([False] * 4), "canonical solution": series([Tr
             [True, True, False, True],
             "100 % and is wrong on 1 of 4 tasks .first: T/2",
         ),
-        ("canonical solution", [True, True, True, None], "not measured on 1 of 4 tasks .first: T/3"),
+        (
+            "canonical solution",
+            [True, True, True, None],
+            "not measured on 1 of 4 tasks .first: T/3",
+        ),
         ("return None", [False, False], "not measured on 2 of 4 tasks .first: T/2"),
         ("return None", None, "is missing"),
     ],
