@@ -190,9 +190,12 @@ def test_it_is_made_again_only_when_a_record_changes_or_itself(results, built):
     assert board(results) == before and len(built) == 1
     (results / "leaderboard.csv").write_text("model\n")
     assert board(results) == before and len(built) == 2
+    changed = [row | {"pass_at_k": 0.123} for row in before.values()]
+    write_json(results / "leaderboard.json", changed)
+    assert board(results) == before and len(built) == 3
     assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
     Results(MODEL, results=results).files(DRAWS[1]).samples.unlink()
-    assert (GROUP, 2) not in board(results) and len(built) == 3
+    assert (GROUP, 2) not in board(results) and len(built) == 4
 
 
 def test_only_experiments_whose_records_changed_are_read_again(results, monkeypatch):

@@ -1,0 +1,30 @@
+"""Differences in evidence recall: which have an interval, and how zero is printed."""
+
+import pandas as pd
+
+from pkg_lib.analysis.tables import DASH
+from pkg_lib.papers.dkb.evidence_tables import differences_table
+from pkg_lib.papers.dkb.measurement import READING
+from pkg_lib.papers.dkb.settings import BASE, OURS, SAME_SIZE
+
+
+def evidence(recalls):
+    """Recall by pipeline and question; the first ten questions are of the kind "local"."""
+    rows = []
+    for pipeline, values in recalls.items():
+        for question, value in enumerate(values):
+            kind = "local" if question < 10 else "upstream"
+            rows.append([pipeline, question, kind, READING, value])
+    columns = ["pipeline", "question", "kind", "reading", "recall"]
+    return {"repository": "repo", "rows": pd.DataFrame(rows, columns=columns)}
+
+
+def test_fewer_than_ten_questions_have_no_interval_and_zero_has_no_sign():
+    half, all_found = [0.4, 0.6] * 6, [1.0] * 12
+    rows = differences_table(evidence({BASE: half, SAME_SIZE: all_found, OURS: all_found})).frame
+    interval = rows["95 % interval"]
+    assert interval[f"{OURS} – {BASE}, all"].startswith("+0.4")
+    assert interval[f"{OURS} – {BASE}, local"].startswith("+0.4")
+    assert interval[f"{OURS} – {BASE}, upstream"] == DASH
+    assert rows.loc[f"{OURS} – {BASE}, upstream", "difference"] == "+0.500"
+    assert rows.loc[f"{OURS} – {SAME_SIZE}, all", "difference"] == "0.000"
