@@ -151,8 +151,12 @@ def untimed(value):
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Path -> bytes, or the rows of a JSONL file without times, nor a digest of files that have them."""
+    """Map each path to its bytes, or to the rows of a JSONL file without times.
+
+    Digests of files that contain times are left out. `leaderboard.made.json` consists of them.
+    """
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    files.pop("leaderboard.made.json", None)
     return {
         name: untimed(read_rows(p))
         if ".jsonl" in p.suffixes
