@@ -118,10 +118,10 @@ class Section:
             part: The part as it is stored, such as "Table 1".
 
         Returns:
-            Text such as "Table 1: benchmarks"; the part itself if its name is not that of a table or
-            figure.
+            Text such as "Table 1: benchmarks"; the part itself if its name has a subject, or is not that
+            of a table or figure.
         """
-        if not part.startswith(("Table", "Figure")):
+        if ":" in part or not part.startswith(("Table", "Figure")):
             return part
         subjects = {}
         for item in items():

@@ -157,6 +157,8 @@ def _entry(row: dict[str, Any], served: dict[str, str]) -> Entry:
     method = row["column"]
     if method == IDEAL:
         method += " (oracle)"
+    if method == AS_PRINTED:
+        method = f"{RERANKED}, the paper's formula"
     model = row["model"]
     if served[model]:
         model = f"{served[model]} at {model}"

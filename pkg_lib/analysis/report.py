@@ -235,7 +235,7 @@ class _Report:
         return {
             "section": section,
             "parts": parts,
-            "items": [item for item in items() if item.shown_by(section)],
+            "items": _items_by_paper(section),
             "elsewhere": elsewhere,
             "sizes": sizes,
             "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
@@ -311,6 +311,21 @@ def _by_benchmark(entries: Iterable[leaderboard.Entry]) -> dict[str, list[leader
     for entry in entries:
         groups.setdefault(entry.benchmark, []).append(entry)
     return groups
+
+
+def _items_by_paper(section: Section) -> list[tuple[str, list[str]]]:
+    """List the papers' tables and figures that a section shows.
+
+    Returns:
+        Paper, such as "PKG paper, first version", and its items, such as "Table 1". The papers' items
+        are listed as tables and figures apart; here they are together.
+    """
+    shown: dict[str, list[str]] = {}
+    for item in items():
+        if item.shown_by(section):
+            paper = item.paper.removesuffix(", tables").removesuffix(", figures")
+            shown.setdefault(paper, []).append(item.item)
+    return list(shown.items())
 
 
 def _without_repeated_caption(html: str, heading: str) -> str:

@@ -237,7 +237,7 @@ def load_cast_results(results: Path, model: str) -> CastResults:
     names = (PACKAGES_BENCHMARK, CHAT_BENCHMARK, REPOEVAL)
     stored = [name for name in names if is_measured(results, model, name)]
     if PACKAGES_BENCHMARK not in stored:
-        advice = f"run --benchmark {PACKAGES_BENCHMARK} --model {model}"
-        raise Unavailable(f"no verdicts of {model} are stored: {advice}")
+        command = f"./run_all.sh --model {model} --benchmark {PACKAGES_BENCHMARK}"
+        raise Unavailable(f"no verdicts of {model} are stored: run `{command}`")
     runs = {name: Results(model, name) for name in stored}
     return CastResults(model, runs, results / "repo_tasks")

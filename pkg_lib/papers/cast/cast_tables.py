@@ -374,7 +374,7 @@ def mappings_table(cast: CastResults) -> ResultTable:
 
 
 def completions_table(cast: CastResults) -> ResultTable:
-    """Tabulate pass@1 of each context, its difference to NoRAG, and how similar the bodies are.
+    """Tabulate pass@1 of each context, its difference from NoRAG, and how similar the bodies are.
 
     Args:
         cast: The results.
@@ -398,7 +398,7 @@ def completions_table(cast: CastResults) -> ResultTable:
     columns = [
         "n",
         "Pass@1",
-        "to NoRAG",
+        "difference from NoRAG",
         "95 % interval",
         "helped",
         "hurt",
@@ -414,7 +414,7 @@ def completions_table(cast: CastResults) -> ResultTable:
 
 
 def _to_none_cells(against_none: pd.DataFrame, method: str) -> Cells:
-    """Print the difference to NoRAG, its interval, tasks helped and hurt, and p."""
+    """Print the difference from NoRAG, its interval, tasks helped and hurt, and p."""
     if method not in against_none.index or not against_none.loc[method, "n"]:
         return [DASH] * 5
     row: Any = against_none.loc[method]

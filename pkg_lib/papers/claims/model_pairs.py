@@ -127,8 +127,8 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
         "tasks",
         "NoRAG, first",
         "NoRAG, second",
-        "change to NoRAG, first",
-        "change to NoRAG, second",
+        "change from NoRAG, first",
+        "change from NoRAG, second",
         "change of the second minus change of the first",
         "95 % interval",
         "p (Holm)",
@@ -188,4 +188,4 @@ def _gains(pair: Any) -> str:
     first_model, second_model = pair.models
     gains = f"{first} points with {first_model} and {second} points with {second_model}"
     apart = difference(pair.difference, pair.low, pair.high)
-    return f"{pair.where}, {pair.column}: to NoRAG {gains}, {apart} between them, beyond chance."
+    return f"{pair.where}, {pair.column}: changes from NoRAG {gains}, {apart} between them, beyond chance."

@@ -317,7 +317,7 @@ def recall_figure(
     label += f"95 % bootstrap interval from {FEWEST_FOR_BOOTSTRAP} questions on"
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     figures.ticks_inside(axes.xaxis)
-    axes.set_title(f"{repository}, reading: {READING}", loc="left")
+    axes.set_title(f"Needed types in the context ({READING}): {repository}", loc="left")
     figures.legend_below(axes)
     return figure
 

@@ -34,6 +34,12 @@ FEWEST_FOR_BOOTSTRAP = 10  # questions; a bootstrap of fewer says nothing of oth
 MANY_SIGNS = 16  # differences up to which all changes of sign are counted
 SIGN_SAMPLES = 100_000
 SCORES = ("recall", "precision")
+READING_NOTE = (
+    f'A type is reached if it is "{READING}": the context has lines of its declaration, or its '
+    "[ONTOLOGY INFO] names the type."
+)
+# Repositories that a reader cannot know, in words.
+DESCRIPTIONS = {"shop": "shop, a small online shop in Java that was written for this study"}
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
 
@@ -184,8 +190,9 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         rows[pipeline] = [*cells, *sizes]
     questions = evidence["rows"]["question"].nunique()
     notes = (
-        "Of the types that an answer needs, those that reach the context: source (lines of "
-        "the declaration), listed (these, or a node in the ontology info), named (the name anywhere).",
+        "Recall is the share of the needed types that reach the context. There are three readings of "
+        '"reach": the context has lines of the declaration (source); it has these, or its [ONTOLOGY INFO] '
+        "names the type (listed); the name is anywhere in it (named).",
         f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
         "Same size: as many chunks as fit into DKB's context of the question.",
     )
@@ -226,16 +233,17 @@ def differences_table(evidence: Evidence) -> ResultTable:
     }
     note = (
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
-        f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions have no interval. With four questions of a "
-        "kind the smallest possible p is 0.125. Reading: listed."
+        f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions, or questions that all have the same "
+        "difference, have no interval. With four questions of a kind the smallest possible p is 0.125. "
+        f"{READING_NOTE}"
     )
     title = f"Differences in evidence recall on {evidence['repository']}"
     return number_table(title, "first – second, kind", columns, rows, note)
 
 
 def _interval(difference: Difference) -> str:
-    """The interval of a difference; a dash if too few questions were measured for a bootstrap."""
-    if difference.n < FEWEST_FOR_BOOTSTRAP:
+    """The interval of a difference; a dash if the questions are too few or have equal differences."""
+    if difference.n < FEWEST_FOR_BOOTSTRAP or difference.low == difference.high:
         return DASH
     return f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
 
@@ -258,7 +266,7 @@ def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
     columns = {"kind": 0, "types needed": 0}
     columns |= dict.fromkeys(pipelines, 2)
     title = "Evidence recall by question"
-    return number_table(title, "question", columns, rows, "Reading: listed.")
+    return number_table(title, "question", columns, rows, READING_NOTE)
 
 
 def variants_table(evidence: Evidence) -> ResultTable:
@@ -453,7 +461,9 @@ def _evidence_findings(evidence: Evidence) -> list[str]:
         sentences.append(
             f"in the reading {reading}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
         )
-    return [f"On {evidence['repository']}, {sentence}." for sentence in sentences]
+    repository = evidence["repository"]
+    described = f"On {DESCRIPTIONS.get(repository, repository)}, {sentences[0]}."
+    return [described, *(f"On {repository}, {sentence}." for sentence in sentences[1:])]
 
 
 def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:

@@ -160,8 +160,8 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         batches = f"{len(study.extracted.answers)} batches answered together on two cores"
         notes.append(f"LLM-KB's graph: {study.model}, {batches}.")
     columns = {
-        "DB time (s)": 2,
-        "graph time (s)": 2,
+        "chunks and embeddings (s)": 2,
+        "graph (s)": 2,
         "total (s)": 2,
     }
     title = "Table 1: indexing time"
@@ -182,7 +182,10 @@ def _machine_note(index: Index) -> str:
     size = f"{index['files']:,} files, {millions:,.2f} million characters"
     processes = "1 process" if index["processes"] == 1 else f"{index['processes']} processes"
     machine = f"{processes} on {index['processors']} processors"
-    note = f"{index['repository']}: {size}, {machine}, load {index['load_before']} before."
+    note = (
+        f"{index['repository']}: {size}, {machine}. "
+        f"The system load before the measurement was {index['load_before']}."
+    )
     embedding = index.get("embedding", {})
     if "seconds" in embedding:
         # Other programs ran beside it, so the clock says more about them.

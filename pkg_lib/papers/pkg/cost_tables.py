@@ -547,10 +547,9 @@ def price_table(
     columns = ["prompt tokens per query", "generated tokens per query", "tokens per solved task"]
     columns += [f"$ per 1,000 queries, {name}" for name in prices.index]
     note = (
-        "Tokens are means. Dollars are tokens times the prices of the file that the parameter "
-        "prices names; without one, of pkg_lib/analysis/reference/prices.csv; its prices are examples "
-        "to be replaced. 0: its price of this model is 0, because the model runs on the user's "
-        "machine. Tokens are counted by this model's tokenizer; another model's counts differ. "
+        "Tokens are means, counted by this model's tokenizer. Dollars are tokens times the prices in the "
+        "file that the parameter prices names, by default pkg_lib/analysis/reference/prices.csv. Its "
+        "prices are examples to be replaced; a model that runs on the user's machine has the price 0. "
         f"{DASH} not measured, or no price."
     )
     return ResultTable.of("Tokens and price of a query", rows, columns, "method", note)

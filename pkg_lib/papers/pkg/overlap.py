@@ -413,7 +413,7 @@ def venn_message(solved: pd.DataFrame) -> str:
     regions = exact_regions(solved)
     alone = {str(method): len(regions[frozenset([method])]) for method in solved.columns}
     most = max(alone, key=alone.__getitem__)
-    return f"{alone[most]} tasks are solved by {most} only"
+    return f"Of these {solved.shape[1]} methods, {most} alone solves {alone[most]} tasks"
 
 
 def gain_findings(solved: pd.DataFrame) -> list[str]:

@@ -11,6 +11,7 @@ from pkg_lib.analysis.figures import (
     BASE,
     INK,
     QUIET,
+    WIDTH,
     HouseFigure,
     column_axes,
     styled,
@@ -41,9 +42,9 @@ LABELS = {
     3: ((-0.95, 1.5), (0.95, 1.5), (0.0, -1.72)),
 }
 OUTSIDE = (1.9, -1.45)  # Place of the count of tasks that no method solves.
-PAGE_WIDTH = 6.69  # inches: 17 cm
-LARGEST = 24  # Intersections that fit on the page with readable counts.
-FEWEST = 12  # Places for bars, so that three of them do not fill the page.
+LARGEST = 12  # Intersections that fit into a column of text with readable counts.
+FEWEST = 8  # Places for bars, so that three of them do not fill the column.
+LINE = 0.14  # inches: a line of the title
 
 
 @styled
@@ -172,28 +173,30 @@ def draw_intersections(
 ) -> Figure:
     """Draw the largest intersections as bars above a matrix of dots (an UpSet plot).
 
-    The dots below a bar name the methods that solve its tasks. On the left are the tasks that each
-    method solves.
+    The dots below a bar name the methods that solve its tasks. On the left is the number of tasks that
+    each method solves.
 
     Args:
         solved: Whether a method solves a task, [task, method].
         title: The title.
 
     Returns:
-        A figure of 17 cm.
+        A figure of one text column.
     """
     regions = intersections(solved)
     shown = list(regions)[:LARGEST]
     rows = max(2, solved.shape[1])
     matrix = 0.2 * rows
-    height = matrix + 1.97
-    left = 1.7 / PAGE_WIDTH
+    about = _about_bars(solved)
+    lines = 2 + title.count("\n") + about.count("\n")
+    height = matrix + 1.5 + LINE * lines
+    left = 1.22 / WIDTH
     right = 1 - left - 0.01
-    bottom = 0.12 / height
-    figure = HouseFigure(figsize=(PAGE_WIDTH, height))
-    bars = figure.add_axes((left, bottom + matrix / height + 0.02, right, 1.35 / height - 0.02))
+    bottom = 0.06 / height
+    figure = HouseFigure(figsize=(WIDTH, height))
+    bars = figure.add_axes((left, bottom + (matrix + 0.06) / height, right, 1.2 / height))
     dots = figure.add_axes((left, bottom, right, matrix / height))
-    totals = figure.add_axes((0.95 / PAGE_WIDTH, bottom, 0.6 / PAGE_WIDTH, matrix / height))
+    totals = figure.add_axes((0.78 / WIDTH, bottom, 0.4 / WIDTH, matrix / height))
     _draw_sizes(bars, [len(regions[region]) for region in shown])
     _draw_dots(dots, list(solved.columns), shown)
     _draw_totals(totals, solved)
@@ -201,19 +204,10 @@ def draw_intersections(
         axes.set_xlim(-0.6, max(len(shown), FEWEST) - 0.4)
     for axes in (dots, totals):
         axes.set_ylim(rows - 0.5, -0.5)
-    figure.text(
-        0.01,
-        1 - 0.2 / height,
-        title,
-        fontsize=8,
-    )
-    figure.text(
-        0.01,
-        1 - 0.36 / height,
-        _left_out(solved),
-        fontsize=7,
-        color=QUIET,
-    )
+    top = 1 - 0.06 / height
+    figure.text(0.02, top, title, va="top", fontsize=8)
+    below = top - LINE * (1 + title.count("\n")) / height
+    figure.text(0.02, below, about, va="top", fontsize=7, color=QUIET)
     return figure
 
 
@@ -305,14 +299,15 @@ def _measured_tasks(solved: pd.DataFrame) -> str:
     return f"{len(solved)} tasks, measured with {methods}"
 
 
-def _left_out(solved: pd.DataFrame) -> str:
-    """Say how many tasks are compared, and which of them the bars leave out."""
+def _about_bars(solved: pd.DataFrame) -> str:
+    """Say how many tasks are compared, and which of them have no bar."""
     if solved.empty:
         return "no task is measured by all methods"
     sizes = [len(tasks) for tasks in intersections(solved).values()]
     none = len(solved) - sum(sizes)
-    text = f"{_measured_tasks(solved)}, {none} solved by no method"
+    lines = [_measured_tasks(solved), f"no bar: {none} tasks that no method solves"]
     rest = sizes[LARGEST:]
     if rest:
-        text += f"; {len(rest)} smaller intersections with {sum(rest)} tasks are not drawn"
-    return text
+        lines[-1] += ","
+        lines.append(f"{sum(rest)} tasks of {len(rest)} smaller combinations of methods")
+    return "\n".join(lines)

@@ -227,8 +227,8 @@ def rates_caption(
         rate = pass_at_1(verdicts[method])
         rates.append(f"{method} {percent(rate.value)}")
     shown = ", ".join(rates)
-    about = f" {voyage_note(corpus)} Rates" if VOYAGE in verdicts else ""
-    return f"pass@1 in percent on {benchmark_title}.{about}: {shown} ({DASH}: not measured)."
+    about = f" {voyage_note(corpus)}" if VOYAGE in verdicts else ""
+    return f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured).{about}"
 
 
 def changes_caption(verdicts: pd.DataFrame) -> str:

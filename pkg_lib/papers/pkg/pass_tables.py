@@ -595,7 +595,9 @@ def _selection(frame: pd.DataFrame) -> list[str]:
         best = str(reranked[single(frame.columns)].mean().astype(float).idxmax())
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
-        sentences.append(f"{RERANKED} scores {rate} %, {gap}, the best method in hindsight.")
+        sentences.append(
+            f"{RERANKED} scores {rate} %. This is {gap}, the single method that scores highest."
+        )
     if not not_measured([ORACLE], frame):
         gaps = listed(_gap(frame, ORACLE, other) for other in others)
         rate = percent(pass_at_1(frame[ORACLE]).value)

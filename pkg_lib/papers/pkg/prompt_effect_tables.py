@@ -286,7 +286,8 @@ def _percent_sign(fraction: float) -> str:
     """A share in whole percent, e.g. "12 %"."""
     if math.isnan(fraction):
         return DASH
-    return f"{percent(fraction, 0)} %".replace("-", MINUS)
+    whole = round(100 * fraction) / 100 + 0.0  # Without the sign of a zero.
+    return f"{percent(whole, 0)} %".replace("-", MINUS)
 
 
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:

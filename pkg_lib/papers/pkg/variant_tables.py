@@ -29,7 +29,7 @@ VARIANT_NOTES = {
     "earlier turn": "the context is in an earlier turn of the conversation",
     "helper section": "the context is between the delimiters of the authors' code",
     "no delimiters": "the context is without the delimiters of the authors' code",
-    SWAPPED: "the paper's prompt has the context of another task",
+    SWAPPED: "the paper's prompt has it in the place of the task's own; in names of methods, swapped",
 }
 VARIANT_STEP = 0.16  # of a row, between two variants
 VARIANT_COLOURS = (figures.INK, *figures.COLOURS)
@@ -96,7 +96,8 @@ def variant_meanings(comparisons: Comparisons) -> str:
         for name in comparison.index:
             variant = str(name).partition(", ")[2]
             if variant in VARIANT_NOTES:
-                shown[variant] = f'"{variant}" ({VARIANT_NOTES[variant]})'
+                label = VARIANT_LABELS.get(variant, variant)
+                shown[variant] = f'"{label}" ({VARIANT_NOTES[variant]})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
 
 
@@ -125,7 +126,7 @@ def prompt_variants_table(
                 if difference:
                     p = tables.probability(difference.p)
                     against_papers = [difference_cell(difference), p]
-            rows[f"{label}, {variant}"] = [
+            rows[f"{label}, {_variant_label(variant)}"] = [
                 f"{row['n']:.0f}",
                 percent(row["rate"]),
                 change,
@@ -142,6 +143,12 @@ def prompt_variants_table(
     meanings = variant_meanings(comparisons)
     notes = [f"{meanings}.", tasks] if meanings else [tasks]
     return ResultTable.of(title, rows, PROMPT_COLUMNS, "model, method", *notes)
+
+
+def _variant_label(variant: str) -> str:
+    """Name a variant as the figures do, e.g. "Func-PKG, another task's context"."""
+    method, separator, short_name = variant.rpartition(", ")
+    return f"{method}{separator}{VARIANT_LABELS.get(short_name, short_name)}"
 
 
 @figures.styled

@@ -1,4 +1,4 @@
-"""pass@1 by context validity, copying, prompt variants and the first look, from small experiments."""
+"""pass@1 by context validity, copying and prompt variants, from small experiments."""
 
 import math
 from types import SimpleNamespace
@@ -8,8 +8,7 @@ import pytest
 
 from pkg_lib.analysis.cells import difference_cell, mean_cell, rate_cell, rate_of_counts
 from pkg_lib.analysis.stats import BASELINE, ORACLE, Difference
-from pkg_lib.papers.pkg import first_look, validity_tables, variant_tables
-from pkg_lib.papers.pkg.candidate_families import ALONE, RETRIEVAL, VISIBLE
+from pkg_lib.papers.pkg import validity_tables, variant_tables
 from tests.analysis.checks import legible
 
 SMALL = "qwen2.5-coder-0.5b-instruct"
@@ -124,30 +123,6 @@ def test_variants_of_a_method_are_compared_on_common_tasks():
     assert row["leak-free minus all"].startswith("+25.0 ")
     assert table("Func-PKG", "paper-literal").frame.empty, "nothing was measured"
     assert table("Block-PKG", "leak-free").frame.empty, "the corpus does not offer it"
-
-
-@pytest.mark.parametrize(
-    ("first", "here", "expected"),
-    [
-        ("44 → 53 of 63", "44 → 53 of 63: +14.3", first_look.SAME),
-        ("38.9 %", "38.9 (31.7–46.6)", first_look.SAME),
-        ("42 → 9 of 99", "43 → 9 of 99: −34.3", "a reason"),
-    ],
-)
-def test_a_reason_is_given_only_where_the_first_look_differs(first, here, expected):
-    assert first_look.compared_cells(first, here, "a reason") == [first, here, expected]
-
-
-def test_changes_are_counts_and_percentage_points():
-    change = first_look.change_from_baseline(Stored(), "Func-PKG")
-    assert change.startswith("4 → 2 of 5: −40.0 (")
-    selected = pd.DataFrame({ALONE: [True, False], VISIBLE: [True, True]}, dtype="boolean")
-    selections = {("run", RETRIEVAL): selected}
-    assert first_look.selection_change(selections, "run").startswith("50.0 → 100.0: +50.0 (")
-
-
-def test_without_the_experiments_of_the_first_look_there_is_no_table():
-    assert first_look.first_look_table({}, {}) is None
 
 
 def test_labels_are_the_models_size_and_the_benchmark():
