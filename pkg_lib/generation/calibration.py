@@ -11,6 +11,7 @@ from functools import cache
 
 FEATURES_IN, FEATURES_OUT = 896, 4864  # the largest layer of Qwen2.5-Coder-0.5B
 PROMPT_ROWS = 256  # tokens of a prompt that are multiplied together
+LAYERS = 8  # More than the processor's cache holds: a model's layers are read from memory as well.
 SECONDS = 0.4  # for each measurement
 
 
@@ -28,16 +29,18 @@ def layer_seconds(rows: int) -> float:
 
     from pkg_lib.generation.cpu_layers import multiply_in_float32
 
-    layer = torch.nn.Linear(FEATURES_IN, FEATURES_OUT, bias=False).bfloat16()
-    model = torch.nn.Sequential(layer)
-    multiply_in_float32(model)
+    layers = torch.nn.ModuleList()
+    for _ in range(LAYERS):
+        layers.append(torch.nn.Linear(FEATURES_IN, FEATURES_OUT, bias=False).bfloat16())
+    multiply_in_float32(layers)
     inputs = torch.randn(rows, FEATURES_IN).bfloat16()
     calls = 0
     with torch.inference_mode():
-        model(inputs)
+        for layer in layers:
+            layer(inputs)
         start = time.perf_counter()
         while time.perf_counter() < start + SECONDS:
-            model(inputs)
+            layers[calls % LAYERS](inputs)
             calls += 1
     return (time.perf_counter() - start) / calls
 

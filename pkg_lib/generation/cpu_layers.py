@@ -2,10 +2,12 @@
 
 On such a CPU, PyTorch's time for a bfloat16 layer grows with every row: a batch of answers, or a
 prompt, costs several times what float32 costs (`tests/benchmarks/bench_linear.py`). Here each linear
-layer keeps its weights in float32 instead, multiplies in float32, and rounds its result to bfloat16.
+layer has its weights in float32 as well. It multiplies in float32 and rounds its result to bfloat16.
 That is what bfloat16 instructions do, which sum in float32 as well. The answers differ only where
-the order of a sum tips a tie. oneDNN multiplies, because PyTorch's default library is slower for the
-few rows of a batch.
+the order of a sum tips a tie.
+
+A few rows take as long as reading the weights from memory takes. For these, PyTorch's bfloat16 layer
+is faster, because its weights have half the size.
 """
 
 from __future__ import annotations
@@ -15,26 +17,34 @@ import logging
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.utils.mkldnn import MkldnnLinear
 
 log = logging.getLogger(__name__)
 
+FEW_ROWS = 3  # up to which the bfloat16 layer is faster
+EXPECTED_ROWS = (
+    16  # oneDNN chooses the layout of the weights for this number; others are fast as well
+)
 SPARE_MEMORY = 2 * 2**30  # bytes that stay free for the cache of the batch and for other programs
 
 
 class Float32Linear(nn.Module):
-    """A bfloat16 linear layer that multiplies in float32.
+    """A bfloat16 linear layer that multiplies more than a few rows in float32.
 
     Args:
-        layer: The layer to replace; its weights are converted without loss.
+        layer: The layer to replace; its weights are kept, and converted without loss.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
-        self.product = MkldnnLinear(_in_float32(layer), torch.float32)
+        self.weight, self.bias = layer.weight, layer.bias
+        # PyTorch has no public name for weights in a layout of oneDNN.
+        self.weight_float32 = torch.ops.mkldnn._reorder_linear_weight(
+            layer.weight.detach().float(), EXPECTED_ROWS
+        )
+        self.bias_float32 = None if layer.bias is None else layer.bias.detach().float()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Multiply in float32, and round to the type of the inputs.
+        """Multiply, and round to the type of the inputs.
 
         Args:
             inputs: Activations [..., features in].
@@ -42,17 +52,14 @@ class Float32Linear(nn.Module):
         Returns:
             Activations [..., features out].
         """
-        outputs: Tensor = self.product(inputs.float())
+        rows = inputs.numel() // inputs.shape[-1]
+        if rows <= FEW_ROWS:
+            return nn.functional.linear(inputs, self.weight, self.bias)
+        product = torch.ops.mkldnn._linear_pointwise
+        outputs: Tensor = product(
+            inputs.float(), self.weight_float32, self.bias_float32, "none", [], ""
+        )
         return outputs.to(inputs.dtype)
-
-
-def _in_float32(layer: nn.Linear) -> nn.Linear:
-    """Return a copy of a layer, which is left as it is: it may share its weights with another."""
-    copy = nn.Linear(1, 1, bias=False)
-    copy.weight = nn.Parameter(layer.weight.detach().float(), requires_grad=False)
-    if layer.bias is not None:
-        copy.bias = nn.Parameter(layer.bias.detach().float(), requires_grad=False)
-    return copy
 
 
 def has_bfloat16_instructions() -> bool:
@@ -63,7 +70,7 @@ def has_bfloat16_instructions() -> bool:
 def multiply_in_float32(model: nn.Module) -> bool:
     """Replace the bfloat16 linear layers of a model on the CPU, if this makes it faster.
 
-    The weights take twice their memory afterwards. If there is too little, nothing is replaced.
+    The weights take three times their memory afterwards. If there is too little, nothing is replaced.
 
     Args:
         model: The model; it is changed in place.
@@ -83,7 +90,6 @@ def multiply_in_float32(model: nn.Module) -> bool:
         log.warning("too little memory for float32 weights; generation is slow on this CPU")
         return False
     replaced = bool(layers)
-    while layers:  # popped, so that the memory of a replaced layer is free before the next
-        parent, name, layer = layers.pop()
+    for parent, name, layer in layers:
         setattr(parent, name, Float32Linear(layer))
     return replaced

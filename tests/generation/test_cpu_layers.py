@@ -17,11 +17,12 @@ def without_bfloat16(monkeypatch):
     monkeypatch.setattr(cpu_layers, "has_bfloat16_instructions", lambda: False)
 
 
+@pytest.mark.parametrize("rows", [(1, 1), (3, 5)], ids=["few", "many"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_rounds_the_float32_product_once(bias):
+def test_a_layer_rounds_the_float32_product_once(bias, rows):
     torch.manual_seed(0)
     layer = nn.Linear(64, 48, bias=bias).bfloat16()
-    inputs = torch.randn(3, 5, 64).bfloat16()
+    inputs = torch.randn(*rows, 64).bfloat16()
     outputs = Float32Linear(layer)(inputs)
     exact = nn.functional.linear(
         inputs.double(), layer.weight.double(), layer.bias.double() if bias else None
