@@ -366,7 +366,7 @@ def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | Non
 
     Returns:
         The code, without its common indentation if it is not Python otherwise; and its tree, None if
-        the code has no line that defines the entry point, or is not Python.
+        the code has no line that defines the entry point, or is not a module.
     """
     if not defines(code, entry_point):
         return code, None
@@ -374,6 +374,8 @@ def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | Non
     if tree is None:
         code = dedented(code)
         tree = parsed_or_none(code)
+        if tree and _has_outer_return(tree.body):
+            return code, None  # a function body, in which a function has the name of the entry point
     return code, tree
 
 

@@ -316,12 +316,19 @@ FORMS = {
         'T = """\nfrom __future__ import x\n"""\n' + F,
         'T = """\nfrom __future__ import x\n"""\n' + F,
     ),
+    "body with an inner function of the task's name": (
+        "    def f(y):\n        return y + 1\n    return f(x)\n",
+        None,
+    ),
     "future import in a body": (
         f"    from __future__ import annotations\n{BODY}",
         f"    pass\n{BODY}",
     ),
 }
 EXPECTED = {
+    "body with an inner function of the task's name": (
+        "    def f(y):\n        return y + 1\n    return f(x)\n"
+    ),
     "body indented by two": "    if x:\n      return x\n",
     "bare code twice, the longer": "def f(x):\n    y = x\n    return y\n",
     "body whose first line lost it": "    if x:\n        return 1\n    return 2\n",

@@ -548,8 +548,8 @@ def equal_candidates_finding(selections: Selections) -> str:
     significant = [d.value for d in differences if d and d.p < ALPHA]
     more = sum(value > 0 for value in significant)
     return (
-        f"Selecting among samples solves more tasks than selecting among as many answers with retrieval in "
-        f"{more} of {len(p_values)} experiments and fewer in {len(significant) - more} (p < {ALPHA})."
+        f"Selecting among samples is better than selecting among as many answers with retrieval in "
+        f"{more} of {len(p_values)} experiments, and worse in {len(significant) - more} (p < {ALPHA})."
     )
 
 

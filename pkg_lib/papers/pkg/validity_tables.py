@@ -359,9 +359,9 @@ def validity_finding(rates: pd.DataFrame) -> str:
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
     return (
-        f"Valid retrieved code raises passing answers from {solves[BASELINE]:.0f} to "
-        f"{solves['method']:.0f} of {solves['n']:,.0f}; other code lowers them from "
-        f"{other[BASELINE]:.0f} to {other['method']:.0f} of {other['n']:,.0f}."
+        f"Where the retrieved code already solves the task, {solves[BASELINE]:.0f} of "
+        f"{solves['n']:,.0f} answers pass without it and {solves['method']:.0f} with it; elsewhere, "
+        f"{other[BASELINE]:.0f} of {other['n']:,.0f} pass without it and {other['method']:.0f} with it."
     )
 
 
