@@ -375,7 +375,10 @@ def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | Non
         code = dedented(code)
         tree = parsed_or_none(code)
         if tree and _has_outer_return(tree.body):
-            return code, None  # a function body, in which a function has the name of the entry point
+            return (
+                code,
+                None,
+            )  # a function body, in which a function has the name of the entry point
     return code, tree
 
 
