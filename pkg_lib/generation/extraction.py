@@ -291,10 +291,14 @@ def _candidates(
     for rule in (_module_function, _function):
         for number, region in closed_first:
             yield _Candidate(rule(region.code, entry_point), number)
+    for number, region in closed_first:
+        yield _Candidate(_body_with_entry_point(region.code, entry_point), number)
     yield _Candidate(_across_fences(text, entry_point))
     for number, region in numbered:
         yield _Candidate(_inner_function(region.code, entry_point), number)
     parts = _parts(text)
+    for part in parts:
+        yield _Candidate(_body_with_entry_point(part, entry_point))
     yield _Candidate(longest_run(parts, partial(_function, entry_point=entry_point)))
     for number, region in numbered:
         yield _Candidate(_assigned(region.code, entry_point), number)
@@ -375,11 +379,19 @@ def _defining_module(code: str, entry_point: str) -> tuple[str, ast.Module | Non
         code = dedented(code)
         tree = parsed_or_none(code)
         if tree and _has_outer_return(tree.body):
-            return (
-                code,
-                None,
-            )  # a function body, in which a function has the name of the entry point
+            return code, None  # It is a function body; see `_body_with_entry_point`.
     return code, tree
+
+
+def _body_with_entry_point(code: str, entry_point: str) -> str:
+    """Return an indented function body in which a function has the name of the entry point.
+
+    Without its indentation, it would be a module that returns, which is not Python.
+    """
+    if not defines(code, entry_point) or not indent_of(first_line_of(code)):
+        return ""
+    tree = parsed_or_none(dedented(code))
+    return _body(code) if tree and _has_outer_return(tree.body) else ""
 
 
 def _implement(nodes: Iterable[ast.AST], entry_point: str) -> bool:

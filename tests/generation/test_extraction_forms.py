@@ -320,6 +320,10 @@ FORMS = {
         "    def f(y):\n        return y + 1\n    return f(x)\n",
         None,
     ),
+    "fenced body with an inner function of the task's name": (
+        "```python\n    def f(y):\n        return y + 1\n    return f(x)\n```\n",
+        "    def f(y):\n        return y + 1\n    return f(x)\n",
+    ),
     "future import in a body": (
         f"    from __future__ import annotations\n{BODY}",
         f"    pass\n{BODY}",
