@@ -89,8 +89,8 @@ def test_answers_are_counted_over_models_methods_and_benchmarks():
 def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
     of = rates(all=(9, 5, 5), valid=(4, 2, 4), invalid=(2, 1, 0), unrelated=(3, 2, 1))
     overall = validity_tables.validity_finding(of)
-    assert "from 2 to 4 of 4" in overall
-    assert "from 3 to 1 of 5" in overall
+    assert "2 of 4 answers pass without it and 4 with it" in overall
+    assert "3 of 5 pass without it and 1 with it" in overall
 
 
 def test_prompt_variants_are_compared_with_the_papers_prompt():
