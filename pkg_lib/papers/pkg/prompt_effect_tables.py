@@ -444,6 +444,15 @@ def _percent_range(fractions: pd.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+EFFECTS_CAPTION = (
+    "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
+    "introduce a context, with a comment that no code was found, in the place of the words for no context. "
+    "No stray quote: CodeLlama's prompt without the quotation mark at its end. Wording fixed: a block in "
+    "the place of that comment. Extraction: one of the authors' rules in the place of this project's; "
+    "all other rows use this project's. Open: raw text; filled: chat template."
+)
+
+
 @styled
 def effects_figure(
     effects: pd.DataFrame,
@@ -473,7 +482,8 @@ def effects_figure(
     measured = set(table["effect"])
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
     prompts = _prompts(table)
-    looks = figures.distinct_styles(dict.fromkeys(style for style, _ in prompts))
+    # All styles, so that one has the same look in the figures of all models.
+    looks = figures.distinct_styles(dict.fromkeys(effects["style"]))
     legend_rows = len(prompts)
     tasks = table["n"].unique()
     size = f" ({', '.join(str(n) for n in tasks)} tasks)" if len(tasks) else ""

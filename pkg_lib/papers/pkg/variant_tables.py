@@ -31,6 +31,10 @@ VARIANT_NOTES = {
     "no delimiters": "the context is without the delimiters of the authors' code",
     SWAPPED: "the paper's prompt has it in the place of the task's own; in names of methods, swapped",
 }
+PRUNING_NOTE = (
+    "Pruning removes a branch of the retrieved code, such as a loop. Guarded, the default: nothing is "
+    "removed if no pruned version is nearer to the query. Paper-literal: a branch is always removed."
+)
 VARIANT_STEP = 0.16  # of a row, between two variants
 VARIANT_COLOURS = (figures.INK, *figures.COLOURS)
 PROMPT_COLUMNS = (
@@ -138,7 +142,8 @@ def prompt_variants_table(
     first = f"the first {limits[0]} tasks of a benchmark" if limits else "all tasks of a benchmark"
     tasks = (
         f"The variants are compared on {first}, on those tasks that every variant of a method "
-        "measured. Tables above that count all tasks can have more of them."
+        "measured. Tables above that count all tasks can have more of them. p (Holm) is corrected over "
+        "the variants of this table for a model and a benchmark. The last p is not corrected."
     )
     meanings = variant_meanings(comparisons)
     notes = [f"{meanings}.", tasks] if meanings else [tasks]
@@ -255,6 +260,7 @@ def variant_rates_table(
     title: str,
     usual: str,
     usual_in_heading: str = "",
+    note: str = "",
 ) -> ResultTable:
     """Tabulate variants of methods on the tasks that all of them measured.
 
@@ -265,6 +271,7 @@ def variant_rates_table(
         title: Title of the table.
         usual: What the method without a variant is called.
         usual_in_heading: What it is called in the headings of differences.
+        note: What the variants are.
 
     Returns:
         One row per experiment and method with a common task.
@@ -279,4 +286,5 @@ def variant_rates_table(
                 rows[f"{label}, {method}"] = cells
     less = [f"{variant} minus {usual_in_heading or usual}" for variant in variants]
     columns = ["tasks", usual, *variants, *less]
-    return ResultTable.of(title, rows, columns, "run, method")
+    notes = [note] if note else []
+    return ResultTable.of(title, rows, columns, "run, method", *notes)

@@ -74,7 +74,11 @@ def candidates():
         SAMPLES[0]: completions(10, 6),
     }
     results = SimpleNamespace(
-        model="m", benchmark="b", retrievers=[BASELINE, "Func-PKG"], completions=tokens.get
+        corpus="textbook",
+        model="m",
+        benchmark="b",
+        retrievers=[BASELINE, "Func-PKG"],
+        completions=tokens.get,
     )
     frame = pd.DataFrame(verdicts, TASKS, dtype="boolean")
     return families.CandidateSet(results, known, frame, families.candidate_families(list(known)))
@@ -126,7 +130,10 @@ def test_the_figure_of_tokens_compares_samples_with_retrieval(candidates):
     shown = legible(families.token_curves_figure({"run": candidates}))
     assert {"run (4)", "plain samples", "retrieval"} <= set(shown)
     # One sample reaches 50 % at 31 tokens, where the line of retrieval is at 43 %.
-    message = "At equal tokens, samples are ahead of retrieval\nin {} experiments that have both (estimates)\nm"
+    message = (
+        "At equal tokens, samples are ahead of retrieval\n"
+        "in {} experiments with both (estimates),\ncorpus textbook\nm"
+    )
     assert message.format("1 of 1") in shown
     del candidates.families[families.SAMPLES]
     shown = legible(families.token_curves_figure({"run": candidates}))
