@@ -274,7 +274,8 @@ def methods_table(evor: EvorResults) -> ResultTable:
     notes = [
         "NoRAG is the paper's Vanilla. DocPrompting retrieves documents once. RK retrieves once from the "
         "whole knowledge base of documents and code snippets (the paper's 'No evolution'). Oracle gets the "
-        f"documentation that the solution needs. {PUBLIC}: the same tasks with the library's own names.",
+        "documentation that the solution needs and no code snippets, so it is no upper bound. "
+        f"{PUBLIC}: the same tasks with the library's own names.",
         f"{UNCORRECTED} Methods without stored results are omitted. {LAST_ROUND}",
     ]
     with_mpsc = [name.partition(":")[0] for name in rows if name.endswith(": MPSC")]
