@@ -19,12 +19,13 @@ def evidence(recalls):
     return {"repository": "repo", "rows": pd.DataFrame(rows, columns=columns)}
 
 
-def test_fewer_than_ten_questions_have_no_interval_and_zero_has_no_sign():
+def test_an_interval_needs_ten_questions_that_differ_and_zero_has_no_sign():
     half, all_found = [0.4, 0.6] * 6, [1.0] * 12
     rows = differences_table(evidence({BASE: half, SAME_SIZE: all_found, OURS: all_found})).frame
     interval = rows["95 % interval"]
     assert interval[f"{OURS} – {BASE}, all"].startswith("+0.4")
     assert interval[f"{OURS} – {BASE}, local"].startswith("+0.4")
     assert interval[f"{OURS} – {BASE}, upstream"] == DASH
+    assert interval[f"{OURS} – {SAME_SIZE}, all"] == DASH
     assert rows.loc[f"{OURS} – {BASE}, upstream", "difference"] == "+0.500"
     assert rows.loc[f"{OURS} – {SAME_SIZE}, all", "difference"] == "0.000"

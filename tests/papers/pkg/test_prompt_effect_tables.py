@@ -74,6 +74,14 @@ def test_the_share_is_the_measured_effect_over_the_published_difference():
     assert shown.loc["CodeLlama-7B", ["share", UPPER_SHARE]].tolist() == ["50 %", "70 %"]
 
 
+@pytest.mark.parametrize(
+    ("difference", "shown"), [(-0.0002, "0 %"), (0.0002, "0 %"), (-0.007, "−10 %")]
+)
+def test_a_share_that_rounds_to_zero_has_no_sign(difference, shown):
+    frame = shares_table(shares(source(difference))).frame
+    assert frame.loc["CodeLlama-7B", "share"] == shown
+
+
 def test_a_loss_explains_no_share_of_a_gain():
     table = shares(source(-0.035))
     assert (table["share"] < 0).all() and (table["upper_share"] == 0).all()
@@ -131,6 +139,20 @@ def test_each_style_is_drawn_once_per_measured_effect():
     markers = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
     values = [round(float(line.get_xdata()[0]), 6) for line in markers]
     assert sorted(values) == [-10.0, 2.0]
+
+
+def test_a_style_has_one_colour_in_the_figures_of_all_models():
+    first = [effect(0.1, style) for style in ("codellama", "starcoder2", "deepseek")]
+    second = [effect(0.1, style).assign(model="large") for style in ("codellama", "deepseek")]
+    effects = pd.concat([*first, *second]).assign(at=OURS)
+
+    def colours(model):
+        legend = effects_figure(effects, model, "humaneval").axes[0].get_legend_handles_labels()
+        return {label: line.get_markeredgecolor() for line, label in zip(*legend, strict=True)}
+
+    small, large = colours("small"), colours("large")
+    assert len(set(small.values())) == 3
+    assert large == {label: small[label] for label in large} and len(large) == 2
 
 
 def test_failed_prompts_are_not_drawn():
