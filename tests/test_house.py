@@ -153,6 +153,7 @@ def test_a_short_command_loads_nothing_that_computes(command, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_loads_what_executes_notebooks_only_where_one_is_due():
     """papermill compiles a grammar at its import, which takes as long as all other imports of a run."""
     code = (

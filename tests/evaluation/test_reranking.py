@@ -204,6 +204,7 @@ def test_a_note_says_how_many_candidates_the_encoder_cuts(tmp_path, monkeypatch)
     assert count_rows(tmp_path)[f"another run, {WHOLE}"] == ["200", "199 (99.5%)", "199 (99.5%)"]
 
 
+@pytest.mark.slow
 def test_texts_over_the_encoders_limit_are_counted():
     texts = ["short", "word " * 300, "word " * 600, "word " * 600]
     assert list(count_cut(texts).values()) == [3, 2]

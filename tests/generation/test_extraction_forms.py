@@ -448,6 +448,7 @@ JUNK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", JUNK)
 def test_junk_takes_little_time(kind):
     started = time.process_time()
