@@ -21,9 +21,8 @@ from torch import Tensor, nn
 log = logging.getLogger(__name__)
 
 FEW_ROWS = 3  # up to which the bfloat16 layer is faster
-EXPECTED_ROWS = (
-    16  # oneDNN chooses the layout of the weights for this number; others are fast as well
-)
+# oneDNN chooses the layout of the weights for this number of rows. Other numbers are fast as well.
+EXPECTED_ROWS = 16
 SPARE_MEMORY = 2 * 2**30  # bytes that stay free for the cache of the batch and for other programs
 
 

@@ -58,6 +58,13 @@ TABLE7_TASKS = 500
 TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
 UPPER_SHARE = "upper end of the interval as a share of the difference in the paper"
+EFFECTS_CAPTION = (
+    "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
+    "introduce a context, with a comment that no code was found, in the place of the words for no context. "
+    "No stray quote: CodeLlama's prompt without the quotation mark at its end. Wording fixed: a block in "
+    "the place of that comment. Extraction: one of the authors' rules in the place of this project's; "
+    "all other rows use this project's. Open: raw text; filled: chat template."
+)
 
 
 # Headings of columns whose names in the frames are shorter.
@@ -286,8 +293,7 @@ def _percent_sign(fraction: float) -> str:
     """A share in whole percent, e.g. "12 %"."""
     if math.isnan(fraction):
         return DASH
-    whole = round(100 * fraction) / 100 + 0.0  # Without the sign of a zero.
-    return f"{percent(whole, 0)} %".replace("-", MINUS)
+    return f"{round(100 * fraction)} %".replace("-", MINUS)
 
 
 def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
@@ -442,15 +448,6 @@ def _percent_range(fractions: pd.Series) -> str:
     low = _percent_sign(fractions.min())
     high = _percent_sign(fractions.max())
     return low if low == high else f"{low} to {high}"
-
-
-EFFECTS_CAPTION = (
-    "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
-    "introduce a context, with a comment that no code was found, in the place of the words for no context. "
-    "No stray quote: CodeLlama's prompt without the quotation mark at its end. Wording fixed: a block in "
-    "the place of that comment. Extraction: one of the authors' rules in the place of this project's; "
-    "all other rows use this project's. Open: raw text; filled: chat template."
-)
 
 
 @styled

@@ -29,7 +29,7 @@ VARIANT_NOTES = {
     "earlier turn": "the context is in an earlier turn of the conversation",
     "helper section": "the context is between the delimiters of the authors' code",
     "no delimiters": "the context is without the delimiters of the authors' code",
-    SWAPPED: "the paper's prompt has it in the place of the task's own; in names of methods, swapped",
+    SWAPPED: "the paper's prompt, with the context of another task; methods call it swapped",
 }
 PRUNING_NOTE = (
     "Pruning removes a branch of the retrieved code, such as a loop. Guarded, the default: nothing is "
