@@ -206,6 +206,7 @@ class _Report:
                 here=None,
                 entries=entries,
                 groups=_by_benchmark(entries),
+                terms=_terms_in([entry.method for entry in entries]),
                 **of_board,
             )
             write_text(path, text)
@@ -339,6 +340,22 @@ def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     known = texts_of("terms")[kind]
     present = set(names)
     return {corpus_label(name): text for name, text in known.items() if name in present}
+
+
+def _terms_in(methods: Iterable[str]) -> list[tuple[str, str]]:
+    """List the methods and variants of terms.toml that occur in names such as "Func-PKG, swapped".
+
+    Returns:
+        Name and description of each; the name of a variant has three dots in front.
+    """
+    names = set(methods)
+    known = texts_of("terms")
+    terms = []
+    for prefix, kind in (("", "methods"), ("…, ", "variants")):
+        for term, text in known[kind].items():
+            if any(term in name for name in names):
+                terms.append((f"{prefix}{term}", text))
+    return terms
 
 
 def _measured(sections: Iterable[Section]) -> list[str]:

@@ -55,6 +55,11 @@ PAPER_SOURCES = {
 }
 ACCURACY = "pass@1, % (95 %)"
 BY_METHOD = "benchmark: method"
+HALVES_NOTE = (
+    "A digest of its name decides to which half a task belongs. The held-out half was not looked at "
+    "while prompts and queries were made."
+)
+EVOLUTION_LABELS = {"without": "without evolution", "with": "with evolution"}
 LAST_ROUND = "EVOR variants are shown after their last complete round."
 UNCORRECTED = (
     "Intervals cover 95 %: Wilson's for rates, score intervals for paired differences in percentage "
@@ -196,7 +201,8 @@ def published_table(
     Returns:
         The table, with a dash for a number that the paper does not have.
     """
-    frame = _published_frame(table).set_index([index, *columns])
+    frame = _published_frame(table).replace({"evolution": EVOLUTION_LABELS})
+    frame = frame.set_index([index, *columns])
     wide = frame[value].unstack(list(columns), sort=False).fillna(DASH)
     return ResultTable(title, wide)
 
@@ -277,12 +283,13 @@ def methods_table(evor: EvorResults) -> ResultTable:
         "documentation that the solution needs and no code snippets, so it is no upper bound. "
         f"{PUBLIC}: the same tasks with the library's own names.",
         f"{UNCORRECTED} Methods without stored results are omitted. {LAST_ROUND}",
+        HALVES_NOTE,
     ]
     with_mpsc = [name.partition(":")[0] for name in rows if name.endswith(": MPSC")]
     if with_mpsc:
         notes.append(
-            f"MPSC ({listed(with_mpsc)}) is reduced: it selects among 5 sampled programs by 3 checks and "
-            "5 tests that the model writes."
+            "MPSC selects one of several sampled programs by checks and tests that the model writes, too. "
+            f"Here ({listed(with_mpsc)}): 5 programs, 3 checks and 5 tests."
         )
     title = titled("Table 2: methods", evor)
     return ResultTable.of(title, rows, names, BY_METHOD, *notes)

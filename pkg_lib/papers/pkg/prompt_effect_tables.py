@@ -1,7 +1,6 @@
 """Tables, figure and findings of what a gain consists of (`prompt_effects`)."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,7 +19,6 @@ from pkg_lib.papers.pkg.labels import style_label, table7_setting
 from pkg_lib.papers.pkg.pass_tables import printed, published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
     BOTH_SOURCE,
-    CONDITION,
     CONTENTS,
     CONTEXT_WORDING,
     EFFECTS,
@@ -36,6 +34,7 @@ from pkg_lib.papers.pkg.prompt_effects import (
     SENT_AS,
     WORDING_SOURCE,
 )
+from pkg_lib.papers.pkg.validity_tables import short_model_name
 
 # The paper's models that were asked in each style.
 PUBLISHED_MODELS = {
@@ -50,14 +49,14 @@ TABLE7_MODELS = {
     "deepseek": "DeepSeekCoder-7B",
 }
 STYLE_NOTE = (
-    "A prompt style is the authors' prompt for the model of that name; the model that answers is in "
-    "the first column. A block is what Block-PKG retrieves. A code fence is code between the marks "
+    "The first column is the model that answers. A prompt style is the authors' prompt for the model "
+    "of that name. A block is what Block-PKG retrieves. A code fence is code between the marks "
     "of an answer (``` or [PYTHON])."
 )
 TABLE7_TASKS = 500
 TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
-UPPER_SHARE = "upper end of the interval as a share of the difference in the paper"
+UPPER_SHARE = "largest share in the interval"
 EFFECTS_CAPTION = (
     "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
     "introduce a context, with a comment that no code was found, in the place of the words for no context. "
@@ -67,27 +66,35 @@ EFFECTS_CAPTION = (
 )
 
 
-# Headings of columns whose names in the frames are shorter.
-HEADINGS = {
-    "style": "prompt style",
-}
+# The columns that name a prompt: who answers on what, and what is sent.
+PROMPT_COLUMNS = ["model", "prompt"]
 
 
-def _labels(row: Any, names: Sequence[str]) -> list[str]:
-    """The cells of a row that name its condition, in the words of the tables."""
-    cells = []
-    for name in names:
-        value = str(row[name])
-        if name == "style":
-            value = style_label(value)
-        cells.append(EXTRACTION_LABELS.get(value, value))
-    return cells
+def _prompt_cells(row: Any) -> list[str]:
+    """Name the model with its benchmark, and the prompt, e.g. "CodeLlama-style, raw text"."""
+    model = _on_benchmark(short_model_name(str(row["model"])), row["benchmark"])
+    return [model, f"{style_label(str(row['style']))}, {row['sent as']}"]
+
+
+def _on_benchmark(model: str, benchmark: str) -> str:
+    """Put the short name of a benchmark after a model, e.g. "0.5B HumanEval"."""
+    return f"{model} {title_of(benchmark).partition(' (')[0]}"
+
+
+def _label(value: str) -> str:
+    """Spell an extraction as the tables do; other words stay as they are."""
+    return EXTRACTION_LABELS.get(value, value)
+
+
+def _models_note(frame: pd.DataFrame) -> str:
+    """Say which models the short names of a table are, e.g. "0.5B is qwen2.5-coder-0.5b-instruct."."""
+    models = dict.fromkeys(frame["model"].astype(str))
+    return " ".join(f"{short_model_name(model)} is {model}." for model in models)
 
 
 def _grid(title: str, rows: list[list[str]], columns: list[str], *notes: str) -> ResultTable:
     """Build a table of text whose first column names the rows; names may repeat."""
     frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index(columns[0])
-    frame = frame.rename(columns=HEADINGS)
     return ResultTable(title, frame, notes)
 
 
@@ -104,20 +111,30 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     for row in conditions.to_dict("records"):
         n = int(row["n"])
         passed = int(row["passed"])
-        cells = _labels(row, CONDITION)
+        cells = [*_prompt_cells(row), row["content"], _label(row["extraction"])]
         cells.append(str(n))
         cells.append(percent(passed / n))
         cells.append(wilson_range(passed, n))
         cells.append(str(row["name_errors"]))
         cells.append(DASH if pd.isna(row["empty"]) else str(row["empty"]))
         rows.append(cells)
-    columns = [*CONDITION, "tasks", "pass@1", "95 % interval", "NameErrors", "empty answers"]
+    columns = [
+        *PROMPT_COLUMNS,
+        "content",
+        "extraction",
+        "tasks",
+        "pass@1",
+        "95 % interval",
+        "NameErrors",
+        "empty answers",
+    ]
     note = (
         "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
         "finds no solution in it. Intervals are Wilson's. Tasks are all that were measured."
     )
     title = "pass@1 in percent by prompt, content and extraction"
-    return _grid(title, rows, columns, STYLE_NOTE, note)
+    about_prompts = f"{STYLE_NOTE} {_models_note(conditions)}"
+    return _grid(title, rows, columns, about_prompts, note)
 
 
 def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
@@ -134,8 +151,11 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     rows = []
     for style in dict.fromkeys(conditions["style"]):
         model, counts = _published_name_errors(style)
-        about = {"style": style, "sent as": SENT_AS[False], "extraction": ALL_BLOCKS}
-        cells = [f"{model}, in the paper", TABLE7_BENCHMARK, *_labels(about, list(about))]
+        cells = [
+            f"{_on_benchmark(model, TABLE7_BENCHMARK)}, in the paper",
+            f"{style_label(style)}, {SENT_AS[False]}",
+            _label(ALL_BLOCKS),
+        ]
         for content in contents:
             count = counts.get(content)
             cells.append(_share(count, TABLE7_TASKS))
@@ -143,7 +163,7 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     keys = [*PROMPT, "extraction"]
     for key, group in conditions.groupby(keys, sort=False):
         about = dict(zip(keys, key, strict=True))
-        cells = _labels(about, keys)
+        cells = [*_prompt_cells(about), _label(str(about["extraction"]))]
         by_content = group.set_index("content")
         for content in contents:
             cell = DASH
@@ -158,7 +178,9 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
         "fails by an AssertionError or a TypeError and not by a NameError."
     )
-    return _grid("NameErrors by prompt and content", rows, [*keys, *contents], note)
+    title = "NameErrors by prompt and content"
+    columns = [*PROMPT_COLUMNS, "extraction", *contents]
+    return _grid(title, rows, columns, note, _models_note(conditions))
 
 
 def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
@@ -191,11 +213,11 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
     """
     rows = []
     for _, row in effects.iterrows():
-        cells = _labels(row, (*PROMPT, "effect", "at"))
+        cells = [*_prompt_cells(row), row["effect"], _label(row["at"])]
         cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
-    columns = [*PROMPT, "effect", "extraction or content", *PAIRED_COLUMNS, "not tested"]
+    columns = [*PROMPT_COLUMNS, "effect", "extraction or content", *PAIRED_COLUMNS, "not tested"]
     note = (
         "Differences are in percentage points of pass@1, paired by task. 95 % intervals are per "
         "effect, not corrected; they are Tango's score intervals. p is exact. Holm's correction "
@@ -204,7 +226,8 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         "least half of the answers to one of its prompts are empty (failed prompt), or if no task "
         "differs (no discordant pair)."
     )
-    return _grid("Effects of wording, content and extraction", rows, columns, note)
+    title = "Effects of wording, content and extraction"
+    return _grid(title, rows, columns, note, _models_note(effects))
 
 
 def shares(sources: pd.DataFrame) -> pd.DataFrame:
@@ -258,11 +281,9 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
     rows = []
     for row in shared.to_dict("records"):
         cells = [
-            row["published"],
-            row["benchmark"],
+            _on_benchmark(row["published"], row["benchmark"]),
             points(row["gain"]),
-            row["model"],
-            row["sent as"],
+            f"{short_model_name(row['model'])}, {row['sent as']}",
             row["source"],
             str(row["n"]),
             points(row["difference"]),
@@ -271,22 +292,23 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
             _percent_sign(row["upper_share"]),
         ]
         rows.append(cells)
-    columns = ["model in the paper", "benchmark", "difference in the paper", "measured with"]
-    columns.append("sent as")
+    columns = ["model in the paper", "difference in the paper", "measured with"]
     columns += ["source", "tasks", "effect", "95 % interval", "share", UPPER_SHARE]
     note = (
         "Differences are in percentage points of pass@1 between Block-PKG and NoRAG. The share is "
-        "the effect divided by the difference in the paper. A negative share is an effect in the "
-        "opposite direction. The last column is the interval's end in the direction of the "
-        "difference in the paper, divided by that difference. A failed prompt, to which at least "
-        "half of the answers are empty, has no share. The effect of extraction is the difference by "
-        "the authors' extraction of all code fences minus the difference by this project's "
-        "extraction. Each difference in the paper comes from one run and has no interval (164 tasks "
-        "of HumanEval, 500 of MBPP). The paper's models are larger than the measured ones. A share "
-        "therefore compares sizes. It does not say what the difference in the paper consists of."
+        "the effect divided by the difference in the paper: 50 % means that an effect of this "
+        "size would make half of that difference, and a negative share that the effect goes in "
+        "the opposite direction. The last column is the largest share that the interval of the "
+        "effect contains; it is 0 % if all of them are negative. A failed prompt, to which at "
+        "least half of the answers are empty, has no share. The effect of extraction is the "
+        "difference by the authors' extraction of all code fences minus the difference by this "
+        "project's extraction. Each difference in the paper comes from one run and has no "
+        "interval (164 tasks of HumanEval, 500 of MBPP). The paper's models are larger than the "
+        "measured ones. A share therefore compares sizes. It does not say what the difference in "
+        "the paper consists of."
     )
     title = "Effects without a retrieved block, as shares of the difference in the paper"
-    return _grid(title, rows, columns, note)
+    return _grid(title, rows, columns, note, _models_note(shared))
 
 
 def _percent_sign(fraction: float) -> str:
@@ -432,8 +454,8 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
             rows = of_model[of_model["source"] == source]
             if len(rows):
                 share = _percent_range(rows["share"])
-                upper_end = _percent_range(rows["upper_share"])
-                parts.append(f"{name} {share} (upper end {upper_end})")
+                at_most = _percent_range(rows["upper_share"])
+                parts.append(f"{name} {share} (at most {at_most} within the intervals)")
         if parts:
             sentences.append(
                 f"{where}: effects as shares of the difference between Block-PKG and NoRAG of {model} "

@@ -24,11 +24,11 @@ SWAPPED = "swapped"
 VARIANT_LABELS = {SWAPPED: "another task's context"}
 # Prompt variant -> what it does.
 VARIANT_NOTES = {
-    "no code was found": "the words for a context are around a comment that no code was found",
+    "no code was found": "no context, but the words that introduce one and a comment that no code was found",
     "context first": "the context is before the task instead of after it",
     "earlier turn": "the context is in an earlier turn of the conversation",
-    "helper section": "the context is between the delimiters of the authors' code",
-    "no delimiters": "the context is without the delimiters of the authors' code",
+    "helper section": "the context is between the authors' lines that begin and end a helper section",
+    "no delimiters": "the context is without these lines",
     SWAPPED: "the paper's prompt, with the context of another task; methods call it swapped",
 }
 PRUNING_NOTE = (
@@ -103,6 +103,23 @@ def variant_meanings(comparisons: Comparisons) -> str:
                 label = VARIANT_LABELS.get(variant, variant)
                 shown[variant] = f'"{label}" ({VARIANT_NOTES[variant]})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
+
+
+def prompt_variants_caption(comparisons: Comparisons) -> str:
+    """Describe `prompt_variants_figure`, with what each of its prompts is.
+
+    Args:
+        comparisons: The result of `prompt_comparisons`.
+
+    Returns:
+        The caption.
+    """
+    drawn = {key: compared for key, compared in comparisons.items() if key[1] != BASELINE}
+    meanings = variant_meanings(drawn)
+    return (
+        f"Change of pass@1 from no retrieval by prompt variant, 95 % paired bootstrap interval (tasks). "
+        f"{f'{meanings}. ' if meanings else ''}Prompts without a marker in a row were not run."
+    )
 
 
 def prompt_variants_table(

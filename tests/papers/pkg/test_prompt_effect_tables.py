@@ -71,7 +71,7 @@ def test_the_share_is_the_measured_effect_over_the_published_difference():
         {"CodeLlama-7B": 0.7, "CodeLlama-13B": 0.98}
     )
     shown = shares_table(table.reset_index()).frame
-    assert shown.loc["CodeLlama-7B", ["share", UPPER_SHARE]].tolist() == ["50 %", "70 %"]
+    assert shown.loc["CodeLlama-7B HumanEval", ["share", UPPER_SHARE]].tolist() == ["50 %", "70 %"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_share_is_the_measured_effect_over_the_published_difference():
 )
 def test_a_share_that_rounds_to_zero_has_no_sign(difference, shown):
     frame = shares_table(shares(source(difference))).frame
-    assert frame.loc["CodeLlama-7B", "share"] == shown
+    assert frame.loc["CodeLlama-7B HumanEval", "share"] == shown
 
 
 def test_a_loss_explains_no_share_of_a_gain():
@@ -91,7 +91,7 @@ def test_a_failed_prompt_has_no_share():
     table = shares(source(0.035).assign(failed=True))
     assert table[["share", "upper_share"]].isna().all(axis=None)
     shown = shares_table(table).frame
-    assert shown.loc["CodeLlama-7B", ["effect", "share", UPPER_SHARE]].tolist() == [
+    assert shown.loc["CodeLlama-7B HumanEval", ["effect", "share", UPPER_SHARE]].tolist() == [
         "+3.5",
         "–",
         "–",
@@ -104,13 +104,11 @@ def test_the_upper_share_of_a_published_loss_is_the_lower_end():
     assert (row["share"], row["upper_share"]) == (pytest.approx(0.5), pytest.approx(1.0))
 
 
-def test_the_fields_of_a_condition_are_columns_of_their_own():
+def test_the_first_columns_name_model_benchmark_and_prompt():
     table = effects_table(effect(0.035)).frame.reset_index()
-    assert table.loc[0, ["model", "benchmark", "prompt style", "sent as", "effect"]].tolist() == [
-        "small",
-        "humaneval",
-        "CodeLlama-style",
-        "raw text",
+    assert table.loc[0, ["model", "prompt", "effect"]].tolist() == [
+        "SMALL HumanEval",
+        "CodeLlama-style, raw text",
         WORDING_EFFECT,
     ]
     assert table.loc[0, ["difference", "p (Holm)"]].tolist() == ["+3.5", "0.080"]
@@ -185,8 +183,8 @@ def test_findings_count_the_effects_that_are_shown_after_correction():
     higher = f"{WORDING_EFFECT} (lower in 0, higher in 1 of"
     assert f"all code fences: {higher} 2)" in shown
     assert f"first code fence: {higher} 1)" in shown
-    assert "CodeLlama-7B" in smaller and "50 % (upper end 70 %)" in smaller
-    assert "CodeLlama-13B" in larger and "70 % (upper end 98 %)" in larger
+    assert "CodeLlama-7B" in smaller and "50 % (at most 70 % within" in smaller
+    assert "CodeLlama-13B" in larger and "70 % (at most 98 % within" in larger
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
