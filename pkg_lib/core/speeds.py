@@ -10,7 +10,6 @@ from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, write_json
 from pkg_lib.core.types import UserError
 
-NOTEBOOKS = "notebooks"  # under this name, the speed of executing them is kept
 SHORTEST = 2.0  # seconds of work; a shorter measurement says little
 
 
@@ -22,8 +21,8 @@ def speeds() -> dict[str, float]:
     """Return the last speed of each worker on this machine.
 
     Returns:
-        Units per second by name: new tokens of a model, notebooks. Empty if nothing was measured
-        yet or the file is damaged.
+        Units per second by name: new tokens of a model, executions of a notebook. Empty if nothing
+        was measured yet or the file is damaged.
     """
     path = _file()
     if not path.exists():
@@ -35,11 +34,20 @@ def speeds() -> dict[str, float]:
     return {name: float(speed) for name, speed in stored.items() if isinstance(speed, NUMBER)}
 
 
+def notebook_speed(notebook: str) -> str:
+    """Return the name under which the speed of executing a notebook is kept.
+
+    Args:
+        notebook: Name of the notebook.
+    """
+    return f"notebook:{notebook}"
+
+
 def record_speed(name: str, units: float, seconds: float) -> None:
     """Store how fast something worked.
 
     Args:
-        name: A model, or ``NOTEBOOKS``.
+        name: A model, or `notebook_speed` of a notebook.
         units: What was produced: new tokens, or executed notebooks.
         seconds: How long it took. Below ``SHORTEST`` nothing is stored.
     """

@@ -1,13 +1,12 @@
 """Carries out a plan: prepares results one after the other, and executes notebooks in parallel."""
 
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pkg_lib.core.reading import Damaged
-from pkg_lib.core.speeds import NOTEBOOKS, record_speed
+from pkg_lib.core.speeds import notebook_speed, record_speed
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast
@@ -123,6 +122,8 @@ class Batch:
         ) -> None:
             if error is None:
                 records.keep(job)
+                # While it ran, so did others: its share of the machine counts.
+                record_speed(notebook_speed(job.notebook), at_once, seconds)
                 self._succeeded(job, f"{seconds:.0f} s")
                 return
             if not isinstance(error, UserError):  # after a mistake, the last copy may be current
@@ -141,10 +142,7 @@ class Batch:
         for job in due:
             if job.notebook == "explore":
                 _encode_corpus(job)
-        started = time.monotonic()
         notebook_execution.run_jobs(due, at_once, done)
-        if not self.failed:  # a notebook that fails ends early
-            record_speed(NOTEBOOKS, len(due), time.monotonic() - started)
 
     def _succeeded(self, job: NotebookJob, how: str) -> None:
         self.executed += 1
@@ -264,7 +262,7 @@ def dry_run(
     records = Records(results_path())
     counted: set[str] = set()
     costs = []
-    due: dict[str, str] = {}  # label by stem: several steps may wait for one notebook
+    due: dict[str, NotebookJob] = {}  # by stem: several steps may wait for one notebook
     for step in plan.steps:
         incomplete = False
         if step.evaluator:
@@ -281,9 +279,10 @@ def dry_run(
         all_due = again or incomplete
         for job in step.jobs:
             if all_due or not records.is_current(job):
-                due[job.stem] = f"  {job.label}"
+                due[job.stem] = job
     lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"total to generate: {forecast.total(costs)}")
-    lines.append(forecast.notebook_line(len(due), len(plan.jobs) - len(due)))
-    return [*lines, *due.values()]
+    notebooks = [job.notebook for job in due.values()]
+    lines.append(forecast.notebook_line(notebooks, len(plan.jobs) - len(due)))
+    return [*lines, *(f"  {job.label}" for job in due.values())]

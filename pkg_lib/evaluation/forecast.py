@@ -10,7 +10,7 @@ from functools import reduce
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import MODELS, ModelSpec, model_spec
-from pkg_lib.core.speeds import NOTEBOOKS, speeds
+from pkg_lib.core.speeds import notebook_speed, speeds
 from pkg_lib.core.store import cache_folder, slug
 from pkg_lib.core.types import FurtherPrompts, Generation, UserError
 from pkg_lib.data import corpora
@@ -453,24 +453,29 @@ def _further_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
     return [f"  beside programs: at most {listed}"]
 
 
-def notebook_line(due: int, unchanged: int) -> str:
+def notebook_line(due: Sequence[str], unchanged: int) -> str:
     """Say how many notebooks a run would execute, and for how long.
 
     Args:
-        due: The number of notebooks to execute.
+        due: Names of the notebooks to execute, each as often as it is executed.
         unchanged: The number of notebooks that are current.
 
     Returns:
         The line.
     """
-    line = f"notebooks: {due} to execute, {unchanged} unchanged"
+    line = f"notebooks: {len(due)} to execute, {unchanged} unchanged"
     if not due:
         return line
-    speed = speeds().get(NOTEBOOKS)
-    if speed:
-        return f"{line}; {_duration(due / speed)} at the last speed on this machine"
-    seconds = due * TYPICAL_NOTEBOOK_SECONDS
-    return f"{line}; about {_duration(seconds)} at {TYPICAL_NOTEBOOK_SECONDS} s each"
+    here = speeds()
+    measured = [1 / here[notebook_speed(name)] for name in due if here.get(notebook_speed(name))]
+    others = len(due) - len(measured)
+    seconds = sum(measured) + others * TYPICAL_NOTEBOOK_SECONDS
+    parts = []
+    if measured:
+        parts.append(f"{len(measured)} at their last speed on this machine")
+    if others:
+        parts.append(f"{others} at {TYPICAL_NOTEBOOK_SECONDS} s each")
+    return f"{line}; about {_duration(seconds)} ({', '.join(parts)})"
 
 
 def heading(results: Results, more: str = "") -> str:

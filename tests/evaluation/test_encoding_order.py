@@ -8,7 +8,7 @@ import pytest
 from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib.core.embedders import DEFAULT, INT8
-from pkg_lib.core.speeds import NOTEBOOKS, record_speed
+from pkg_lib.core.speeds import notebook_speed, record_speed
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, pipeline, study
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -98,10 +98,12 @@ def test_contexts_of_another_embedder_are_retrieved_again(evaluator):
 
 
 def test_the_time_of_notebooks_comes_from_this_machine_once_some_ran(own_cache):
-    assert "18 s at 6 s each" in forecast.notebook_line(3, 0)
-    record_speed(NOTEBOOKS, 4, 40.0)
-    assert "30 s at the last speed" in forecast.notebook_line(3, 0)
-    assert forecast.notebook_line(0, 3) == "notebooks: 0 to execute, 3 unchanged"
+    assert "about 18 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
+    record_speed(notebook_speed("cost"), 2, 40.0)  # two at once
+    assert "about 46 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
+    record_speed(notebook_speed("dkb"), 1, 4000.0)  # one that the run does not execute
+    assert "about 46 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
+    assert forecast.notebook_line([], 3) == "notebooks: 0 to execute, 3 unchanged"
 
 
 def test_a_dry_run_asks_for_missing_docstrings_like_the_run(evaluator):
