@@ -72,7 +72,8 @@ def queries_table(evor: EvorResults) -> ResultTable | None:
     names += [("pass@1 after round 1, % (95 %)", half) for half in HALVES]
     notes = (
         "The first six columns are about the tasks whose first draft failed, so that the model was prompted "
-        "again in round 1, and whose needed documentation is known. Recall is the share of the needed documentation that the prompt holds. pass@1 is "
+        "again in round 1, and whose needed documentation is known. Recall is the share of the needed "
+        "documentation that the prompt holds. pass@1 is "
         "of all tasks of a half; a dash stands for a round that is not complete.",
         f"{NEAREST}: the prompt also names the three documents nearest to a name that does not exist.",
         HALVES_NOTE,
@@ -388,7 +389,8 @@ def _headline(evor: EvorResults) -> list[str]:
     never_lower = all(value >= 0 for value, *_ in gains.values())
     verb = "raises" if never_lower else "changes"
     return [
-        f"With {evor.model}, retrieving once from the whole knowledge base (RK) {verb} pass@1 significantly on "
+        f"With {evor.model}, retrieving once from the whole knowledge base (RK) {verb} pass@1 "
+        "significantly on "
         f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks ({largest}: {before} to {after} %); "
         f"EVOR's later rounds change it on {changed_benchmarks(evor)} of {len(evor.evolved)}."
     ]

@@ -333,9 +333,7 @@ def token_curves_figure(candidates: Candidates) -> Figure:
         f"{' and '.join(corpora)}\n"
         f"{models_in_words(models)}"
     )
-    figure, panels = figures.panel_axes(
-        titles, title, "tokens per task", "pass@1 (%); MBPP by the tests not shown"
-    )
+    figure, panels = figures.panel_axes(titles, title, "tokens per task", "pass@1 (%)")
     for axes, of_panel in zip(panels, curves, strict=True):
         for family, (look, line) in FAMILY_LOOKS.items():
             if family in of_panel:
