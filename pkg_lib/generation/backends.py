@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
@@ -29,6 +29,7 @@ from pkg_lib.generation.answer_text import REASONING_TAGS
 from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
 from pkg_lib.generation.cpu_layers import multiply_in_float32
 from pkg_lib.generation.extraction import settled
+from pkg_lib.generation.growing_cache import growing_cache, joined, order_without_gaps
 from pkg_lib.generation.prompts import turns
 
 log = logging.getLogger(__name__)
@@ -449,7 +450,7 @@ class _Batch:
         ones = [[1] * len(prompt) for prompt in prompts]
         mask = self._padded(ones)
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        cache = DynamicCache()
+        cache = growing_cache()
         logits = self._forward(ids, mask, positions, cache)
         # Indices are on the CPU, so that layers on any GPU can use them.
         places = [prompts.index(row.prompt) for row in rows]
@@ -467,7 +468,7 @@ class _Batch:
             missing = width - old.shape[1]
             padded.append(pad(old, (missing, 0)))
         self.mask = torch.cat(padded)
-        self.cache = _joined_caches(self.cache, cache, width)
+        self.cache = joined(self.cache, cache, width)
 
     def _padded(self, sequences: list[list[int]]) -> Tensor:
         """Stack sequences of numbers, padded on the left with zeros."""
@@ -494,17 +495,17 @@ class _Batch:
         """Remove all other rows, and the columns on the left that are padding for all that stay."""
         if len(indices) == len(self.rows):
             return
-        self.rows = [self.rows[i] for i in indices]
+        order = order_without_gaps(indices)
+        self.rows = [self.rows[i] for i in order]
         if not self.rows:
             self.cache = None
             return
-        chosen = torch.tensor(indices)
+        chosen = torch.tensor(order)
         is_used = self.mask[chosen].any(0)
         start = int(is_used.int().argmax())
         self.mask = self.mask[chosen, start:]
         for layer in self.cache.layers:
-            layer.keys = layer.keys[chosen, :, start:]
-            layer.values = layer.values[chosen, :, start:]
+            layer.keep(order, start)
 
     def _forward(
         self,
@@ -524,32 +525,3 @@ class _Batch:
         )
         logits: Tensor = output.logits[:, -1]
         return logits
-
-
-def _joined_caches(
-    first: Any,
-    second: Any,
-    width: int,
-) -> DynamicCache:
-    """Join the rows of two key-value caches, padded on the left to a number of columns.
-
-    The joined cache is made without the model's configuration. Layers for sliding windows would
-    count the tokens they saw, and rows that leave would make that count wrong. The attention mask
-    limits the window nevertheless.
-    """
-    joined = DynamicCache()
-    for number, layer in enumerate(first.layers):
-        other = second.layers[number]
-        keys = _joined(layer.keys, other.keys, width)
-        values = _joined(layer.values, other.values, width)
-        joined.update(keys, values, number)
-    return joined
-
-
-def _joined(first: Tensor, second: Tensor, width: int) -> Tensor:
-    """Join keys or values [rows, heads, columns, size], padded on the left to ``width`` columns."""
-    padded = []
-    for tensor in (first, second):
-        missing = width - tensor.shape[2]
-        padded.append(pad(tensor, (0, 0, missing, 0)))
-    return torch.cat(padded)

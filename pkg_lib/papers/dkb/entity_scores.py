@@ -6,25 +6,29 @@ readings has, names that stand in the question, and names of libraries that the 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import number
+from pkg_lib.core.store import read_json, results_dir, slug, versions, write_json
 from pkg_lib.data.questions import Question, agreement, disputed, gold, outside
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table
-from pkg_lib.papers.dkb.repository_study import RepositoryStudy
-from pkg_lib.papers.dkb.settings import ARMS, SAME_SIZE
+from pkg_lib.papers.dkb.repository_study import RepositoryStudy, folder_of
+from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, ARMS, SAME_SIZE
 
 # A name like a type's has at least two humps. A shorter one, such as "Order", may be a word of a sentence,
 # so it counts as the name of a type only inside of backticks.
 TYPE_NAME = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
 WORD = re.compile(r"\w+")
 IN_BACKTICKS = re.compile(r"`([^`]+)`")
+
+SCORE_COLUMNS = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
 
 
 @dataclass(frozen=True)
@@ -119,28 +123,72 @@ def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
         score = entity_score(question, answers[question.id].raw, study.graph, study.words)
         rates = (score.precision, score.recall, score.f1)
         rows.append((pipeline, question.id, *rates, len(score.wrong), len(score.invented)))
-    columns = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 
-def entities_table(study: RepositoryStudy) -> ResultTable:
+def _scores_file(results: Path, repository: str, model: str) -> Path:
+    return folder_of(results, repository) / "answers" / slug(model) / "entities.json"
+
+
+def record_scores(study: RepositoryStudy) -> None:
+    """Store the scores of a study's answers, so that its sources are not needed to show them.
+
+    Args:
+        study: The repository and its questions. Pipelines without all answers are left out.
+    """
+    scores = entity_scores(study)
+    if scores.empty:
+        return
+    stored = {
+        "repository": study.name,
+        "model": study.model,
+        "digest": study.digest,
+        "agreement": agreement(study.questions) if _is_read_twice(study.questions) else None,
+        "scores": scores.to_dict("split", index=False),
+        "versions": versions(),
+    }
+    write_json(_scores_file(study.results, study.name, study.model), stored)
+
+
+def recorded_scores(repository: str, model: str) -> pd.DataFrame:
+    """Read the scores of the answers about a repository.
+
+    Args:
+        repository: Name of the repository.
+        model: The model that answered.
+
+    Returns:
+        The frame of `entity_scores`; empty if nothing is stored.
+    """
+    path = _scores_file(results_dir(), repository, model)
+    if not path.exists():
+        return pd.DataFrame(columns=SCORE_COLUMNS)
+    return pd.DataFrame(**read_json(path)["scores"])
+
+
+def _is_read_twice(questions: Iterable[Question]) -> bool:
+    return any(question.first_only or question.second_only for question in questions)
+
+
+def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -> ResultTable:
     """Tabulate the answers by the types that they name.
 
     Args:
         study: The repository and its questions.
+        others: Name of another repository -> its `recorded_scores`, by the same model.
 
     Returns:
-        The table, one row per pipeline, with means over the questions.
+        The table, one row per repository and pipeline, with means over the questions.
     """
-    scores = entity_scores(study)
     rows: Rows = {}
-    for pipeline in ARMS:
-        part = scores[scores["pipeline"] == pipeline]
-        if part.empty and pipeline == SAME_SIZE:
-            continue  # no approach of the paper
-        means = part[["precision", "recall", "f1"]].mean()
-        names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
-        rows[f"{study.name}, {pipeline}"] = [len(part), *means, *names]
+    for repository, scores in {study.name: entity_scores(study), **others}.items():
+        for pipeline in ARMS:
+            part = scores[scores["pipeline"] == pipeline]
+            if part.empty and pipeline == SAME_SIZE:
+                continue  # no approach of the paper
+            means = part[["precision", "recall", "f1"]].mean()
+            names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
+            rows[f"{repository}, {pipeline}"] = [len(part), *means, *names]
     columns = {
         "answers": 0,
         "precision": 3,
@@ -154,9 +202,9 @@ def entities_table(study: RepositoryStudy) -> ResultTable:
         "types of the repository are wrong, and names like a type's that are nowhere in it are "
         "invented; both lower precision. A name of one word, such as Order, counts only in backticks, "
         "and names that are in the question do not count. Precision leaves out answers that name no type. "
-        f"{study.model}, greedy, at most 256 tokens.",
+        f"{study.model}, greedy, at most {ANSWER_TOKENS} tokens.",
     ]
-    if any(question.first_only or question.second_only for question in study.questions):
+    if _is_read_twice(study.questions):
         share = number(agreement(study.questions), 2)
         notes.append(
             f"The gold lists were read twice by one author; {share} of all types are in both readings."

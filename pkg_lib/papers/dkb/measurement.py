@@ -30,6 +30,7 @@ from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
+from pkg_lib.papers.dkb.entity_scores import record_scores
 from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
 from pkg_lib.papers.dkb.question_tasks import ask, estimate
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, source_digest
@@ -413,6 +414,7 @@ def run(
         return
     if options.model:
         ask(study, options.methods)
+        record_scores(study)
         yield from _answer_lines(study)
     if options.record:
         record(study)

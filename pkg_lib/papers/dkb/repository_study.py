@@ -5,7 +5,7 @@ results/repo_qa/NAME holds:
     index.json      files, chunks, graphs, and seconds of each step
     ranking.json    the chunks for every question, and seconds of a query
     evidence.json   recall and precision of the contexts
-    answers/MODEL   LLM-KB's extraction
+    answers/MODEL   LLM-KB's extraction, and scores of the answers (entities.json)
 
 Another repository of the same name is stored as NAME-DIGEST, and other questions as
 ranking-DIGEST.json.

@@ -1,0 +1,76 @@
+"""The cache of a batch has the keys and values that copying everything would give."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch.nn.functional import pad
+
+from pkg_lib.generation.growing_cache import (
+    ROOM,
+    GrowingLayer,
+    growing_cache,
+    joined,
+    order_without_gaps,
+)
+
+HEADS, SIZE = 2, 4
+
+
+def new_columns(rows: int, columns: int) -> torch.Tensor:
+    return torch.randn(rows, HEADS, columns, SIZE)
+
+
+def test_rows_and_columns_are_those_of_plain_tensors_after_any_steps():
+    chance = random.Random(0)
+    torch.manual_seed(0)
+    layer = GrowingLayer()
+    expected = new_columns(6, 5)
+    layer.update(expected, expected + 1)
+    for _ in range(3 * ROOM):
+        if expected.shape[0] > 1 and chance.random() < 0.05:
+            kept = sorted(chance.sample(range(expected.shape[0]), expected.shape[0] - 1))
+            order = order_without_gaps(kept)
+            start = chance.randrange(2)
+            layer.keep(order, start)
+            expected = expected[order][:, :, start:]
+        new = new_columns(expected.shape[0], 1)
+        expected = torch.cat([expected, new], dim=2)
+        keys, values = layer.update(new, new + 1)
+        assert torch.equal(keys, expected) and torch.equal(values, expected + 1)
+    assert expected.shape[0] == 1 and layer.get_seq_length() == expected.shape[2]
+
+
+def test_most_tokens_are_added_without_a_copy_of_the_others():
+    layer = GrowingLayer()
+    layer.update(new_columns(3, 10), new_columns(3, 10))
+    places = set()
+    for _ in range(2 * ROOM):
+        keys, _ = layer.update(new_columns(3, 1), new_columns(3, 1))
+        places.add(keys.data_ptr())
+    assert len(places) <= 3
+
+
+def test_rows_that_stay_fill_the_gaps():
+    assert order_without_gaps([0, 1, 2]) == [0, 1, 2]
+    assert order_without_gaps([0, 2, 3, 5]) == [0, 5, 2, 3]
+    assert order_without_gaps([4, 5]) == [5, 4]
+    assert order_without_gaps([]) == []
+
+
+def test_joined_caches_are_padded_on_the_left():
+    first, second = growing_cache(), growing_cache()
+    long, short = new_columns(2, 7), new_columns(1, 3)
+    first.update(long, long, 0)
+    second.update(short, short, 0)
+    both = joined(first, second, 7)
+    assert torch.equal(both.layers[0].keys, torch.cat([long, pad(short, (0, 0, 4, 0))]))
+
+
+def test_samples_of_a_prompt_get_its_row_each():
+    layer = GrowingLayer()
+    rows = new_columns(2, 3)
+    layer.update(rows, rows)
+    layer.batch_select_indices(torch.tensor([1, 1, 0]))
+    assert torch.equal(layer.keys, rows[[1, 1, 0]])
