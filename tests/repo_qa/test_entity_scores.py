@@ -6,13 +6,20 @@ import math
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.data.questions import Question, agreement, disputed, gold, read_questions
 from pkg_lib.graph.types.build import build
-from pkg_lib.papers.dkb.entity_scores import entities_table, entity_score, entity_scores
+from pkg_lib.papers.dkb.entity_scores import (
+    entities_table,
+    entity_score,
+    entity_scores,
+    record_scores,
+    recorded_scores,
+)
 from pkg_lib.papers.dkb.repository_study import open_study
 
 SHOP = ROOT / "tests" / "data" / "shop"
@@ -112,8 +119,26 @@ def test_the_stored_answers_about_the_shop_are_scored():
     scores = entity_scores(study)
     assert scores.groupby("pipeline").size().to_dict() == dict.fromkeys(study.answers, 15)
     assert scores["f1"].between(0, 1).all() and (scores["invented"] > 0).any()
-    table = entities_table(study).frame
+    table = entities_table(study, {}).frame
     assert list(table.index) == [f"shop, {pipeline}" for pipeline in study.answers]
+
+
+def test_scores_of_answers_are_shown_later_without_the_sources(tmp_path, monkeypatch):
+    study = open_study(str(SHOP), str(SHOP / "questions.yaml"), ROOT / "results")
+    scores = entity_scores(study)
+    study.results = tmp_path
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    assert recorded_scores("shop", study.model).empty
+    record_scores(study)
+    stored = recorded_scores("shop", study.model)
+    pd.testing.assert_frame_equal(stored, scores)
+    assert recorded_scores("shop", "another-model").empty
+    study.results = ROOT / "results"
+    table = entities_table(study, {"again": stored, "nobody": stored[:0]}).frame
+    ours = table[table.index.str.startswith("shop, DKB")]
+    again = table[table.index.str.startswith("again, DKB")]
+    assert ours.to_numpy().tolist() == again.to_numpy().tolist()
+    assert table.loc["nobody, DKB", "answers"] == "0" and table.loc["nobody, DKB", "F1"] == "–"
 
 
 def test_shopizer_has_a_question_on_each_theme_of_table_10():

@@ -6,7 +6,7 @@ readings has, names that stand in the question, and names of libraries that the 
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -143,8 +143,8 @@ def record_scores(study: RepositoryStudy) -> None:
         "repository": study.name,
         "model": study.model,
         "digest": study.digest,
-        "agreement": agreement(study.questions) if _is_read_twice(study.questions) else None,
-        "scores": scores.to_dict("split", index=False),
+        # JSON has no NaN.
+        "scores": scores.astype(object).where(scores.notna(), None).to_dict("split", index=False),
         "versions": versions(),
     }
     write_json(_scores_file(study.results, study.name, study.model), stored)
@@ -163,11 +163,8 @@ def recorded_scores(repository: str, model: str) -> pd.DataFrame:
     path = _scores_file(results_dir(), repository, model)
     if not path.exists():
         return pd.DataFrame(columns=SCORE_COLUMNS)
-    return pd.DataFrame(**read_json(path)["scores"])
-
-
-def _is_read_twice(questions: Iterable[Question]) -> bool:
-    return any(question.first_only or question.second_only for question in questions)
+    scores = pd.DataFrame(**read_json(path)["scores"])
+    return scores.astype(dict.fromkeys(("precision", "recall", "f1"), float))
 
 
 def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -> ResultTable:
@@ -204,7 +201,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
         "and names that are in the question do not count. Precision leaves out answers that name no type. "
         f"{study.model}, greedy, at most {ANSWER_TOKENS} tokens.",
     ]
-    if _is_read_twice(study.questions):
+    if any(question.first_only or question.second_only for question in study.questions):
         share = number(agreement(study.questions), 2)
         notes.append(
             f"The gold lists were read twice by one author; {share} of all types are in both readings."
