@@ -62,11 +62,10 @@ class _Columns:
                 before.
             start: Number of columns that are dropped.
         """
+        shown = self.shown
         for row, old in enumerate(order):
             if row != old:
-                self.buffer[row, :, self.start : self.end] = self.buffer[
-                    old, :, self.start : self.end
-                ]
+                shown[row] = shown[old]
         self.rows = len(order)
         self.start += start
 
@@ -120,11 +119,17 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         Args:
             indices: Numbers of rows.
         """
-        self._columns = [_Columns(columns.shown[indices]) for columns in self._columns]
+        selected = []
+        for columns in self._columns:
+            rows = columns.shown[indices]
+            selected.append(_Columns(rows))
+        self._columns = selected
         self._show()
 
     def _show(self) -> None:
-        self.keys, self.values = (columns.shown for columns in self._columns)
+        keys, values = self._columns
+        self.keys = keys.shown
+        self.values = values.shown
 
 
 def growing_cache() -> Cache:
@@ -148,7 +153,13 @@ def order_without_gaps(kept: Sequence[int]) -> list[int]:
     """
     staying = set(kept)
     moving = [row for row in kept if row >= len(kept)]
-    return [row if row in staying else moving.pop() for row in range(len(kept))]
+    order = []
+    for row in range(len(kept)):
+        if row in staying:
+            order.append(row)
+        else:
+            order.append(moving.pop())
+    return order
 
 
 def joined(first: Any, second: Any, width: int) -> Cache:
