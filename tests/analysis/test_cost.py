@@ -79,7 +79,7 @@ def test_the_break_even_table_has_dashes_for_what_was_not_measured():
     (measured,) = (s for n, s in savings(COMPLETIONS, measurements()).items() if "Func" in n)
     paper = break_even.published_savings()
     rows = break_even.break_even_table([measured, *paper], SPEED).frame
-    both = ["queries (a)", "queries (b)"]
+    both = ["queries, prompt tokens free", "queries, prompt tokens as generated"]
     assert rows.loc[measured.name, both].tolist() == ["never", "24"]
     assert rows.loc[paper[0].name, both].tolist() == [DASH, "140"], "3,600 s over 25.8"
     without = break_even.break_even_table([measured], math.nan).frame

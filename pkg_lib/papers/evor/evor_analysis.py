@@ -168,8 +168,8 @@ def _losses(benchmark: BenchmarkResults) -> dict[tuple[str, str], Any]:
         (failed_draft, "right after the last round"): right_at_last.sum(),
         (followed, "known"): recall_at_first.notna().sum(),
         (followed, "all in the first prompt"): found_at_first.sum(),
-        (followed, "all in the prompt of some round"): found.sum(),
-        (followed, "and used"): used.sum(),
+        (followed, "all in one of the prompts"): found.sum(),
+        (followed, "and all named by a later program"): used.sum(),
         (followed, "and right after the last round"): solved_that_way.sum(),
     }
 

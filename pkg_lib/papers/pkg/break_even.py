@@ -31,22 +31,22 @@ ROW_SIDE = {DENSE: "VoyageAI", "BM25": "BM25"}  # method -> its name in the pape
 # A prompt token takes no time, or as long as a new token. The truth should lie between.
 PROMPT_FREE, PROMPT_AS_NEW = 0.0, 1.0
 BOUNDS = {
-    "(a) prompt tokens cost nothing": PROMPT_FREE,
-    "(b) prompt tokens cost as much time as generated tokens": PROMPT_AS_NEW,
+    "prompt tokens are free": PROMPT_FREE,
+    "prompt tokens take as much time as generated tokens": PROMPT_AS_NEW,
 }
-PUBLISHED_BOUND = "(b) with the paper's numbers"
+PUBLISHED_BOUND = "the same, with the paper's numbers"
 COLUMNS = (
     "tasks",
     "extra time to build",
     "prompt tokens saved",
     "generated tokens saved",
-    "seconds saved per query (a)",
-    "queries (a)",
-    "seconds saved per query (b)",
-    "queries (b)",
+    "seconds saved per query, prompt tokens free",
+    "queries, prompt tokens free",
+    "seconds saved per query, prompt tokens as generated",
+    "queries, prompt tokens as generated",
 )
 NOTES = (
-    "An estimate with two bounds: (a) prompt tokens cost nothing, (b) they cost as much time as "
+    "An estimate with two bounds: prompt tokens are free, or they take as much time as "
     "generated tokens. The true number should be between them. Saved: the mean with rows minus the "
     "mean with the graph on the same tasks, minus the time of searching the graph.",
     "The graph is that of Table 8; the tokens are of this experiment's corpus. In the paper: minutes "
@@ -211,7 +211,7 @@ def break_even_table(
         tokens_per_second: Speed of new tokens; NaN if it was not measured.
 
     Returns:
-        One row per saving, with both bounds. Bound (a) needs new tokens.
+        One row per saving, with both bounds. If prompt tokens are free, new tokens are needed.
     """
     rows = {}
     for saving in savings:

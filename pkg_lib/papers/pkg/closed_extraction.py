@@ -189,4 +189,8 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         "the published results. Intervals are Tango's score intervals. Intervals and p are per "
         "row, not corrected."
     )
-    return ResultTable("Extraction in the closed models' published answers", frame, (note,))
+    return ResultTable(
+        "Rules of extraction on the closed models' published answers (MBPP, VoyageEmb)",
+        frame,
+        (note,),
+    )

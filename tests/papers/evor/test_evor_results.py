@@ -270,16 +270,15 @@ def test_a_note_on_mpsc_is_shown_where_mpsc_is():
         for note in evor_tables.methods_table(results_of(passed, contexts)).notes
         if note.startswith("MPSC")
     ]
-    assert note.startswith("MPSC (M (a rule)) is reduced")
+    assert "M (a rule)" in note
 
 
 def test_the_first_finding_says_what_retrieval_and_rounds_change(monkeypatch):
     monkeypatch.setattr("pkg_lib.analysis.stats.ALPHA", 0.6)  # p is 0.5 with two tasks
     evor = results_of({"NoRAG": NONE, "RK": ALL, "EVOR@0": ALL, "EVOR@1": ALL})
-    assert evor_analysis.evor_findings(evor)[0] == (
-        "With model, retrieving once (RK) raises pass@1 significantly on 1 of 1 benchmarks "
-        "(M: 0.0 to 100.0 %); EVOR's later rounds change it on 0 of 1."
-    )
+    raised = evor_analysis.evor_findings(evor)[0]
+    assert "(RK) raises pass@1 significantly on 1 of 1 benchmarks (M: 0.0 to 100.0 %)" in raised
+    assert "change it on 0 of 1" in raised
     lower = results_of({"NoRAG": ALL, "RK": NONE, "EVOR@0": ALL, "EVOR@1": NONE})
     assert "(RK) changes pass@1" in evor_analysis.evor_findings(lower)[0]
     assert evor_analysis.evor_findings(results_of({"NoRAG": ALL})) == []
