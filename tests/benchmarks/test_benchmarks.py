@@ -15,6 +15,7 @@ from benchmarks import (
     bench_batching,
     bench_bm25,
     bench_bolt,
+    bench_cache,
     bench_choice,
     bench_chunking,
     bench_code_search,
@@ -292,3 +293,8 @@ def test_linear_small():
     assert layer["rows"] == 256
     if not found["has_bfloat16_instructions"]:
         assert layer["ratio"] > 1.5  # five on an idle processor
+
+
+def test_cache_small():
+    found = bench_cache.measure(rows=16, columns=200, steps=64)
+    assert found["ratio"] > 1.5
