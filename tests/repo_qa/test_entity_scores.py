@@ -17,6 +17,7 @@ from pkg_lib.papers.dkb.entity_scores import (
     entities_table,
     entity_score,
     entity_scores,
+    question_scores_table,
     record_scores,
     recorded_scores,
 )
@@ -138,6 +139,9 @@ def test_scores_of_answers_are_shown_later_without_the_sources(tmp_path, monkeyp
     ours = table[table.index.str.startswith("shop, DKB")]
     again = table[table.index.str.startswith("again, DKB")]
     assert ours.to_numpy().tolist() == again.to_numpy().tolist()
+    by_question = question_scores_table("shop", study.questions, stored).frame
+    assert len(by_question) == len(study.questions) and "DKB" in by_question
+    assert question_scores_table("shop", study.questions, stored[:0]).frame.shape[1] == 1
     assert table.loc["nobody, DKB", "answers"] == "0" and table.loc["nobody, DKB", "F1"] == "–"
 
 

@@ -6,7 +6,7 @@ readings has, names that stand in the question, and names of libraries that the 
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -208,3 +208,36 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
         )
     title = "Types that the answers name"
     return number_table(title, "repository, approach", columns, rows, *notes, UNKNOWN)
+
+
+def question_scores_table(
+    repository: str,
+    questions: Sequence[Question],
+    scores: pd.DataFrame,
+) -> ResultTable:
+    """Tabulate F1 of the answers question by question (Table 10).
+
+    Args:
+        repository: Name of the repository.
+        questions: Its questions.
+        scores: Their `recorded_scores`.
+
+    Returns:
+        The table, one row per question, and one column per pipeline that answered.
+    """
+    f1 = scores.pivot(index="question", columns="pipeline", values="f1")
+    pipelines = [name for name in ARMS if name in f1]
+    rows: Rows = {}
+    for question in questions:
+        cells = [NAN] * len(pipelines)
+        if question.id in f1.index:
+            cells = f1.loc[question.id, pipelines].tolist()
+        rows[f"{question.id} {question.theme}"] = [len(question.needs), *cells]
+    columns = {"types needed": 0, **dict.fromkeys(pipelines, 2)}
+    note = (
+        "F1 of the types that an answer names, as in the table above. The paper's Table 10 has a person's "
+        "judgement of each answer."
+    )
+    return number_table(
+        f"F1 of the answers by question, {repository}", "question", columns, rows, note
+    )
