@@ -38,6 +38,7 @@ KERNEL_MEMORY = 1.5 * 2**30  # bytes; a third was measured, the cache of a large
 START_TIMEOUT = 300  # seconds; a busy machine is slow, and a kernel that dies is noticed at once
 # With one thread a kernel, notebooks share the cores, and sums do not depend on how many run.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+HTML, PLAIN_TEXT = "text/html", "text/plain"
 PROGRESS_BAR = "application/vnd.jupyter.widget-view+json"
 DEAD_KERNEL = "the kernel was killed, perhaps because memory ran out; try fewer --jobs"
 
@@ -227,3 +228,11 @@ def _remove_volatile_parts(notebook: nbformat.NotebookNode) -> None:
         cell.metadata.pop("papermill")
         if cell.cell_type == "code":
             cell.outputs = [o for o in cell.outputs if PROGRESS_BAR not in o.get("data", {})]
+            for output in cell.outputs:
+                _remove_repeated_text(output.get("data", {}))
+
+
+def _remove_repeated_text(data: dict[str, Any]) -> None:
+    """Remove the plain text of an output that is also there as HTML: together they fill megabytes."""
+    if HTML in data:
+        data.pop(PLAIN_TEXT, None)
