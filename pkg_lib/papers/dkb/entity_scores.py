@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -225,13 +226,13 @@ def question_scores_table(
     Returns:
         The table, one row per question, and one column per pipeline that answered.
     """
-    f1 = scores.pivot(index="question", columns="pipeline", values="f1")
+    f1: Any = scores.pivot(index="question", columns="pipeline", values="f1")
     pipelines = [name for name in ARMS if name in f1]
     rows: Rows = {}
     for question in questions:
         cells = [NAN] * len(pipelines)
         if question.id in f1.index:
-            cells = f1.loc[question.id, pipelines].tolist()
+            cells = [float(f1.at[question.id, name]) for name in pipelines]
         rows[f"{question.id} {question.theme}"] = [len(question.needs), *cells]
     columns = {"types needed": 0, **dict.fromkeys(pipelines, 2)}
     note = (

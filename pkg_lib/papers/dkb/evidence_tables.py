@@ -422,6 +422,28 @@ def dkb_findings(
     return sentences
 
 
+def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
+    """Compare the answers of DKB and No-Graph by the types that they name.
+
+    Args:
+        repository: Name of the repository.
+        scores: The frame of `entity_scores.recorded_scores`.
+
+    Returns:
+        One sentence; none if one of the two pipelines did not answer.
+    """
+    by_question = scores.pivot(index="question", columns="pipeline", values="f1")
+    if not {OURS, BASE} <= set(by_question):
+        return []
+    difference = sign_flip_difference(by_question[OURS], by_question[BASE])
+    return [
+        f"Answers about {repository}: the mean F1 of the named types is {by_question[OURS].mean():.3f} "
+        f"with {OURS} and {by_question[BASE].mean():.3f} with {BASE} (difference "
+        f"{signed(difference.value, 3)}, 95 % interval {_interval(difference)}, p = "
+        f"{probability(difference.p)}, {difference.n} questions)."
+    ]
+
+
 def _difference_text(difference: Difference, other: str) -> str:
     about = [f"p = {probability(difference.p)}", f"{difference.n} questions"]
     if difference.n >= FEWEST_FOR_BOOTSTRAP:
