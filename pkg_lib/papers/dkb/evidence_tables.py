@@ -454,7 +454,7 @@ def _difference_text(difference: Difference, other: str) -> str:
 
 
 def _listed(values: pd.Series) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+    return ", ".join(f"{value:.3f} ({name})" for name, value in values.items())
 
 
 def _evidence_findings(evidence: Evidence) -> list[str]:

@@ -562,8 +562,8 @@ def equal_candidates_finding(selections: Selections) -> str:
     return (
         "Several answers can also be sampled without retrieval, and one selected by the examples in "
         f"the prompt: in {more} of {len(p_values)} experiments this solves significantly more tasks than "
-        f"selecting among as many answers with retrieval, in {len(significant) - more} fewer "
-        f"(p < {ALPHA}, not corrected)."
+        "selecting among as many answers with retrieval, and significantly fewer in "
+        f"{len(significant) - more} (p < {ALPHA}, not corrected)."
     )
 
 
