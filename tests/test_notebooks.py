@@ -26,6 +26,11 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
     assert all(
         c.execution_count for c in nbformat.read(job.target, 4).cells if c.cell_type == "code"
     )
+    outputs = [
+        o.get("data", {}) for c in nbformat.read(job.target, 4).cells for o in c.get("outputs", [])
+    ]
+    as_html = [data for data in outputs if "text/html" in data]
+    assert as_html and not any("text/plain" in data for data in as_html)
     section = json.loads((committed / "tables" / f"{name}.json").read_text())
     assert section["findings"] and section["tables"] and section["figures"]
     for table in section["tables"]:

@@ -71,7 +71,10 @@ class _Columns:
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer of the cache; see the module."""
+    """The keys and values of one layer, which grow in place.
+
+    Of transformers' operations, only `update` and `batch_select_indices` are supported.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]

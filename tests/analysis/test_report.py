@@ -481,6 +481,26 @@ def test_a_page_begins_with_a_lead_and_its_figures_and_folds_further_findings(re
     assert all(any(finding in part for part in folded) for finding in more[1:])
 
 
+def test_a_caption_folds_its_values_and_no_sentence(results):
+    path = results / "tables" / f"{STEM}.json"
+    section = json.loads(path.read_text())
+    values = "Rates: " + ", ".join(f"method {n} {n} %" for n in range(20))
+    sentences = "A change of the prompt. Wording: the words before a context. " * 3
+    for caption, folded in ((values, 1), (sentences, 0)):
+        figures = {name: caption for name, _ in section["figures"]}
+        path.write_text(json.dumps(section | {"figures": list(figures.items())}))
+        text = built(results)[1].read_text("utf8")
+        captions = re.findall("<figcaption>(.*?)</figcaption>", text, re.S)
+        assert captions and all(c.count("<details>") == folded for c in captions)
+
+
+def test_the_leaderboard_explains_the_methods_and_variants_that_it_has(site):
+    text = (site.parent / "site" / "leaderboard.html").read_text("utf8")
+    explained = set(re.findall("<dt>(.*?)</dt>", text))
+    assert {"NoRAG", "EVOR", "…, swapped", "…, codellama prompt"} <= explained
+    assert "…, no delimiters" not in explained  # no row has it
+
+
 def test_every_notebook_that_adds_a_section_has_a_lead(site):
     for page in site.parent.glob("site/*.html"):
         leads = re.findall('<p class="lead">(.*?)</p>', page.read_text("utf8"))

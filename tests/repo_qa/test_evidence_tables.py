@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.papers.dkb.evidence_tables import differences_table
+from pkg_lib.papers.dkb.evidence_tables import differences_table, scores_findings
 from pkg_lib.papers.dkb.measurement import READING
 from pkg_lib.papers.dkb.settings import BASE, OURS, SAME_SIZE
 
@@ -29,3 +29,12 @@ def test_an_interval_needs_ten_questions_that_differ_and_zero_has_no_sign():
     assert interval[f"{OURS} – {SAME_SIZE}, all"] == DASH
     assert rows.loc[f"{OURS} – {BASE}, upstream", "difference"] == "+0.500"
     assert rows.loc[f"{OURS} – {SAME_SIZE}, all", "difference"] == "0.000"
+
+
+def test_answers_are_compared_by_f1_where_both_pipelines_answered():
+    rows = [(OURS, n, 0.75) for n in range(12)] + [(BASE, n, 0.5) for n in range(12)]
+    scores = pd.DataFrame(rows, columns=["pipeline", "question", "f1"])
+    (finding,) = scores_findings("repo", scores)
+    assert "0.750 with DKB and 0.500 with No-Graph" in finding
+    assert "+0.250" in finding and "12 questions" in finding
+    assert scores_findings("repo", scores[scores["pipeline"] == OURS]) == []

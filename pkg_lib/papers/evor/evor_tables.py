@@ -289,7 +289,7 @@ def methods_table(evor: EvorResults) -> ResultTable:
     with_mpsc = [name.partition(":")[0] for name in rows if name.endswith(": MPSC")]
     if with_mpsc:
         notes.append(
-            "MPSC selects one of several sampled programs by checks and tests that the model writes, too. "
+            "MPSC selects one of several sampled programs by checks and tests that the model also writes. "
             f"Here ({listed(with_mpsc)}): 5 programs, 3 checks and 5 tests."
         )
     title = titled("Table 2: methods", evor)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import bracketed_difference, difference_cell
+from pkg_lib.analysis.contents import texts_of
 from pkg_lib.analysis.prompt_variants import compare_prompt_variants
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import listed
@@ -22,15 +23,6 @@ Comparisons = Mapping[tuple[str, str], pd.DataFrame]  # (experiment, method) -> 
 PAPERS_PROMPT = "the paper's prompt"
 SWAPPED = "swapped"
 VARIANT_LABELS = {SWAPPED: "another task's context"}
-# Prompt variant -> what it does.
-VARIANT_NOTES = {
-    "no code was found": "no context, but the words that introduce one and a comment that no code was found",
-    "context first": "the context is before the task instead of after it",
-    "earlier turn": "the context is in an earlier turn of the conversation",
-    "helper section": "the context is between the authors' lines that begin and end a helper section",
-    "no delimiters": "the context is without these lines",
-    SWAPPED: "the paper's prompt, with the context of another task; methods call it swapped",
-}
 PRUNING_NOTE = (
     "Pruning removes a branch of the retrieved code, such as a loop. Guarded, the default: nothing is "
     "removed if no pruned version is nearer to the query. Paper-literal: a branch is always removed."
@@ -95,13 +87,15 @@ def variant_meanings(comparisons: Comparisons) -> str:
     Returns:
         Text such as 'Prompt variants are "context first" (the context is before the task)'; "" without one.
     """
+    meanings = texts_of("terms")["variants"]
     shown: dict[str, str] = {}
     for comparison in comparisons.values():
         for name in comparison.index:
             variant = str(name).partition(", ")[2]
-            if variant in VARIANT_NOTES:
+            if variant in meanings:
                 label = VARIANT_LABELS.get(variant, variant)
-                shown[variant] = f'"{label}" ({VARIANT_NOTES[variant]})'
+                also = "" if label == variant else f"; methods call it {variant}"
+                shown[variant] = f'"{label}" ({meanings[variant]}{also})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
 
 
@@ -117,7 +111,7 @@ def prompt_variants_caption(comparisons: Comparisons) -> str:
     drawn = {key: compared for key, compared in comparisons.items() if key[1] != BASELINE}
     meanings = variant_meanings(drawn)
     return (
-        f"Change of pass@1 from no retrieval by prompt variant, 95 % paired bootstrap interval (tasks). "
+        "Change of pass@1 from no retrieval by prompt variant, 95 % paired bootstrap interval (tasks). "
         f"{f'{meanings}. ' if meanings else ''}Prompts without a marker in a row were not run."
     )
 
