@@ -45,6 +45,7 @@ from pkg_lib.retrieval.methods import (
 
 # Share of the tasks that must have a verdict; a method with fewer counts as not measured.
 LEAST = 0.5
+MARK_CHARS = 16  # of a digest in hex: 64 bits
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 # Part of the digest of a stored selection: the rule by which it was made.
 SELECTION_RULE = "authors' code, query without hints, answers run as written"
@@ -214,7 +215,9 @@ class Results(StoredAnswers):
         )
 
     def verdict_mark(self, task: Task, solution: str) -> str:
-        """Return a digest of the program, its tests, the protocol and the allowed packages.
+        """Return the beginning of a digest of the program, its tests, the protocol and the allowed packages.
+
+        The first 64 bits tell a changed program from the one that was executed, and take less space.
 
         Args:
             task: The task.
@@ -222,7 +225,7 @@ class Results(StoredAnswers):
         """
         packages = self.benchmark_spec.limits(task).packages
         fingerprint = self.benchmark_spec.fingerprint(task, solution)
-        return digest(fingerprint, self.protocol, packages)
+        return digest(fingerprint, self.protocol, packages)[:MARK_CHARS]
 
     def verdicts(self, methods: list[str] | None = None) -> pd.DataFrame:
         """Return whether each method solves each task.
