@@ -29,6 +29,9 @@ LISTED = {
     "notebook": "notebooks",
     "prompt style": "styles",
 }
+OWN = {
+    "corpus": "; a directory of code is source:DIR"
+}  # kind of name -> how to name the user's own
 # As text, because this module imports nothing of a higher rank.
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
@@ -71,6 +74,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
     if len(message) + len(everything) <= LINE:
         return UserError(message + everything)
     listing = f"`pkg-lib list {LISTED[kind]}` shows all" if kind in LISTED else ""
+    if not close:
+        listing += OWN.get(kind, "")
     if close and (not listing or len(message) + len(listing) > LINE):
         return UserError(message.rstrip())
     if listing:

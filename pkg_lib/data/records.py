@@ -80,7 +80,9 @@ class DataSet:
             splits = load_rows(self.title, *self.on_hub)
         except (ImportError, UserError) as e:
             reason = str(e).partition("\n")[0]
-            raise BenchmarkMissing(f"{self.title} is not available ({reason}): {advice}") from e
+            if advice not in reason:
+                reason += f"; {advice}"
+            raise BenchmarkMissing(reason) from e
         return [make(row) for split in splits.values() for row in split]
 
     def repository(self, name: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, sha256_of
 from pkg_lib.core.types import Document, UserError, corpus_digest, digest
 from pkg_lib.data.corpora import CORPORA, parse_corpus
@@ -127,12 +128,18 @@ def corpus_at(place: str) -> str:
 
     Returns:
         The name of the corpus, such as source:DIR for a directory of code; "" for a graph database
-        or a directory with a saved graph.
+        or the path of a saved graph.
+
+    Raises:
+        UserError: The place is a single word that names neither a corpus nor a directory.
     """
     if "://" in place or Path(place, disk.GRAPH).exists():
         return ""
     if Path(place).is_dir():
         return f"source:{place}"
     parts = parse_corpus(place).parts
-    is_name = any(part.value is not None or part.source in CORPORA for part in parts)
-    return place if is_name else ""
+    if any(part.value is not None or part.source in CORPORA for part in parts):
+        return place
+    if Path(place).name == place:
+        raise unknown("corpus", place, CORPORA)
+    return ""

@@ -156,8 +156,19 @@ def neighbourhood_figure(
     places[name] = ((left + right) / 2, 0.5)
     _draw(axes, graph, places, edges, legend_columns=4)
     axes.set(xlim=(0, 1), ylim=(1, 0))
-    axes.set_title(f"Users of {centre} (left), what it uses (right)")
+    axes.set_title(_neighbourhood_title(centre, users, used))
     return figure
+
+
+def _neighbourhood_title(centre: str, users: Collection[str], used: Collection[str]) -> str:
+    """Say which types are on which side; an empty side is named."""
+    if users and used:
+        return f"Users of {centre} (left), what it uses (right)"
+    if users:
+        return f"Users of {centre}, which uses no type of the repository"
+    if used:
+        return f"What {centre} uses; no type of the repository uses it"
+    return f"{centre} uses no type of the repository, and none uses it"
 
 
 def _longest_name(graph: TypeGraph, names: Iterable[str]) -> int:

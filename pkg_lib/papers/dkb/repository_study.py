@@ -487,7 +487,7 @@ def open_study(
     if not chunks:
         raise UserError(f"{root} has no {SUFFIX} file that can be read")
     return RepositoryStudy(
-        name=root.name,
+        name=root.name.removesuffix(".zip"),
         results=results or results_dir(),
         questions=asked,
         built=build(root),

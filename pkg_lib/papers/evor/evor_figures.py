@@ -141,7 +141,8 @@ def round_figure(evor: EvorResults) -> Figure:
     title = (
         "From round 0 to the last, pass@1 changes significantly\n"
         f"on {changed} of {len(evor.evolved)} benchmarks\n"
-        f"{evor.model}"
+        f"{evor.model}\n"
+        "(tasks; tasks whose needed documents are known)"
     )
     titles = []
     for benchmark in evor.evolved:
