@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -441,7 +442,7 @@ def search(
     index: Annotated[
         str, opt("For a saved graph: flat (exact), or hnsw (faster on large graphs).")
     ] = "flat",
-    top: Annotated[int, opt("Number of nodes to print.", "--top", "--top-k", least=1)] = 10,
+    top: Annotated[int, opt("Number of results to print.", "--top", "--top-k", least=1)] = 10,
     embedder: Embedding = "",
 ) -> None:
     """Find code in a corpus or in a saved graph.
@@ -468,7 +469,8 @@ def search(
     knowledge = explain.knowledge_of_code(absolute_corpus(corpus))
     if embedder:
         knowledge.embedder = Embedder(embedder)
-    say(explain.search_code(knowledge, query, unit, top))
+    folder = code_base.folder_of(absolute_corpus(corpus))
+    say(explain.search_code(knowledge, query, unit, top, folder))
 
 
 @app.command(rich_help_panel=RUN)
@@ -477,7 +479,12 @@ def ask(
     question: Annotated[str, arg("What the model should write: words, or a function's head.")],
     model: Model = study.MODEL,
     method: Annotated[str, opt("A method that retrieves, from `list`.")] = "Func-PKG",
-    top: Annotated[int, opt("Number of units in the context.", "--top", "--top-k", least=1)] = 3,
+    top: Annotated[
+        int,
+        opt(
+            "Number of functions (or blocks, or rows) in the context.", "--top", "--top-k", least=1
+        ),
+    ] = 3,
     test: Annotated[
         Path | None, opt("A Python file that runs after each answer, such as assertions.")
     ] = None,
@@ -488,13 +495,13 @@ def ask(
     answer runs in the sandbox, followed by the test.
     """
     from pkg_lib.evaluation import asking
-    from pkg_lib.retrieval.code_base import corpus_at
+    from pkg_lib.retrieval.code_base import corpus_at, folder_of
 
     program = asking.read_test(test) if test else ""
     place = absolute_corpus(corpus_at(corpus) or corpus)
 
     def show(context: Context, prompt: Prompt) -> None:
-        say(asking.context_lines(context, prompt))
+        say(asking.context_lines(context, prompt, folder_of(place)))
 
     with locks.writing(results_dir()):  # entered before the corpus is encoded, which takes minutes
         answers = asking.ask(place, question, model, method, top, program, retrieved=show)
@@ -524,10 +531,10 @@ def pack() -> None:
     These are the completions of the study, and answers about tutorials, topics and Java files.
     Result files that an earlier version stored uncompressed are compressed as well.
     """
-    from pkg_lib.generation import cache
+    from pkg_lib.generation.cache import pack_completions, pack_rows
 
     with locks.writing(results_dir()):
-        left = cache.pack_rows(results_dir()) + cache.pack_completions(results_dir())
+        left = pack_rows(results_dir()) + pack_completions(results_dir())
     if left:
         raise UserError(*left)
 
@@ -706,7 +713,9 @@ def _current_methods(names: str) -> str:
     return "+".join(current)
 
 
+@cache
 def _note_renamed(old: str, new: str) -> None:
+    """Say once that a name has changed."""
     typer.echo(f"note: {old} is now called {new}", err=True)
 
 

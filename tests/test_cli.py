@@ -278,7 +278,7 @@ def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_pat
     nearest = [["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]]
     assert [line.split("  ")[1:] for line in answers[0][1].splitlines()] == nearest
     assert answers[0] == answers[1] == answers[2] and len(list(folder.glob("*.hnsw"))) == 1
-    assert "has no leaf nodes" in mistake(call, "search", folder, "x", "--unit", "leaf")
+    assert "has no leaves" in mistake(call, "search", folder, "x", "--unit", "leaf")
     for place in (folder, tmp_path / "missing"):  # the name is checked before the graph is loaded
         assert "unknown index 'tree'; choose" in mistake(
             call, "search", place, "x", "--index", "tree"

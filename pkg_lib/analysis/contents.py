@@ -151,7 +151,7 @@ def texts_of(name: str) -> dict[str, Any]:
     Args:
         name: "navigation" (stem of a section that is a page of its own -> its entry), "leads"
             (notebook -> what its sections begin with) or "terms" ("methods", "variants" and "corpora" ->
-            name -> its description).
+            name -> its description; "pages" -> notebook -> term -> its meaning).
 
     Returns:
         The contents of NAME.toml.

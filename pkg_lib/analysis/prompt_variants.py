@@ -17,11 +17,11 @@ def compare_prompt_variants(
 
     Args:
         run: The run with the verdicts.
-        method: A method with the paper's prompt.
+        method: A method with the default prompt.
 
     Returns:
         The columns of `stats.paired_differences` and ``rate`` (fractions), over the tasks that all
-        variants measured. The paper's prompt comes first. Empty if that prompt was not measured.
+        variants measured. The default prompt comes first. Empty if that prompt was not measured.
     """
     names = [BASELINE, method]
     for column in METHODS.values():

@@ -238,6 +238,7 @@ class _Report:
             "parts": parts,
             "items": _items_by_paper(section),
             "elsewhere": elsewhere,
+            "terms": texts_of("terms")["pages"].get(section.notebook, {}),
             "sizes": sizes,
             "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
         }

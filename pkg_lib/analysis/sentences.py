@@ -159,7 +159,7 @@ def decided(
 
     Args:
         rows: Rows of `stats.paired_differences`.
-        heads: Beginnings of the sentences on methods above, below and not different.
+        heads: Beginnings of the sentences on methods significantly above, significantly below, and neither.
 
     Returns:
         At most three sentences.
@@ -168,9 +168,9 @@ def decided(
     significant = tested["p_corrected"] < ALPHA
     above = tested["difference"] > 0
     groups = [
-        (f"{heads[0]} beyond chance", significant & above),
-        (f"{heads[1]} beyond chance", significant & ~above),
-        (f"{heads[2]} shown", ~significant),
+        (heads[0], significant & above),
+        (heads[1], significant & ~above),
+        (heads[2], ~significant),
     ]
     sentences = []
     for head, members in groups:

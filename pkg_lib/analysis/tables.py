@@ -250,12 +250,19 @@ def _environment() -> jinja2.Environment:
     environment.filters["points"] = points
     environment.filters["corpus_label"] = corpus_label
     environment.filters["between_tags"] = _between_tags
+    environment.filters["with_code"] = _with_code
     return environment
 
 
 def _between_tags(text: str) -> Markup:
     """Escape text between tags. Quotes stay, which halves the pages of docstrings."""
     return Markup(html.escape(text, quote=False))
+
+
+def _with_code(text: str) -> Markup:
+    """Escape text, and set what is between backticks as code."""
+    escaped = html.escape(text, quote=False)
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
 
 
 def csv_text(

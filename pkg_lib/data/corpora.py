@@ -397,7 +397,7 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
     if not count:
         reason = tree.skipped.in_one_line() or "it has no .py file"
         raise UserError(
-            f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {reason}"
+            f"corpus {prefix}:{shown(str(root))} holds no Python file that can be read: {reason}"
         )
     tree.skipped.warn(f"corpus {prefix}:{root}")
 

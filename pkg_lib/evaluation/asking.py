@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.models import model_spec
+from pkg_lib.core.models import check_hardware, model_spec
 from pkg_lib.core.reading import printable, read_text
 from pkg_lib.core.types import Context, Outcome, Task, UserError
 from pkg_lib.data import corpora
@@ -16,6 +18,7 @@ from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract_solution
 from pkg_lib.generation.generator import Backend, generate
 from pkg_lib.generation.prompts import Prompt, build_prompt
+from pkg_lib.retrieval.code_base import below_folder
 from pkg_lib.retrieval.methods import NO_RAG, make_retriever, parse_method
 
 METHOD = "Func-PKG"
@@ -80,6 +83,8 @@ def ask(
     spec = model_spec(model)
     if spec.endpoint:
         endpoints().get_or_fail(spec.endpoint)  # reported before anything is encoded
+    elif backend is None:
+        check_hardware(spec)
     task = Task("question", "ask", question, "")
     retriever = make_retriever(method, corpora.load_corpus(corpus), top_k=top_k)
     contexts = [Context(task.id, NO_RAG, ""), *retriever.retrieve([task])]
@@ -109,38 +114,84 @@ def ask(
 def read_test(path: Path) -> str:
     """Read the program that tests the answers.
 
+    Functions whose names begin with "test" are called, as pytest would call them, and test cases
+    of unittest are run. Without this, a file that only defines them would pass.
+
     Args:
         path: A file of Python.
 
     Returns:
-        Its text.
+        A program that runs its tests.
 
     Raises:
-        UserError: It cannot be read, is empty, or is not valid Python.
+        UserError: It cannot be read, is empty, is not valid Python, or tests nothing.
     """
     text = read_text(path)
     if not text.strip():
         raise UserError(f"the test {path} is empty; write assertions into it")
     try:
         compile(text, str(path), "exec")
+        module = ast.parse(text)
     except (SyntaxError, ValueError) as e:
         raise UserError(f"the test {path} is not valid Python ({e}); correct it") from e
-    return text
+    statements = _statements(module)
+    calls = [*_calls(statements)]
+    if not calls and all(isinstance(node, _DEFINITIONS) for node in statements):
+        raise UserError(
+            f"the test {path} tests nothing; write assertions or test functions into it"
+        )
+    program = ast.unparse(ast.Module(statements, []))
+    return "\n".join([program, *calls])
 
 
-def context_lines(context: Context, prompt: Prompt) -> Iterator[str]:
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_RUN_TEST_CASE = """
+import io, unittest
+_cases = unittest.defaultTestLoader.loadTestsFromTestCase({name})
+_result = unittest.TextTestRunner(io.StringIO()).run(_cases)
+assert _result.wasSuccessful(), (_result.errors + _result.failures)[0][1]
+"""
+
+
+def _statements(module: ast.Module) -> list[ast.stmt]:
+    """Return the statements of a test, with those below `if __name__ == "__main__"`.
+
+    Calls of `unittest.main` and `pytest.main` are left out, because they end the process.
+    """
+    statements: list[ast.stmt] = []
+    for node in module.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            statements += [below for below in node.body if ".main(" not in ast.unparse(below)]
+        else:
+            statements.append(node)
+    return statements
+
+
+def _calls(statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield code that runs each test function, and each test case of unittest."""
+    for node in statements:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            yield f"{node.name}()"
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base) for base in node.bases]
+            if any(base.endswith("TestCase") for base in bases):
+                yield textwrap.dedent(_RUN_TEST_CASE).format(name=node.name)
+
+
+def context_lines(context: Context, prompt: Prompt, folder: str = "") -> Iterator[str]:
     """Describe what was retrieved for a question, for a terminal.
 
     Args:
         context: The retrieved context.
         prompt: The prompt with it.
+        folder: The directory of the code, if the corpus is one.
 
     Yields:
         The places of the context, and the prompt.
     """
-    yield f"== context ({context.method}, score {context.score:.3f})"
+    yield f"== context ({context.method}, highest score {context.score:.3f})"
     for place in context.source.split("; "):
-        yield f"  {place}"
+        yield f"  {below_folder(place, folder)}"
     yield "== prompt with the context"
     for message in prompt.messages:
         yield printable(message["content"], "\n\t")

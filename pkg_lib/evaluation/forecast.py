@@ -51,8 +51,8 @@ class MethodForecast:
             stored completions it is an upper bound.
         new_tokens: Tokens to generate, estimated in the same way.
         stored: The number of stored completions that the means are taken from.
-        texts: Texts of the corpus to encode. Texts that an earlier method in the list encodes are
-            not counted again.
+        texts: Texts of the corpus to encode. Texts that a method with fewer texts encodes are not
+            counted again.
         encoding_seconds: The time to encode them; None if it is unknown.
         further: What its retriever prompts for beside these prompts, which are without it.
     """
@@ -168,19 +168,22 @@ def forecast(
     Raises:
         Unavailable: A method needs docstrings that are not generated yet.
     """
-    forecasts = []
-    planned: set[str] = set()  # texts that an earlier method encodes
+    needed: dict[str, list[str]] = {}
     for method in methods:
         if context_method(method) == ENHANCED:
             stored_docstrings(parse_corpus(evaluator.run.corpus).documents)
-        texts: list[str] = []
         # Other corpora may be large, or on the hub; a dry run loads none of them.
-        if corpora.own(evaluator.run.corpus):
-            texts = [text for text in evaluator.texts_to_encode(method) if text not in planned]
-        planned.update(texts)
+        is_own = corpora.own(evaluator.run.corpus)
+        needed[method] = evaluator.texts_to_encode(method) if is_own else []
+    encoded: set[str] = set()  # texts of an earlier method; a run takes the methods in this order
+    for method in sorted(needed, key=lambda method: len(needed[method])):
+        needed[method] = [text for text in needed[method] if text not in encoded]
+        encoded.update(needed[method])
+    forecasts = []
+    for method in methods:
         found = _forecast(evaluator, method, counted)
-        seconds = _encoding_seconds(evaluator.run, texts)
-        forecasts.append(replace(found, texts=len(texts), encoding_seconds=seconds))
+        seconds = _encoding_seconds(evaluator.run, needed[method])
+        forecasts.append(replace(found, texts=len(needed[method]), encoding_seconds=seconds))
     return forecasts
 
 
@@ -361,7 +364,10 @@ def _generation_time(
     prompt_tokens = sum(f.all_prompt_tokens for f in forecasts)
     slots = min(todo, results.slots or CPU_SLOTS)
     seconds = generation_seconds(spec.params_b * 1e9, slots, prompt_tokens, new_tokens)
-    return seconds, "from the speed of one linear layer, measured now on this CPU"
+    return (
+        seconds,
+        "estimated from the speed of one linear layer of the model, measured now on this CPU",
+    )
 
 
 def _total_encoding(forecasts: Sequence[MethodForecast]) -> float | None:
@@ -411,10 +417,13 @@ def lines(
     table += _encoding_lines(forecasts)
     table += _further_lines(forecasts)
     price = cost(results, forecasts, rates)
-    table.append(f"  to complete: {price}")
+    included = ", encoding included" if any(f.texts for f in forecasts) else ""
+    table.append(f"  to complete: {price}{included}")
     if not all(f.stored for f in due):
         most = _max_new_tokens(results)
-        table.append(f"  tokens: at most, {most} new ones where no completion is stored")
+        table.append(
+            f"  tokens: where no completion is stored, the most that an answer may have ({most})"
+        )
     _, source = _generation_time(results, forecasts, rates)
     table.append(f"  time: {source}")
     table += _batch_lines(results, [f.method for f in due], price.new_tokens)
@@ -431,7 +440,7 @@ def lines(
 
 def _encoding_lines(forecasts: Sequence[MethodForecast]) -> list[str]:
     """Say how many texts of the corpus each method encodes, and for how long."""
-    encoding = [f for f in forecasts if f.texts]
+    encoding = sorted((f for f in forecasts if f.texts), key=lambda f: f.texts)
     table = []
     for f in encoding:
         line = f"  to encode for {f.method}: {f.texts:,} texts"

@@ -290,9 +290,12 @@ class Evaluator:
             tqdm.write(note, file=sys.stderr)
         large = [method for method in sizes if method not in at_once]
         encoding = sorted(large, key=lambda method: sizes[method])
+        encoded: set[str] = set()  # texts of an earlier pass
         for number, method in enumerate(encoding, 1):
+            new = set(texts[method]) - encoded
+            encoded |= new
             passes = f"pass {number} of {len(encoding)}"
-            note = f"{method}: {sizes[method]:,} texts of the corpus to encode ({passes})"
+            note = f"{method}: {len(new):,} texts of the corpus to encode ({passes})"
             tqdm.write(note, file=sys.stderr)
         groups = [[method] for method in encoding]
         if at_once:

@@ -7,6 +7,7 @@ text (`embed.py`), so that after an edit only the changed functions are encoded.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from contextlib import suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, sha256_of
 from pkg_lib.core.types import Document, UserError, corpus_digest, digest
@@ -24,6 +26,7 @@ from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.ranking import Positions
 
+SOURCE = "source"  # a corpus source:DIR, and the first part of its documents' names
 # What bm25s and numpy raise for files that are damaged, or that a stopped command left unfinished.
 _INDEX_DAMAGE = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError)
 # The modules that decide what a graph and its BM25 index contain.
@@ -118,6 +121,38 @@ class UserCode(Knowledge):
             A graph of NAME, IMPL and BLOCK nodes (Equations 1 and 2).
         """
         return kept_graph(self.corpus, self.documents)
+
+
+def folder_of(corpus: str) -> str:
+    """Return the directory of a corpus that is one directory of code.
+
+    Args:
+        corpus: The name of a corpus.
+
+    Returns:
+        The directory, relative if it is below the current one; "" for another corpus.
+    """
+    parts = parse_corpus(corpus).parts
+    if len(parts) != 1 or parts[0].source != SOURCE or not parts[0].value:
+        return ""
+    relative = os.path.relpath(parts[0].value)
+    return parts[0].value if relative.startswith("..") else relative
+
+
+def below_folder(place: str, folder: str) -> str:
+    """Show the place of a unit as a path that an editor can open.
+
+    Args:
+        place: A place such as "source/a.py:1-3".
+        folder: What `folder_of` returned.
+
+    Returns:
+        The place below the directory, such as "my_code/a.py:1-3"; unchanged without one.
+    """
+    prefix = f"{SOURCE}/"
+    if not folder or not place.startswith(prefix):
+        return place
+    return shown(str(Path(folder, place.removeprefix(prefix))))
 
 
 def corpus_at(place: str) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,7 @@ from pkg_lib.retrieval.ranking import Positions, Vectors
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-TEXTS_PER_WRITE = 256  # texts that are encoded between two writes of the vector cache
+TEXTS_PER_WRITE = 64  # texts that are encoded between two writes of the vector cache
 BATCH_SIZE = 64  # texts that a model encodes at once
 MEASURED_SECONDS = 2.0  # of encoding, from which a speed is known
 MOST_MEASURED = 512  # texts that a speed is measured on
@@ -113,7 +114,9 @@ class Embedder:
             if self.spec.endpoint:
                 self._request(contents, store)
             else:
-                starts = range(0, len(contents), TEXTS_PER_WRITE)
+                # Batches of short texts are fast. In random order, the time left is right from the start.
+                starts = [*range(0, len(contents), TEXTS_PER_WRITE)]
+                random.Random(0).shuffle(starts)
                 batches = [contents[start : start + TEXTS_PER_WRITE] for start in starts]
                 computed = ordered(self.compute, batches)
                 for start, vectors in zip(starts, computed, strict=True):

@@ -1,10 +1,13 @@
 """One query, step by step: ranked nodes, options of pruning, context (Section 3.2)."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
+
+from tqdm.auto import tqdm
 
 from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import Registry
@@ -14,7 +17,7 @@ from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
 from pkg_lib.graph.schema import Graph
 from pkg_lib.retrieval.augment import Augmented
-from pkg_lib.retrieval.code_base import kept_bm25
+from pkg_lib.retrieval.code_base import below_folder, kept_bm25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
 from pkg_lib.retrieval.knowledge import Knowledge
@@ -208,6 +211,7 @@ def search_code(
     query: str,
     unit: str = "function",
     top: int = 10,
+    folder: str = "",
 ) -> Iterator[str]:
     """Search code by words and by meaning.
 
@@ -219,6 +223,7 @@ def search_code(
         query: What the code should do.
         unit: What to find: a name in ``UNITS``.
         top: How many nodes to find in each way.
+        folder: The directory of the code, if the corpus is one.
 
     Yields:
         For each way a heading, then a line per node, best first: its score, its place and its first
@@ -237,13 +242,18 @@ def search_code(
     matching = scores[0] > 0
     if not matching.any():
         yield "  no word of the query is in the code"
-    yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching])
+    yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching], folder)
     yield f"by meaning ({knowledge.embedder.name}):"
     vector = knowledge.embedder.encode([query])
+    missing = len(knowledge.embedder.missing(retriever.encoded_texts()))
+    if missing:
+        note = f"{missing:,} texts to encode; a later search encodes only what has changed"
+        tqdm.write(note, file=sys.stderr)
     found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
-    yield from _lines(graph, found[0], cosines[0])
+    yield from _lines(graph, found[0], cosines[0], folder)
 
 
-def _lines(graph: Graph, nodes: Positions, scores: Scores) -> Iterator[str]:
+def _lines(graph: Graph, nodes: Positions, scores: Scores, folder: str = "") -> Iterator[str]:
     for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
-        yield f"  {score:6.3f}  {graph.where(node)}  {first_line(graph, node)}"
+        place = below_folder(graph.where(node), folder)
+        yield f"  {score:6.3f}  {place}  {first_line(graph, node)}"

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Context, Task, UserError
-from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATHVALUE
+from pkg_lib.graph.nodes import BLOCK, IMPL, PATHVALUE
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.budget import cut_at_line_end
@@ -58,6 +58,10 @@ def join_units(
     )
 
 
+# Type of node -> what a corpus without such nodes lacks.
+UNIT_NAMES = {IMPL: "functions", BLOCK: "blocks", PATHVALUE: "leaves"}
+
+
 def require_units(
     count: int,
     method: str,
@@ -74,10 +78,7 @@ def require_units(
         UserError: There are none.
     """
     if not count:
-        raise UserError(
-            f"the corpus has no {kind}, so method {method} has nothing to retrieve; "
-            "choose another corpus"
-        )
+        raise UserError(f"the corpus has no {kind} that {method} could find; choose another corpus")
 
 
 def unit_context(
@@ -277,7 +278,7 @@ class GraphNodes:
             UserError: The corpus has no such nodes.
         """
         nodes = self.knowledge.graph.first_of_each_text(self.kind)
-        require_units(len(nodes), self.method, f"{NODE_TYPES[self.kind]} nodes")
+        require_units(len(nodes), self.method, UNIT_NAMES[self.kind])
         return nodes
 
     def encoded_texts(self) -> list[str]:

@@ -74,9 +74,9 @@ def test_a_corpus_without_functions_is_reported_before_anything_is_generated(eva
     results = Results(study.MODEL, "humaneval", corpus, 3, results)
     results.knowledge.embedder = WordEmbedder()
     evaluator = Evaluator(results, backend=backend)
-    with pytest.raises(UserError, match="Func-PKG has nothing to retrieve"):
+    with pytest.raises(UserError, match="no functions that Func-PKG could find"):
         forecast.forecast(evaluator, ["NoRAG", "Func-PKG"], set())
-    with pytest.raises(UserError, match="Func-PKG has nothing to retrieve"):
+    with pytest.raises(UserError, match="no functions that Func-PKG could find"):
         evaluator.generate(["NoRAG", "Func-PKG"])
     assert backend.asked == []
 

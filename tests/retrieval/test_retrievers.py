@@ -146,7 +146,7 @@ def test_no_word_in_common_is_no_context(embedder, column):
 )
 def test_a_corpus_without_such_units_is_a_users_error(embedder, document, columns):
     for column in columns:
-        with pytest.raises(UserError, match=f"method {column} has nothing to retrieve"):
+        with pytest.raises(UserError, match=f"that {column} could find"):
             RETRIEVERS[column](Knowledge([document], embedder)).retrieve(TASKS)
 
 
@@ -224,7 +224,7 @@ def test_a_given_structure_is_used_as_it_is(embedder):
 
 
 def test_no_leaves_is_a_users_error(embedder):
-    with pytest.raises(UserError, match="method JSON-PKG has nothing to retrieve"):
+    with pytest.raises(UserError, match="no leaves that JSON-PKG could find"):
         JsonPKG(TextKnowledge([PAGES[3]], embedder)).retrieve(QUESTIONS)
 
 

@@ -183,14 +183,16 @@ def tasks_table(cast: CastResults) -> ResultTable:
     ]
     note = (
         "A task is a function whose tests pass with its own body and fail with `pass` and with "
-        "`raise NotImplementedError`. Tests that fail here fail on the package as published, "
+        "`raise NotImplementedError`. The columns follow the choice: functions of 3 to 30 lines, without "
+        "those that no passing test calls and those that a failing test calls, leave the functions whose "
+        "controls were run. Tests that fail here fail on the package as published, "
         "with the installed versions of what it needs. "
-        "A function on the call path of such a failure is not a task."
+        "A function that such a test calls is not a task."
     )
     rows = {}
     for name, counts in cast.circumstances["tasks"]["packages"].items():
         rows[name] = [str(counts.get(column, DASH)) for column in columns]
-    shown = ["on the call path of such a failure" if c == FAILED_THROUGH else c for c in columns]
+    shown = ["called by a test that fails here" if c == FAILED_THROUGH else c for c in columns]
     return ResultTable.of("Tasks by package", rows, shown, "package", note)
 
 
@@ -211,14 +213,15 @@ def chunks_table(cast: CastResults) -> ResultTable:
         "median lines",
         "fill %",
         "functions cut %",
-        "functions within the limit cut %",
+        "functions within the limit that are cut",
         "bytes lost",
     ]
     corpora = cast.circumstances["chunk_statistics"]["corpora"]
     sources = "; ".join(f"{language}: {source}" for language, source in corpora.items())
     notes = (
         "Sizes in characters other than white space; fill: mean size over the limit. "
-        "A function is cut when no chunk holds it.",
+        "A function is cut if no single chunk has all of it. Within the limit: functions that would fit "
+        "into one chunk.",
         f"As published unless it says lossless. Sources: {sources}.",
     )
     rows = {}
@@ -362,10 +365,12 @@ def mappings_table(cast: CastResults) -> ResultTable:
     fixed = [mean_cell(cast.ranking(ranker, "fixed-size", metric)) for ranker, metric in columns]
     rows = {"fixed-size, own chunks": fixed}
     for mapping in mappings("cast"):
-        label = "own chunks" if mapping == "own" else f"mapped by the {mapping}"
+        label = "own chunks" if mapping == "own" else f"scores transferred by the {mapping}"
         rankings = [cast.ranking(ranker, "cast", metric, mapping) for ranker, metric in columns]
         rows[f"cast, {label}"] = list(map(mean_cell, rankings))
     note = (
+        "Transferred: a line has the score of the cAST chunk that contains it, and a fixed-size chunk the "
+        "mean or the maximum of its lines' scores, so that both methods have the same relevant chunks. "
         "With its own chunks, cAST has another number of chunks, and of relevant ones, so its precision "
         "and recall cannot be compared with those of fixed-size chunks."
     )

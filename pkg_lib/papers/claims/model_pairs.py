@@ -161,13 +161,13 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
 
 
 def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:
-    """Return sentences on the comparisons, those beyond chance first.
+    """Return sentences on the comparisons, the significant ones first.
 
     Args:
         pairs: What `model_pairs` returns.
 
     Returns:
-        One sentence per comparison beyond chance, and one that names the others.
+        One sentence per significant comparison, and one that names the others.
     """
     sentences = []
     unclear = []
@@ -188,4 +188,5 @@ def _gains(pair: Any) -> str:
     first_model, second_model = pair.models
     gains = f"{first} points with {first_model} and {second} points with {second_model}"
     apart = difference(pair.difference, pair.low, pair.high)
-    return f"{pair.where}, {pair.column}: changes from NoRAG {gains}, {apart} between them, beyond chance."
+    where = f"{pair.where}, {pair.column}"
+    return f"{where}: changes from NoRAG {gains}, {apart} between them, which is significant."

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import chance
 from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, probability, signed
 from pkg_lib.data.questions import gold
@@ -439,16 +440,16 @@ def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
     return [
         f"Answers about {repository}: the mean F1 of the named types is {by_question[OURS].mean():.3f} "
         f"with {OURS} and {by_question[BASE].mean():.3f} with {BASE} (difference "
-        f"{signed(difference.value, 3)}, 95 % interval {_interval(difference)}, p = "
-        f"{probability(difference.p)}, {difference.n} questions)."
+        f"{signed(difference.value, 3)}, 95 % interval {_interval(difference)}, "
+        f"{chance(difference.p)}, {difference.n} questions)."
     ]
 
 
 def _difference_text(difference: Difference, other: str) -> str:
-    about = [f"p = {probability(difference.p)}", f"{difference.n} questions"]
+    about = [chance(difference.p), f"{difference.n} questions"]
     if difference.n >= FEWEST_FOR_BOOTSTRAP:
         about.insert(0, f"95 % interval {_interval(difference)}")
-    about.append("beyond chance" if difference.p < ALPHA else "not beyond chance")
+    about.append("significant" if difference.p < ALPHA else "not significant")
     size = signed(difference.value, 3)
     return f"the recall of DKB minus that of {other} is {size} ({', '.join(about)})"
 

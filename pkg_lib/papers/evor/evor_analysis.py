@@ -132,8 +132,8 @@ def losses_table(evor: EvorResults) -> ResultTable | None:
     names = list(next(iter(rows.values()), {}))
     notes = (
         "Numbers of tasks. A draft that runs on the inputs that the model wrote ends its task, right or "
-        "wrong. A draft that fails on them goes into later rounds. Right: it passes the hidden tests. Used: "
-        "a later program names every function of the needed documentation.",
+        "wrong. A draft that fails on them goes into later rounds. Right: it passes the hidden tests. All "
+        "named by a later program: it names every function of the needed documentation.",
         "The last four columns count failed drafts whose needed documentation is known. Each of the last "
         "two counts tasks of the column before it.",
     )
@@ -391,8 +391,8 @@ def _headline(evor: EvorResults) -> list[str]:
     return [
         f"With {evor.model}, retrieving once from the whole knowledge base (RK) {verb} pass@1 "
         "significantly on "
-        f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks ({largest}: {before} to {after} %); "
-        f"EVOR's later rounds change it on {changed_benchmarks(evor)} of {len(evor.evolved)}."
+        f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}, from {before} "
+        f"to {after} %); EVOR's later rounds change it on {changed_benchmarks(evor)} of {len(evor.evolved)}."
     ]
 
 

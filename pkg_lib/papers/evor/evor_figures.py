@@ -41,7 +41,7 @@ CURVES = {
 }
 LINES = {EVOR: "-", SAMPLED: "--", NO_RAG: "none"}
 UNCORRECTED_BARS = (
-    "The bars are 95 % intervals of each rate. The title counts by McNemar's exact test of the last "
+    "The bars are 95 % intervals of each rate. The counts in the title use McNemar's exact test of the last "
     "round against round 0 on the same tasks, with Holm's correction over the benchmarks."
 )
 
@@ -102,8 +102,8 @@ def form_caption() -> str:
     """Write the caption of `form_figure`."""
     return (
         "Figures 5 and 6, RK by retriever and by tokens of context. After a benchmark is its number of "
-        "tasks. The bars are 95 % intervals of each rate. The title counts by McNemar's exact test against "
-        "RK on the same tasks, with Holm's correction."
+        "tasks. The bars are 95 % intervals of each rate. The counts in the title use McNemar's exact test "
+        "against RK on the same tasks, with Holm's correction."
     )
 
 

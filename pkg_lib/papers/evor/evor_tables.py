@@ -235,7 +235,8 @@ def benchmarks_table(evor: EvorResults) -> ResultTable:
         "BeatNumEval and MonkeyEval use numpy and pandas under new names. Authors' rule: a program "
         "fails if it uses a name that was renamed away, whatever the name means in that program. "
         "networkx-M and more-itertools-M use copies of these libraries whose functions have new names. "
-        "The tasks of Scipy-M were written for this study; they use newScience, the EVOR authors' library.",
+        "newScience is the EVOR authors' renamed copy of SciPy, the library of their Scipy-M. Our tasks on "
+        "it were written for this study.",
         "Means per task: the prompt without retrieval, the model's answer to it, and the documentation "
         "that the solution needs (oracle documentation), all in tokens of the model.",
         "Left out: of MonkeyEval 20 tasks whose solution fails with the installed packages, and "

@@ -40,10 +40,10 @@ COLUMNS = (
     "extra time to build",
     "prompt tokens saved",
     "generated tokens saved",
-    "seconds saved per query, prompt tokens free",
-    "queries, prompt tokens free",
-    "seconds saved per query, prompt tokens as generated",
-    "queries, prompt tokens as generated",
+    "seconds saved per query if prompt tokens take no time",
+    "queries to break even then",
+    "seconds saved per query if prompt tokens take as long as generated ones",
+    "queries to break even in that case",
 )
 NOTES = (
     "An estimate with two bounds: prompt tokens are free, or they take as much time as "

@@ -41,7 +41,7 @@ HELD_OUT_NOTE = (
     "pages count all tests, so their rates differ."
 )
 VISIBLE = "Visible"  # selection by visible examples
-BEST, ALONE = "best single method", "alone"
+BEST, ALONE = "best other candidate", "alone"
 SAMPLE_KS = (1, 2, 5)
 # Family -> look and line of its curve.
 FAMILY_LOOKS = {
@@ -211,15 +211,16 @@ def selections_table(
     note = (
         f"({FAMILY_SIZE}): {FAMILY_SIZE} candidates, one of them the greedy {BASELINE} answer; other "
         "numbers likewise. Retrieval: the others are answers with retrieved code. Samples: they are "
-        "samples without a context. Both: half of each. Behind a rate is its 95 % interval."
+        "samples without a context. Both: half of each. Behind a rate is its 95 % interval. If five methods "
+        "retrieve, BM25 over rows is left out; the page of an experiment selects among all of its methods."
     )
     rules = (
         "Reranked selects by similarity to the query; the paper's formula and the authors' code "
         "differ (the section on reranking of an experiment's page). By visible examples: the answer "
         "that passes most of the examples in the prompt; then agreement: of these, the one whose "
         "behaviour is most common. CodeT: examples passed times answers of the same behaviour. "
-        f"{ORACLE} and {BEST} choose by the hidden tests: an upper bound for each answer, "
-        "and for one method in all tasks."
+        f"{ORACLE} and {BEST} choose by the hidden tests: {ORACLE} chooses an answer for each task, "
+        f"and {BEST} one candidate besides the greedy {BASELINE} answer for all tasks."
     )
     return ResultTable.of(title, rows, columns, "run, candidates", note, rules, HELD_OUT_NOTE)
 
@@ -390,15 +391,17 @@ def samples_table(
         temperature: Temperature of the samples.
 
     Returns:
-        One row per experiment.
+        One row per experiment that has samples.
     """
     rows = {}
     for label, results in experiments.items():
         samples = results.draws(BASELINE, f"T{temperature}")
         verdicts = results.verdicts(samples).dropna() if samples else pd.DataFrame()
+        if verdicts.empty:
+            continue
         cells = []
         for k in SAMPLE_KS:
-            rate = mean_pass_at_k(verdicts, k) if len(verdicts) else None
+            rate = mean_pass_at_k(verdicts, k)
             cells.append(bracketed_rate(rate.value, rate.low, rate.high) if rate else DASH)
         rows[label] = [len(verdicts), len(samples), *cells]
     columns = ["tasks", "samples", *(f"pass@{k}" for k in SAMPLE_KS)]
@@ -560,10 +563,9 @@ def equal_candidates_finding(selections: Selections) -> str:
     significant = [d.value for d in differences if d and d.p < ALPHA]
     more = sum(value > 0 for value in significant)
     return (
-        "Several answers can also be sampled without retrieval, and one selected by the examples in "
-        f"the prompt: in {more} of {len(p_values)} experiments this solves significantly more tasks than "
-        "selecting among as many answers with retrieval, and significantly fewer in "
-        f"{len(significant) - more} (p < {ALPHA}, not corrected)."
+        "Selecting one of several answers by the examples in the prompt works as well with samples that "
+        f"use no retrieval: they solve significantly more tasks in {more} of {len(p_values)} experiments "
+        f"and significantly fewer in {len(significant) - more} (p < {ALPHA}, not corrected)."
     )
 
 

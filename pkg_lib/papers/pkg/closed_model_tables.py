@@ -347,7 +347,7 @@ def closed_difference_findings(verdicts: Mapping[str, VerdictsByModel]) -> list[
             shown = []
             for method, row in tested[tested["p_corrected"] < ALPHA].iterrows():
                 shown.append(f"{method} {tables.points(row['difference'])} percentage points")
-            nothing = f"no method differs from {BASELINE} beyond chance (corrected p {ALPHA})"
+            nothing = f"no method differs significantly from {BASELINE} (corrected p < {ALPHA})"
             head = f"{model} on {replayed_title(benchmark)}"
             sentences += finding(head, shown or [nothing])
     return sentences

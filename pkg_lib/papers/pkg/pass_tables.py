@@ -506,7 +506,11 @@ def findings(
     unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
         return [*unmeasured, f"Without {BASELINE} there is nothing to compare a method with."]
-    heads = (f"Above {BASELINE}", f"Below {BASELINE}", f"No difference from {BASELINE}")
+    heads = (
+        f"Significantly above {BASELINE}",
+        f"Significantly below {BASELINE}",
+        f"No significant difference from {BASELINE}",
+    )
     return [
         *_answer(frame, benchmark),
         _baseline_sentence(frame[BASELINE]),
@@ -553,8 +557,8 @@ def _answer(
     below = int((is_significant & (tested["difference"] < 0)).sum())
     above = int((is_significant & (tested["difference"] > 0)).sum())
     return [
-        f"On {title_of(benchmark)}, {message}; after correction, {below} of {len(tested)} are "
-        f"significantly below it and {above} above."
+        f"On {title_of(benchmark)}, {message}. After correction, {below} of {len(tested)} differences are "
+        f"significantly negative and {above} significantly positive."
     ]
 
 

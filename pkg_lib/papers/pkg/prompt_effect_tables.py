@@ -57,6 +57,7 @@ TABLE7_TASKS = 500
 TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
 UPPER_SHARE = "largest share in the interval"
+LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
 EFFECTS_CAPTION = (
     "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
     "introduce a context, with a comment that no code was found, in the place of the words for no context. "
@@ -241,7 +242,7 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
         ``gain`` (the published difference between Block-PKG and NoRAG, a fraction), ``share`` and
         ``upper_share`` (fractions of it). ``upper_share`` is the interval's end in the direction
         of the published difference, as a share of that difference, at least 0. Both are NaN if the
-        published difference is 0 or the prompt failed.
+        published difference is smaller than LEAST_GAIN or the prompt failed.
     """
     rows = []
     for row in sources.to_dict("records"):
@@ -254,7 +255,7 @@ def shares(sources: pd.DataFrame) -> pd.DataFrame:
             gain = float(gains[model])
             share = math.nan
             upper_share = math.nan
-            if gain and not row["failed"]:
+            if abs(gain) >= LEAST_GAIN and not row["failed"]:
                 share = row["difference"] / gain
                 ends = [row["low"] / gain, row["high"] / gain]
                 upper_share = max(*ends, 0.0)
@@ -299,8 +300,9 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
         "the effect divided by the difference in the paper: 50 % means that an effect of this "
         "size would make half of that difference, and a negative share that the effect goes in "
         "the opposite direction. The last column is the largest share that the interval of the "
-        "effect contains; it is 0 % if all of them are negative. A failed prompt, to which at "
-        "least half of the answers are empty, has no share. The effect of extraction is the "
+        "effect contains; it is 0 % if all of them are negative. There is no share for a difference "
+        f"below {100 * LEAST_GAIN:.0f} points in the paper, which may be chance, and none for a failed "
+        "prompt, to which at least half of the answers are empty. The effect of extraction is the "
         "difference by the authors' extraction of all code fences minus the difference by this "
         "project's extraction. Each difference in the paper comes from one run and has no "
         "interval (164 tasks of HumanEval, 500 of MBPP). The paper's models are larger than the "

@@ -21,7 +21,7 @@ BY_CODE = "Reranked, the authors' code"
 BY_FORMULA = "Reranked, the paper's formula"
 OF_SCRIPT = "Reranked, the authors' code, four candidates"
 NOTES = (
-    "The paper's formula and the authors' code differ. The formula (Equation 11) leaves out answers "
+    "The paper's formula (Equation 11) and the authors' code differ. The formula leaves out answers "
     "that do not parse or run, and compares the others as whole programs with the query. The code "
     "compares the first function of each answer, without docstring and comments. It keeps an answer "
     'that does not run, with the text "Wrong code!" in its place. In all other tables, '

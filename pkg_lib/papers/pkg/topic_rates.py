@@ -393,7 +393,7 @@ def _differences_sentence(
     subject = f"{model}: {method}" if model else method
     head = (
         f"{subject} is above {BASELINE} in {above} and below in {below} of {len(rows)} measured "
-        "topics; beyond chance"
+        "topics; significantly"
     )
     return sentences.finding(head, clear or ["in none"])
 

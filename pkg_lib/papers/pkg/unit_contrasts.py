@@ -76,7 +76,7 @@ UNIT_COLUMNS = (
     "95 % interval",
     "mean tokens added",
     "contexts cut",
-    "contexts with the answer",
+    "contexts that define the function",
 )
 CONTRAST_COLUMNS = (
     "tasks",
@@ -86,7 +86,7 @@ CONTRAST_COLUMNS = (
     "only the second",
     "McNemar p",
     "p (Holm)",
-    "tasks without the answer",
+    "tasks without such a context",
     "difference there",
     "average in the paper",
     "models of the paper above 0",
@@ -95,8 +95,8 @@ CONTRAST_NOTES = (
     "Differences are in percentage points of pass@1, first method minus second, on the tasks measured "
     "with both. Intervals are paired bootstrap intervals over tasks. Only the first: tasks that only the "
     "first method solves.",
-    "Without the answer: neither context defines the function that the task asks for. Reranked has no "
-    "context, so it has no such number.",
+    "Tasks without such a context: neither method's context defines the function that the task asks for. "
+    "Reranked has no context, so it has no such number.",
     f"{DASH} not measured, or not in the paper.",
 )
 
@@ -445,7 +445,8 @@ def significance_message(contrasts: pd.DataFrame) -> str:
     """
     tested = contrasts["p_corrected"].astype(float).dropna()
     significant = (tested < ALPHA).sum()
-    return f"{significant} of {len(tested)} differences are significant (Holm)"
+    verb = "is" if significant == 1 else "are"
+    return f"{significant} of {len(tested)} differences {verb} significant (Holm)"
 
 
 def _decided(measured: pd.DataFrame) -> list[str]:

@@ -46,8 +46,8 @@ COPYING_COLUMNS = (
     "statements copied, % of the answer's",
 )
 ANSWERS_NOTE = (
-    "An answer is of one model to one task with the context of one method. It is compared with the "
-    "NoRAG answer of the same model to the same task, which therefore counts once for each method."
+    "Each answer is one model's answer to one task with one method's context. It is compared with the "
+    "NoRAG answer of the same model to the same task, which therefore appears once for each method."
 )
 
 

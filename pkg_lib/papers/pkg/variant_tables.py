@@ -20,7 +20,7 @@ from pkg_lib.papers.pkg.labels import models_in_words
 from pkg_lib.papers.pkg.validity_tables import Experiments
 
 Comparisons = Mapping[tuple[str, str], pd.DataFrame]  # (experiment, method) -> its prompt variants
-PAPERS_PROMPT = "the paper's prompt"
+DEFAULT_PROMPT = "default prompt"
 SWAPPED = "swapped"
 VARIANT_LABELS = {SWAPPED: "another task's context"}
 PRUNING_NOTE = (
@@ -34,7 +34,7 @@ PROMPT_COLUMNS = (
     "pass@1",
     f"against {BASELINE} (95 %)",
     "p (Holm)",
-    "against the paper's prompt (95 %)",
+    f"against the {DEFAULT_PROMPT} (95 %)",
     "p",
 )
 
@@ -120,7 +120,7 @@ def prompt_variants_table(
     experiments: Experiments,
     comparisons: Comparisons,
 ) -> ResultTable:
-    """Tabulate pass@1 of each prompt variant against no retrieval and the paper's prompt.
+    """Tabulate pass@1 of each prompt variant against no retrieval and the default prompt.
 
     Args:
         experiments: The experiments.
@@ -233,7 +233,7 @@ def _variant_name(
     method: str,
 ) -> str:
     """Name a prompt variant without its method, such as "context first"."""
-    return name.removeprefix(f"{method}, ") if name != method else PAPERS_PROMPT
+    return name.removeprefix(f"{method}, ") if name != method else DEFAULT_PROMPT
 
 
 def variant_cells(

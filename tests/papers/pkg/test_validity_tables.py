@@ -99,13 +99,13 @@ def test_prompt_variants_are_compared_with_the_papers_prompt():
     table = variant_tables.prompt_variants_table(runs, comparisons)
     assert '"context first" (the context is before the task' in table.notes[0]
     rows = table.frame
-    against = "against the paper's prompt (95 %)"
+    against = "against the default prompt (95 %)"
     assert rows.loc["run, Func-PKG", against] == "–"
     assert rows.loc["run, Func-PKG, context first", against].startswith("+20.0 ")
     assert rows.loc["run, Func-PKG, context first", "pass@1"] == "60.0"
     figure = variant_tables.prompt_variants_figure(comparisons, ["m"])
     shown = legible(figure)
-    assert {"run,\nFunc-PKG (5)", "the paper's prompt", "context first"} <= set(shown)
+    assert {"run,\nFunc-PKG (5)", "default prompt", "context first"} <= set(shown)
     assert f"With a context, 2 of 2 prompts are below {BASELINE}\nm" in shown
     points = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() in "os"]
     assert points == [pytest.approx([-40]), pytest.approx([-20])]
