@@ -1,10 +1,12 @@
-"""New tokens per second of the rolling batch against transformers' own continuous batching, same model, same prompts.
+"""Compare the rolling batch with the continuous batching of transformers, in new tokens per second.
 
     python tests/benchmarks/bench_batching.py [--prompts 20] [--new-tokens 128] [--repeat 1] [--output FILE]
 
-Both decode greedily until the end of a turn or so many new tokens; the backend's stop rule, which the other has not,
-is off. They take turns, and the fastest of each counts, by the clock and by processor time (beside other work the
-second is the fairer). `equal_tokens` is the share of completions that agree token by token.
+Both methods run the same model on the same prompts. They decode greedily until the end of the turn or until
+--new-tokens tokens. The backend's stop rule is off because `generate_batch` has no such rule. The two methods
+alternate, and the fastest repetition of each counts. Times are wall times and processor times. Processor time is
+the fairer measure when other jobs run on the machine. `equal_tokens` is the share of completions that agree in
+every token.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig
@@ -29,10 +32,24 @@ from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.backends import TransformersBackend
 
+TOKENS_PER_PAGE = 256
+SPARE_PAGES = 4
 
-def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
-    """`model.generate_batch` on the prompts as the backend writes them, without the end token."""
-    ids = [backend.prompt_ids(r) for r in requests]
+
+def continuous(
+    backend: TransformersBackend,
+    requests: list[Request],
+) -> dict[str, list[int]]:
+    """Generate with `model.generate_batch` of transformers.
+
+    Args:
+        backend: The loaded model. It also encodes the prompts.
+        requests: The prompts.
+
+    Returns:
+        The new tokens of each task, without the end token.
+    """
+    prompts = [backend.prompt_ids(request) for request in requests]
     ends = sorted(backend.ends)
     settings = GenerationConfig(
         max_new_tokens=backend.max_new_tokens,
@@ -40,51 +57,84 @@ def continuous(backend: TransformersBackend, requests: list[Request]) -> dict[st
         eos_token_id=ends,
         pad_token_id=ends[0],
     )
-    # Pages for all prompts and answers: by itself it would take its share of the machine's whole memory.
-    longest = max(map(len, ids)) + backend.max_new_tokens
-    paging = ContinuousBatchingConfig(num_blocks=len(ids) * (longest // 256 + 1) + 4)
-    outputs = backend.model.generate_batch(ids, settings, continuous_batching_config=paging)
-    # By the prompts, since its ids of requests are its own.
-    texts = {tuple(i): r.task_id for i, r in zip(ids, requests, strict=True)}
-    answers = {texts[tuple(o.prompt_ids)]: list(o.generated_tokens) for o in outputs.values()}
-    return {
-        i: tokens[:-1] if tokens[-1] in backend.ends else tokens for i, tokens in answers.items()
-    }
+    # By default, transformers reserves pages in proportion to the whole memory of the machine.
+    longest = max(len(prompt) for prompt in prompts) + backend.max_new_tokens
+    pages_per_prompt = longest // TOKENS_PER_PAGE + 1
+    paging = ContinuousBatchingConfig(num_blocks=len(prompts) * pages_per_prompt + SPARE_PAGES)
+    outputs = backend.model.generate_batch(prompts, settings, continuous_batching_config=paging)
+
+    # `generate_batch` assigns its own request ids, so the prompts identify the tasks.
+    task_ids = {}
+    for prompt, request in zip(prompts, requests, strict=True):
+        task_ids[tuple(prompt)] = request.task_id
+    answers = {}
+    for output in outputs.values():
+        tokens = list(output.generated_tokens)
+        if tokens[-1] in backend.ends:
+            tokens.pop()
+        answers[task_ids[tuple(output.prompt_ids)]] = tokens
+    return answers
 
 
 def measure(
     backend: TransformersBackend, requests: list[Request], repeat: int = 1
 ) -> dict[str, Any]:
-    """`ratio`: the rolling batch's new tokens per second over those of `generate_batch`."""
-    times: dict[str, list[tuple[float, float]]] = {"rolling": [], "continuous": []}
+    """Measure both methods on the same prompts.
+
+    Args:
+        backend: The loaded model.
+        requests: The prompts.
+        repeat: Number of repetitions.
+
+    Returns:
+        The figures of both methods. `ratio` is the rate of the rolling batch divided by the rate of
+        `generate_batch`.
+    """
+    methods = {"rolling": rolling, "continuous": continuous}
+    for method in methods.values():
+        method(backend, requests[:2])  # the first call of each method is slower
+    wall_s: dict[str, list[float]] = {"rolling": [], "continuous": []}
+    cpu_s: dict[str, list[float]] = {"rolling": [], "continuous": []}
     answers: dict[str, dict[str, list[int]]] = {}
-    ways = {"rolling": rolling, "continuous": continuous}
-    for way in ways.values():
-        way(backend, requests[:2])  # the first call of either is slower
     for _ in range(repeat):
-        for name, way in ways.items():
-            wall, processor, answers[name] = timed(lambda way=way: way(backend, requests))
-            times[name].append((wall, processor))
-    counts = {name: sum(map(len, of.values())) for name, of in answers.items()}
+        for name, method in methods.items():
+            wall, cpu, answers[name] = timed(lambda method=method: method(backend, requests))
+            wall_s[name].append(wall)
+            cpu_s[name].append(cpu)
+
+    counts = {}
     figures: dict[str, float] = {}
-    for name, of in times.items():
-        for unit, seconds in zip(("s", "cpu_s"), map(min, zip(*of, strict=True)), strict=True):
-            figures[f"{name}_tokens_per_{unit}"] = counts[name] / seconds
+    for name in methods:
+        counts[name] = sum(len(tokens) for tokens in answers[name].values())
+        figures[f"{name}_tokens_per_s"] = counts[name] / min(wall_s[name])
+        figures[f"{name}_tokens_per_cpu_s"] = counts[name] / min(cpu_s[name])
     figures["ratio"] = figures["rolling_tokens_per_s"] / figures["continuous_tokens_per_s"]
     figures["ratio_cpu"] = (
         figures["rolling_tokens_per_cpu_s"] / figures["continuous_tokens_per_cpu_s"]
     )
-    same = [answers["rolling"][i] == tokens for i, tokens in answers["continuous"].items()]
-    figures["equal_tokens"] = sum(same) / len(requests)
-    about = {
+    equal = 0
+    for task_id, tokens in answers["continuous"].items():
+        equal += answers["rolling"][task_id] == tokens
+    figures["equal_tokens"] = equal / len(requests)
+    return {
         "prompts": len(requests),
         "new_tokens_at_most": backend.max_new_tokens,
         "repeat": repeat,
+        "tokens": counts,
+        "slots": backend.slots,
+        **rounded(figures, 3),
     }
-    return about | {"tokens": counts, "slots": backend.slots} | rounded(figures, 3)
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+
+    Returns:
+        The exit status: 0, or 2 for a user's mistake.
+    """
     parser = argparse.ArgumentParser(
         description="the rolling batch against transformers' continuous batching"
     )
@@ -93,24 +143,33 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct")
     parser.add_argument("--output", type=Path)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     try:
         if not is_available(model_spec(options.model)):
-            raise UserError(f"weights of {options.model} are not here; pkg-lib fetch brings them")
-        longest = {"stop": lambda text: False, "max_new_tokens": options.new_tokens}
-        backend = TransformersBackend(fetch(options.model), slots=options.prompts, **longest)
-        figures = measure(backend, humaneval_requests(options.prompts), options.repeat)
+            raise UserError(
+                f"the weights of {options.model} are not installed; download them with pkg-lib fetch"
+            )
+        backend = TransformersBackend(
+            fetch(options.model),
+            slots=options.prompts,
+            stop=lambda text: False,
+            max_new_tokens=options.new_tokens,
+        )
+        measured = measure(backend, humaneval_requests(options.prompts), options.repeat)
     except UserError as e:
         print(e, file=sys.stderr)
         return 2
-    machine = {
+    figures = {
+        "model": options.model,
+        **measured,
         "processors": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
         "threads": torch.get_num_threads(),
+        "versions": versions(),
     }
-    figures = {"model": options.model} | figures | machine | {"versions": versions()}
     print(json.dumps(figures, indent=1))
-    write_json(options.output or results_dir() / "benchmarks" / "batching.json", figures)
+    output = options.output or results_dir() / "benchmarks" / "batching.json"
+    write_json(output, figures)
     return 0
 
 

@@ -1,7 +1,9 @@
-"""The batch's key-value cache against transformers' `DynamicCache`, by processor time of one thread.
+"""Compare the key-value cache of a batch with the `DynamicCache` of transformers.
 
-python tests/benchmarks/bench_cache.py prints the figures of this processor. The cache has the size of
-Qwen2.5-Coder-0.5B's. As in decoding, each step adds one column to every layer, and every few steps a row leaves.
+    python tests/benchmarks/bench_cache.py
+
+Prints the figures of this processor, as processor time of one thread. The cache has the size of that of
+Qwen2.5-Coder-0.5B. As in decoding, each step adds one column to every layer, and every few steps a row leaves.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ import torch
 from transformers import DynamicCache
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.clock import timed
 from pkg_lib.generation.growing_cache import growing_cache, order_without_gaps
 
-LAYERS, HEADS, SIZE = 24, 2, 64
+LAYERS = 24
+HEADS = 2
+HEAD_SIZE = 64
 STEPS_PER_LEAVING = 8
 
 
@@ -37,13 +42,27 @@ def _keep_in_growing_cache(cache: Any, kept: list[int]) -> None:
         layer.keep(order, 0)
 
 
-def decode(cache: Any, keep: Any, rows: int, columns: int, steps: int) -> None:
-    """Fill a cache with prompts, then add columns and remove rows as decoding does."""
-    prompts = torch.zeros(rows, HEADS, columns, SIZE, dtype=torch.bfloat16)
+def decode(
+    cache: Any,
+    keep: Any,
+    rows: int,
+    columns: int,
+    steps: int,
+) -> None:
+    """Fill a cache with prompts, then add columns and remove rows as decoding does.
+
+    Args:
+        cache: An empty cache.
+        keep: Function that removes all rows of a cache except the given ones.
+        rows: Number of prompts.
+        columns: Tokens of each prompt.
+        steps: Number of columns to add.
+    """
+    prompts = torch.zeros(rows, HEADS, columns, HEAD_SIZE, dtype=torch.bfloat16)
     for layer in range(LAYERS):
         cache.update(prompts, prompts, layer)
     for step in range(1, steps + 1):
-        new = torch.zeros(rows, HEADS, 1, SIZE, dtype=torch.bfloat16)
+        new = torch.zeros(rows, HEADS, 1, HEAD_SIZE, dtype=torch.bfloat16)
         for layer in range(LAYERS):
             cache.update(new, new, layer)
         if step % STEPS_PER_LEAVING == 0:
@@ -51,7 +70,11 @@ def decode(cache: Any, keep: Any, rows: int, columns: int, steps: int) -> None:
             keep(cache, [0, *range(2, rows + 1)])
 
 
-def measure(rows: int = 48, columns: int = 500, steps: int = 128) -> dict[str, object]:
+def measure(
+    rows: int = 48,
+    columns: int = 500,
+    steps: int = 128,
+) -> dict[str, object]:
     """Measure both caches.
 
     Args:
@@ -60,15 +83,15 @@ def measure(rows: int = 48, columns: int = 500, steps: int = 128) -> dict[str, o
         steps: New tokens.
 
     Returns:
-        Milliseconds of both caches per step, and transformers' time over ours.
+        Milliseconds of both caches per step. `ratio` is the time of transformers divided by ours.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with torch.inference_mode():
-        _, theirs, _ = timed(
+        _, dynamic_s, _ = timed(
             lambda: decode(DynamicCache(), _keep_in_dynamic_cache, rows, columns, steps)
         )
-        _, ours, _ = timed(
+        _, growing_s, _ = timed(
             lambda: decode(growing_cache(), _keep_in_growing_cache, rows, columns, steps)
         )
     torch.set_num_threads(threads)
@@ -77,9 +100,9 @@ def measure(rows: int = 48, columns: int = 500, steps: int = 128) -> dict[str, o
         "prompt_tokens": columns,
         "new_tokens": steps,
         "torch": torch.__version__,
-        "dynamic_cache_ms": round(1e3 * theirs / steps, 2),
-        "growing_cache_ms": round(1e3 * ours / steps, 2),
-        "ratio": round(theirs / ours, 2),
+        "dynamic_cache_ms": round(1e3 * dynamic_s / steps, 2),
+        "growing_cache_ms": round(1e3 * growing_s / steps, 2),
+        "ratio": round(dynamic_s / growing_s, 2),
     }
 
 

@@ -1,10 +1,13 @@
-"""Chunks per second against the authors' package astchunk on the same files, and whether the texts agree.
+"""Compare our chunker with astchunk, the package of the paper's authors, on the same files.
 
     python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
 
-Files are those of the standard library and of --tree; --npm adds packages with Java, C# and TypeScript. `ratio`
-is of processor time, `ratio_processes` of wall time with --processes against astchunk, which has one alone.
-`parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
+The files are those of the standard library and of --tree. --npm adds packages with Java, C# and TypeScript.
+The script measures chunks per second and checks that both chunkers return the same texts.
+
+`ratio` compares processor times. `ratio_processes` compares the wall time of --processes processes with that of
+astchunk, which has one process. `parse_share` is the share of astchunk's time that tree-sitter takes. It bounds
+`ratio`, because both chunkers parse with tree-sitter.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from pathlib import Path
 from astchunk import ASTChunkBuilder
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.clock import rounded, timed
 from pkg_lib.chunking.chunk_coverage import CoverageReport
@@ -32,46 +36,156 @@ from pkg_lib.chunking.languages import language_of, parse
 from pkg_lib.chunking.source import Source, encode
 from pkg_lib.core.store import results_dir, write_json
 
-NPM = "rxjs@7.8.1 react-native-paper@5.12.5 react-native@0.72.17 cordova-android@13.0.0"
-NPM = f"{NPM} react-native-windows@0.72.33 edge-js@23.1.1".split()
+NPM = [
+    "rxjs@7.8.1",
+    "react-native-paper@5.12.5",
+    "react-native@0.72.17",
+    "cordova-android@13.0.0",
+    "react-native-windows@0.72.33",
+    "edge-js@23.1.1",
+]
 PACKAGES = [
+    "astchunk",
     "tree-sitter",
-    *(f"tree-sitter-{n}" for n in ("python", "java", "c-sharp", "typescript")),
+    "tree-sitter-python",
+    "tree-sitter-java",
+    "tree-sitter-c-sharp",
+    "tree-sitter-typescript",
 ]
 GOAL = 3.0
+NOT_EXPLAINED = "not explained"
 
 
 def fetch(folder: Path) -> list[Path]:
-    """The npm packages' sources below `folder`; a package that npm does not give is an error."""
+    """Download and unpack the npm packages.
+
+    Args:
+        folder: Folder to unpack them into.
+
+    Returns:
+        The root folders of the sources.
+
+    Raises:
+        subprocess.CalledProcessError: npm does not provide a package.
+    """
     for package in NPM:
         command = ["npm", "pack", "--silent", package]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     for archive in sorted(folder.glob("*.tgz")):
         (folder / archive.stem).mkdir()
-        subprocess.run(["tar", "xzf", archive.name, "-C", archive.stem], cwd=folder, check=True)
+        subprocess.run(
+            ["tar", "xzf", archive.name, "-C", archive.stem],
+            cwd=folder,
+            check=True,
+        )
     return [folder]
 
 
-def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], CoverageReport]:
-    """Language -> (name, bytes) of every source file below the roots."""
-    files, report = {}, CoverageReport()
+def sources(
+    roots: list[Path],
+) -> tuple[dict[str, list[tuple[str, bytes]]], CoverageReport]:
+    """Read the source files below the roots, without those of site-packages.
+
+    Args:
+        roots: Folders to search.
+
+    Returns:
+        The name and bytes of every file by language, and a report of skipped files.
+    """
+    files: dict[str, list[tuple[str, bytes]]] = {}
+    report = CoverageReport()
     for root in roots:
         for name, data in walk(root, report):
-            if not name.startswith("site-packages/"):  # the standard library's own files only
-                files.setdefault(language_of(name), []).append((name, data))
+            if name.startswith("site-packages/"):
+                continue
+            files.setdefault(language_of(name), []).append((name, data))
     return files, report
 
 
-def astchunks(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
-    """Chunk texts of astchunk; None for a file that is too deep for its recursion."""
-    options = {"language": language.replace("tsx", "typescript"), "metadata_template": "none"}
-    builder, chunked = ASTChunkBuilder(max_chunk_size=limit, **options), []
+def astchunks(
+    texts: list[str],
+    language: str,
+    limit: int,
+) -> list[list[str] | None]:
+    """Chunk texts with astchunk.
+
+    Args:
+        texts: Contents of files.
+        language: Their language.
+        limit: Greatest number of characters in a chunk.
+
+    Returns:
+        The chunk texts of each file; None for a file that is too deeply nested for astchunk's recursion.
+    """
+    builder = ASTChunkBuilder(
+        max_chunk_size=limit,
+        language=language.replace("tsx", "typescript"),
+        metadata_template="none",
+    )
+    chunked = []
     for text in texts:
         try:
-            chunked.append([w["content"] for w in builder.chunkify(text)])
+            windows = builder.chunkify(text)
+            chunked.append([window["content"] for window in windows])
         except RecursionError:
             chunked.append(None)
     return chunked
+
+
+def best(work, repeat: int) -> tuple[float, float, list]:
+    """Repeat a measurement.
+
+    Args:
+        work: Function to measure.
+        repeat: Number of repetitions.
+
+    Returns:
+        The least processor seconds, the least wall seconds, and the result of the last repetition.
+    """
+    wall_times = []
+    cpu_times = []
+    for _ in range(repeat):
+        wall_s, cpu_s, result = timed(work)
+        wall_times.append(wall_s)
+        cpu_times.append(cpu_s)
+    return min(cpu_times), min(wall_times), result
+
+
+def compared(made: list, peer: list[list[str] | None]) -> dict:
+    """Compare the chunk texts of both chunkers.
+
+    Args:
+        made: Our chunks of each file.
+        peer: The chunk texts of astchunk for each file.
+
+    Returns:
+        The number of files with the same texts, and the reason for each other file.
+    """
+    differences = {}
+    for ours, other in zip(made, peer, strict=True):
+        name = ours.coverage.document
+        texts = [chunk.text for chunk in ours.chunks]
+        if other is None:
+            differences[name] = "astchunk ends in a RecursionError"
+        elif texts != other:
+            without_indentation = [text.lstrip(" ") for text in texts]
+            if without_indentation == [text.lstrip(" ") for text in other]:
+                differences[name] = "indentation beyond column 2,000 left out"
+            else:
+                differences[name] = NOT_EXPLAINED
+    return {
+        "same_texts": len(made) - len(differences),
+        "differences": differences,
+    }
+
+
+def count_broken(kept: list, files: list[tuple[str, bytes]]) -> int:
+    """Count files whose bytes differ from those of their joined lossless chunks."""
+    broken = 0
+    for ours, (_, data) in zip(kept, files, strict=True):
+        joined = b"".join(encode(chunk.text) for chunk in ours.chunks)
+        broken += joined != data
+    return broken
 
 
 def measure(
@@ -81,89 +195,104 @@ def measure(
     repeat: int = 3,
     limit: int = 2000,
 ) -> dict:
-    """The figures of one language."""
-    whole = [(name, data) for name, data in files if Source(data).utf8]
-    texts = [data.decode() for _, data in whole]
-    published, lossless = Chunker(mode="as-published", max_size=limit), Chunker(max_size=limit)
-    peer_cpu, peer_wall, peer = best(lambda: astchunks(texts, language, limit), repeat)
-    cpu, _, made = best(lambda: list(chunk_files(whole, published)), repeat)
-    lossless_cpu, _, kept = best(lambda: list(chunk_files(whole, lossless)), repeat)
+    """Measure both chunkers on the files of one language.
+
+    Files that are not UTF-8 are left out.
+
+    Args:
+        files: Name and bytes of each file.
+        language: The language.
+        processes: Number of processes for `ratio_processes`.
+        repeat: Number of repetitions; the fastest counts.
+        limit: Greatest number of characters in a chunk.
+
+    Returns:
+        The figures of the language.
+    """
+    utf8_files = []
+    for name, data in files:
+        if Source(data).utf8:
+            utf8_files.append((name, data))
+    texts = [data.decode() for _, data in utf8_files]
+    published = Chunker(mode="as-published", max_size=limit)
+    lossless = Chunker(max_size=limit)
     grammar = "tsx" if language == "typescript" else language
-    parse_cpu, _, _ = best(lambda: [parse(d, grammar) for _, d in whole], repeat)
-    wall = best(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
-    chunks = sum(len(m.chunks) for m in made)
-    joined = [b"".join(encode(c.text) for c in m.chunks) for m in kept]
+
+    peer_cpu, peer_wall, peer = best(lambda: astchunks(texts, language, limit), repeat)
+    cpu, _, made = best(lambda: list(chunk_files(utf8_files, published)), repeat)
+    lossless_cpu, _, kept = best(lambda: list(chunk_files(utf8_files, lossless)), repeat)
+    parse_cpu, _, _ = best(lambda: [parse(data, grammar) for _, data in utf8_files], repeat)
+    _, wall, _ = best(lambda: list(chunk_files(utf8_files, published, processes)), repeat)
+
+    chunks = sum(len(ours.chunks) for ours in made)
+    lossless_chunks = sum(len(ours.chunks) for ours in kept)
+    rest = cpu - parse_cpu
+    peer_rest = peer_cpu - parse_cpu
     figures = {
         "files": len(files),
-        "not_utf8": len(files) - len(whole),
-        "bytes": sum(len(d) for _, d in whole),
+        "not_utf8": len(files) - len(utf8_files),
+        "bytes": sum(len(data) for _, data in utf8_files),
         "chunks": chunks,
         "astchunk_chunks_per_s": chunks / peer_cpu,
         "chunks_per_s": chunks / cpu,
-        "lossless_chunks_per_s": sum(len(m.chunks) for m in kept) / lossless_cpu,
+        "lossless_chunks_per_s": lossless_chunks / lossless_cpu,
         "ratio": peer_cpu / cpu,
-        "ratio_without_parsing": (peer_cpu - parse_cpu) / max(cpu - parse_cpu, 1e-9),
+        "ratio_without_parsing": peer_rest / max(rest, 1e-9),
         "parse_share": parse_cpu / peer_cpu,
         "processes": processes,
         "ratio_processes": peer_wall / wall,
-        "bytes_lost_as_published": sum(m.coverage.bytes_lost for m in made),
-        "leaves_over_the_limit": sum(m.coverage.leaves_over for m in made),
-        "lossless_broken": sum(text != data for text, (_, data) in zip(joined, whole, strict=True)),
+        "bytes_lost_as_published": sum(ours.coverage.bytes_lost for ours in made),
+        "leaves_over_the_limit": sum(ours.coverage.leaves_over for ours in made),
+        "lossless_broken": count_broken(kept, utf8_files),
     }
-    return rounded(figures, 3) | compared(made, peer)
-
-
-def best(work, repeat: int) -> tuple[float, float, list]:
-    """Best processor and wall seconds of `repeat` runs, and the last answer."""
-    runs = [timed(work) for _ in range(repeat)]
-    return min(r[1] for r in runs), min(r[0] for r in runs), runs[-1][2]
-
-
-def compared(made: list, peer: list[list[str] | None]) -> dict:
-    """How many files have the same chunk texts, and each that has not with the reason."""
-    differences = {}
-    for ours, other in zip(made, peer, strict=True):
-        texts, name = [c.text for c in ours.chunks], ours.coverage.document
-        if other is None:
-            differences[name] = "astchunk ends in a RecursionError"
-        elif texts != other:
-            same = [t.lstrip(" ") for t in texts] == [t.lstrip(" ") for t in other]
-            differences[name] = (
-                "indentation beyond column 2,000 left out" if same else "not explained"
-            )
-    return {"same_texts": len(made) - len(differences), "differences": differences}
+    return {**rounded(figures, 3), **compared(made, peer)}
 
 
 def main() -> int:
+    """Run the benchmark from the command line.
+
+    Returns:
+        The exit status: 0 if the chunks are correct and the speed meets the goal, else 1.
+    """
     parser = argparse.ArgumentParser(description="our chunker against astchunk")
     parser.add_argument("--tree", type=Path, action="append", default=[])
     parser.add_argument("--npm", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument(
-        "--output", type=Path, default=None, help="default: results/benchmarks/chunking.json"
+        "--output",
+        type=Path,
+        default=None,
+        help="default: results/benchmarks/chunking.json",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        npm = fetch(Path(folder)) if options.npm else []
-        files, report = sources([Path(sysconfig.get_paths()["stdlib"]), *options.tree, *npm])
+        roots = [Path(sysconfig.get_paths()["stdlib"]), *options.tree]
+        if options.npm:
+            roots += fetch(Path(folder))
+        files, coverage = sources(roots)
+    load_before = round(os.getloadavg()[0], 2)
+    languages = {}
+    for language, of_language in sorted(files.items()):
+        languages[language] = measure(of_language, language, options.processes, options.repeat)
     report = {
-        "load_before": round(os.getloadavg()[0], 2),
+        "load_before": load_before,
         "processors": os.cpu_count(),
         "npm": NPM if options.npm else [],
-        "versions": {p: version(p) for p in ("astchunk", *PACKAGES)},
-        "skipped": {r: len(n) for r, n in report.skipped.by_reason.items()},
-        "languages": {
-            k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())
-        },
+        "versions": {package: version(package) for package in PACKAGES},
+        "skipped": {why: len(names) for why, names in coverage.skipped.by_reason.items()},
+        "languages": languages,
     }
-    write_json(options.output or results_dir() / "benchmarks" / "chunking.json", report)
+    output = options.output or results_dir() / "benchmarks" / "chunking.json"
+    write_json(output, report)
     print(json.dumps(report, indent=1))
-    rows = report["languages"].values()
-    sound = not any(
-        r["lossless_broken"] or "not explained" in r["differences"].values() for r in rows
-    )
-    return 0 if sound and report["languages"]["python"]["ratio_processes"] >= GOAL else 1
+    correct = True
+    for figures in languages.values():
+        reasons = figures["differences"].values()
+        if figures["lossless_broken"] or NOT_EXPLAINED in reasons:
+            correct = False
+    fast = languages["python"]["ratio_processes"] >= GOAL
+    return 0 if correct and fast else 1
 
 
 if __name__ == "__main__":

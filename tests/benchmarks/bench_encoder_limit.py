@@ -1,12 +1,17 @@
-"""How many texts of the committed study are too long for the encoder, by its tokenizer.
+"""Count the texts of the committed study that are too long for the encoder, by its tokenizer.
 
     python tests/benchmarks/bench_encoder_limit.py [--without-graphs] [--output FILE]
 
-Counted are the functions, blocks and path-values of each corpus, its rows, the queries of each
-benchmark, and what the reranker embeds in each run: candidates as they are, and reduced as in the
-authors' code. The authors' published contexts were retrieved with another encoder, so only the candidates of
-these runs count. `--without-graphs` keeps the stored counts of all corpora. Those of a corpus that is
-not installed are always kept.
+The counts cover four kinds of texts:
+
+- the functions, blocks and path-value nodes of each corpus, and its rows;
+- the queries of each benchmark;
+- the candidates that the reranker embeds in each run;
+- the same candidates, reduced as in the authors' code.
+
+The authors retrieved their published contexts with another encoder, so only the candidates of those runs count.
+`--without-graphs` keeps the stored counts of all corpora. The stored counts of a corpus that is not installed
+are always kept.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Unavailable
@@ -38,30 +44,73 @@ BENCHMARKS = ("humaneval", "mbpp")
 
 
 def counted(where: str, unit: str, texts: list[str]) -> dict:
-    return {"where": where, "unit": unit, "texts": len(texts), "cut": count_cut(texts)}
+    """Count texts and those that the encoder truncates.
+
+    Args:
+        where: Corpus, benchmark or run that the texts belong to.
+        unit: Kind of the texts.
+        texts: The texts.
+
+    Returns:
+        One entry of the output file.
+    """
+    return {
+        "where": where,
+        "unit": unit,
+        "texts": len(texts),
+        "cut": count_cut(texts),
+    }
 
 
-def of_corpora() -> list[dict]:
+def count_corpus(corpus: str) -> list[dict]:
+    """Count the texts of one corpus.
+
+    Args:
+        corpus: Name of the corpus.
+
+    Returns:
+        One entry per kind of text.
+
+    Raises:
+        Unavailable: The corpus is not installed.
+    """
+    units = unread(build_corpus(corpus).graph)
+    counts = [
+        {
+            "where": corpus,
+            "unit": unit.unit,
+            "texts": unit.texts,
+            "cut": unit.cut,
+        }
+        for unit in units
+    ]
+    rows = make_retriever("VoyageEmb", load_corpus(corpus)).units
+    counts.append(counted(corpus, "rows", [row.searched for row in rows]))
+    return counts
+
+
+def count_corpora() -> list[dict]:
+    """Count the texts of every corpus of the study; keep stored counts of missing corpora."""
+    corpora: dict[str, None] = {}
+    for part in STUDY:
+        if part.benchmark in BENCHMARKS and part.corpus != PUBLISHED:
+            corpora[part.corpus] = None
     counts = []
-    parts = [part for part in STUDY if part.benchmark in BENCHMARKS and part.corpus != PUBLISHED]
-    for corpus in dict.fromkeys(part.corpus for part in parts):
+    for corpus in corpora:
         try:
-            counts += of_corpus(corpus)
+            counts += count_corpus(corpus)
         except Unavailable as e:
             kept = [entry for entry in stored_counts(results_dir()) if entry["where"] == corpus]
-            print(f"{e}; {len(kept)} stored counts of {corpus} are kept", file=sys.stderr)
+            print(
+                f"{e}; keeping {len(kept)} stored counts of {corpus}",
+                file=sys.stderr,
+            )
             counts += kept
     return counts
 
 
-def of_corpus(corpus: str) -> list[dict]:
-    units = unread(build_corpus(corpus).graph)
-    counts = [{"where": corpus, "unit": u.unit, "texts": u.texts, "cut": u.cut} for u in units]
-    searched = make_retriever("VoyageEmb", load_corpus(corpus)).units
-    return [*counts, counted(corpus, "rows", [row.searched for row in searched])]
-
-
-def of_runs() -> list[dict]:
+def count_runs() -> list[dict]:
+    """Count the queries of each benchmark and the candidates of each run of the study."""
     counts = []
     seen = set()
     for part in STUDY:
@@ -70,27 +119,43 @@ def of_runs() -> list[dict]:
         run = Results(part.model, part.benchmark, part.corpus)
         if run.benchmark not in seen:
             seen.add(run.benchmark)
-            counts.append(counted(run.benchmark, "queries", [t.prompt for t in run.tasks]))
-        found = candidate_texts(run, run.selections())
-        if found:
-            counts.append(counted(run.label, WHOLE, [whole for _, _, (_, whole, _) in found]))
-            counts.append(counted(run.label, REDUCED, [text for _, _, (_, _, text) in found]))
+            counts.append(
+                counted(
+                    run.benchmark,
+                    "queries",
+                    [task.prompt for task in run.tasks],
+                )
+            )
+        candidates = candidate_texts(run, run.selections())
+        if candidates:
+            whole_texts = [whole for _, _, (_, whole, _) in candidates]
+            reduced_texts = [reduced for _, _, (_, _, reduced) in candidates]
+            counts.append(counted(run.label, WHOLE, whole_texts))
+            counts.append(counted(run.label, REDUCED, reduced_texts))
     return counts
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Count all texts and write the counts.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-graphs", action="store_true")
     parser.add_argument(
-        "--output", type=Path, default=results_dir() / "benchmarks" / f"{NAME}.json"
+        "--output",
+        type=Path,
+        default=results_dir() / "benchmarks" / f"{NAME}.json",
     )
     options = parser.parse_args(arguments)
     if options.without_graphs:
         corpora = {part.corpus for part in STUDY}
         counts = [entry for entry in stored_counts(results_dir()) if entry["where"] in corpora]
     else:
-        counts = of_corpora()
-    write_json(options.output, {"counts": counts + of_runs(), "versions": versions()})
+        counts = count_corpora()
+    counts += count_runs()
+    write_json(options.output, {"counts": counts, "versions": versions()})
 
 
 if __name__ == "__main__":

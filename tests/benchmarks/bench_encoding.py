@@ -1,12 +1,15 @@
-"""MiniLM in float32, bfloat16 and 8-bit integers: speed beside sentence-transformers' defaults, and what retrieval loses.
+"""Compare MiniLM in float32, bfloat16 and 8-bit integers: encoding speed and retrieval quality.
 
     python tests/benchmarks/bench_encoding.py [--blocks 100] [--repeat 3] [--distractors 20000] [--tasks 500]
     [--output FILE]
 
-`speed`: processor seconds of one thread for distinct blocks of textbook+stdlib, from an empty cache; each repeat
-takes the three ways one after the other, and a ratio is sentence-transformers' seconds over ours, the median of
-the repeats. `quality`: code search as in bench_code_search.py, by the embedder alone; `first_hits_changed`: by
-precision, compared with float32, of the tasks asked, and of HumanEval's prompts over the same candidates.
+`speed` holds processor seconds of one thread for distinct blocks of textbook+stdlib, with an empty cache. Each
+repetition measures sentence-transformers with its default settings and the three precisions, one after the
+other. A ratio is the time of sentence-transformers divided by ours. The median of the repetitions counts.
+
+`quality` holds the figures of code search as in bench_code_search.py, with the embedder alone.
+`first_hits_changed` counts, for each lower precision, the queries whose first result differs from that of
+float32. The queries are the MBPP tasks, and the prompts of HumanEval on the same candidates.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from statistics import median
 import numpy as np
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.bench_code_search import (
     BENCHMARK,
@@ -45,64 +49,121 @@ PLAIN = "sentence-transformers"
 
 
 def blocks(count: int) -> list[str]:
+    """Return the texts of `count` distinct blocks of the corpus, chosen at random."""
     graph = build_code_graph(load_corpus("textbook+stdlib").documents)
-    some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[: 2 * count]
-    return list(dict.fromkeys(graph.payloads(some)))[:count]
+    shuffled = np.random.default_rng(0).permutation(graph.of_type(BLOCK))
+    texts = dict.fromkeys(graph.payloads(shuffled[: 2 * count]))
+    return list(texts)[:count]
 
 
 def seconds(models: dict, texts: list[str]) -> dict[str, float]:
-    """Processor seconds of each way."""
+    """Measure the processor seconds of each precision and of sentence-transformers.
+
+    Args:
+        models: Loaded models by name; the 8-bit model has None because its embedder loads it.
+        texts: Texts to encode.
+
+    Returns:
+        Processor seconds by name.
+    """
     taken = {}
     with tempfile.TemporaryDirectory() as cache:
         for name, model in models.items():
             embedder = Embedder(name, Path(cache))
             if name != INT8:
                 embedder.__dict__["_model"] = model
-            taken[name] = timed(lambda e=embedder: e.encode(texts))[1]
-    taken[PLAIN] = timed(lambda: models[DEFAULT].encode(texts, show_progress_bar=False))[1]
+            _, taken[name], _ = timed(lambda embedder=embedder: embedder.encode(texts))
+    default_model = models[DEFAULT]
+    _, taken[PLAIN], _ = timed(lambda: default_model.encode(texts, show_progress_bar=False))
     return taken
 
 
 def speed(texts: list[str], repeat: int) -> dict:
-    """Texts a second of each way, and the ratios."""
+    """Measure the speed of each precision on one thread.
+
+    Args:
+        texts: Texts to encode.
+        repeat: Number of repetitions.
+
+    Returns:
+        Texts per processor second, and the speed relative to sentence-transformers.
+    """
     import torch
 
     torch.set_num_threads(1)
-    models = {name: None if name == INT8 else Embedder(name)._model for name in NAMES}
-    seconds(models, texts[:2])  # warm up
+    models = {}
+    for name in NAMES:
+        models[name] = None if name == INT8 else Embedder(name)._model
+    seconds(models, texts[:2])  # warm-up
     rounds = [seconds(models, texts) for _ in range(repeat)]
-    by_name = {name: len(texts) / median(r[name] for r in rounds) for name in (PLAIN, *NAMES)}
-    ratios = {name: median(r[PLAIN] / r[name] for r in rounds) for name in NAMES}
-    return {"texts": len(texts), "texts_per_cpu_s": by_name, "ratio_to_defaults": ratios}
+    rates = {}
+    for name in (PLAIN, *NAMES):
+        rates[name] = len(texts) / median(taken[name] for taken in rounds)
+    ratios = {}
+    for name in NAMES:
+        ratios[name] = median(taken[PLAIN] / taken[name] for taken in rounds)
+    return {
+        "texts": len(texts),
+        "texts_per_cpu_s": rates,
+        "ratio_to_defaults": ratios,
+    }
 
 
 def quality(count: int, limit: int) -> dict:
-    """Figures of each precision, and how many first hits differ."""
+    """Measure the retrieval quality of each precision.
+
+    Args:
+        count: Number of distractors.
+        limit: Number of MBPP tasks.
+
+    Returns:
+        The figures of each precision, and how many first results differ from those of float32.
+    """
     tasks = load_benchmark(BENCHMARK, limit)
-    others = distractors(count, {t.solution.strip() for t in tasks})
-    texts, asked = [t.solution for t in tasks] + others, [query_of(t) for t in tasks]
-    prompts = [t.prompt for t in load_benchmark("humaneval")]
-    relevant, by_name, first = relevance(tasks, texts), {}, []
-    for embedder in map(Embedder, NAMES):
+    others = distractors(count, {task.solution.strip() for task in tasks})
+    texts = [task.solution for task in tasks] + others
+    queries = [query_of(task) for task in tasks]
+    prompts = [task.prompt for task in load_benchmark("humaneval")]
+    relevant = relevance(tasks, texts)
+
+    by_precision = {}
+    first_of_tasks = {}
+    first_of_prompts = {}
+    for name in NAMES:
+        embedder = Embedder(name)
         vectors = embedder.encode(texts)
-        scores, others_scores = (
-            embedder.encode(asked) @ vectors.T,
-            embedder.encode(prompts) @ vectors.T,
-        )
-        by_name[embedder.name] = figures(rank_of(scores.astype(np.float64), relevant))
-        first.append((scores.argmax(1), others_scores.argmax(1)))
-    about = {}
-    for name, found in zip(NAMES[1:], first[1:], strict=True):
-        changed = [int((a != b).sum()) for a, b in zip(first[0], found, strict=True)]
-        about[name] = {
-            BENCHMARK: [changed[0], len(tasks)],
-            "humaneval": [changed[1], len(prompts)],
+        scores = embedder.encode(queries) @ vectors.T
+        prompt_scores = embedder.encode(prompts) @ vectors.T
+        ranks = rank_of(scores.astype(np.float64), relevant)
+        by_precision[embedder.name] = figures(ranks)
+        first_of_tasks[name] = scores.argmax(1)
+        first_of_prompts[name] = prompt_scores.argmax(1)
+
+    changed = {}
+    for name in (BF16, INT8):
+        changed_tasks = first_of_tasks[name] != first_of_tasks[DEFAULT]
+        changed_prompts = first_of_prompts[name] != first_of_prompts[DEFAULT]
+        changed[name] = {
+            BENCHMARK: [int(changed_tasks.sum()), len(tasks)],
+            "humaneval": [int(changed_prompts.sum()), len(prompts)],
         }
-    sizes = {"candidates": len(texts), "candidates_sha256": digest(*texts)}
-    return sizes | {"methods": by_name, "first_hits_changed": about}
+    return {
+        "candidates": len(texts),
+        "candidates_sha256": digest(*texts),
+        "methods": by_precision,
+        "first_hits_changed": changed,
+    }
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+
+    Returns:
+        The exit status 0.
+    """
     parser = argparse.ArgumentParser(
         description="MiniLM's precisions: speed and what retrieval loses"
     )
@@ -111,12 +172,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--distractors", type=int, default=20_000)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--output", type=Path, help="default: results/benchmarks/encoding.json")
-    options = parser.parse_args(argv)
-    log = {"configuration": {k: v for k, v in vars(options).items() if k != "output"}}
-    log |= {"speed": speed(blocks(options.blocks), options.repeat)}
-    log |= {"quality": quality(options.distractors, options.tasks), "versions": versions()}
-    write_json(options.output or results_dir() / "benchmarks" / "encoding.json", rounded(log))
-    print(json.dumps(rounded({k: v for k, v in log.items() if k != "versions"}), indent=1))
+    options = parser.parse_args(arguments)
+    configuration = vars(options).copy()
+    del configuration["output"]
+    log = {
+        "configuration": configuration,
+        "speed": speed(blocks(options.blocks), options.repeat),
+        "quality": quality(options.distractors, options.tasks),
+        "versions": versions(),
+    }
+    output = options.output or results_dir() / "benchmarks" / "encoding.json"
+    write_json(output, rounded(log))
+    del log["versions"]
+    print(json.dumps(rounded(log), indent=1))
     return 0
 
 

@@ -1,9 +1,10 @@
-"""Samples a second through Ray against the local engine, both with this machine's processors, in one run.
+"""Compare Ray with the local engine on the processors of this machine, in the time that samples take.
 
     python tests/benchmarks/bench_engine.py [--samples 1000] [--repeat 3]
 
-They take turns on the same jobs of HumanEval; the fastest of each counts. `overhead` is the share by which Ray
-takes longer; joining, which starts the cluster here and is done once a command, is told apart.
+The engines alternate on the same HumanEval jobs, and the fastest repetition of each counts. `overhead` is the
+share by which Ray takes longer. Joining starts the cluster on this machine and happens once per command, so
+`joining_s` reports it separately.
 """
 
 from __future__ import annotations
@@ -16,57 +17,102 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-from benchmarks.bench_sandbox import COLUMNS, column
+from benchmarks.bench_sandbox import METHODS, stored_samples
 from benchmarks.clock import rounded, timed
 from pkg_lib.core import workers
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.execution.sandbox import run_jobs
+from pkg_lib.execution.sandbox import Job, run_jobs
 
 GOAL = 0.25
 
 
-def measure(count: int, repeat: int, engine: str = "ray") -> dict[str, Any]:
-    samples = [(t, s) for t, s, _ in column(COLUMNS["without a timeout"][0])]
-    jobs = [
-        BENCHMARKS[t.benchmark].job(t, s)
-        for t, s in (samples * (count // len(samples) + 1))[:count]
-    ]
-    # Ray starts its workers at nice 15: what else runs here would meet one party alone.
+def humaneval_jobs(count: int) -> list[Job]:
+    """Return `count` jobs of stored HumanEval samples; samples are repeated if there are too few."""
+    file, _ = METHODS["without a timeout"]
+    samples = stored_samples(file)
+    repeats = count // len(samples) + 1
+    jobs = []
+    for task, solution, _ in (samples * repeats)[:count]:
+        jobs.append(BENCHMARKS[task.benchmark].job(task, solution))
+    return jobs
+
+
+def measure(
+    count: int,
+    repeat: int,
+    engine: str = "ray",
+) -> dict[str, Any]:
+    """Measure both engines on the same jobs.
+
+    Args:
+        count: Number of samples.
+        repeat: Number of repetitions, after one that is not counted.
+        engine: Engine to compare with the local one.
+
+    Returns:
+        The seconds of both engines, whether their verdicts are equal, and the state of the machine.
+    """
+    jobs = humaneval_jobs(count)
+    # By default, Ray starts its workers at nice 15. Other jobs of the machine would then slow down Ray alone.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    joining, _, _ = timed(lambda: workers.use(engine))
+    joining_s, _, _ = timed(lambda: workers.use(engine))
     processors = workers.nodes_processors()
     seconds: dict[str, list[float]] = {"local": [], engine: []}
     verdicts = set()
-    for name in [*seconds] * (repeat + 1):
-        workers.ENGINE.set(name)
-        wall, _, outcomes = timed(lambda: [*run_jobs(jobs, workers=processors)])
-        seconds[name].append(wall)
-        verdicts.add(tuple((o.status, o.error, o.detail) for o in outcomes))
+    for _ in range(repeat + 1):
+        for name in seconds:
+            workers.ENGINE.set(name)
+            wall_s, _, outcomes = timed(lambda: list(run_jobs(jobs, workers=processors)))
+            seconds[name].append(wall_s)
+            verdicts.add(
+                tuple((outcome.status, outcome.error, outcome.detail) for outcome in outcomes)
+            )
     workers.ENGINE.set("local")
-    local, ray = (
-        min(of[1:]) for of in seconds.values()
-    )  # the first round starts workers and fills caches
-    figures = {"local_s": local, "ray_s": ray, "overhead": ray / local - 1, "joining_s": joining}
-    figures |= {"first_local_s": seconds["local"][0], "first_ray_s": seconds[engine][0]}
-    about = {"samples": count, "processors": processors, "same_verdicts": len(verdicts) == 1}
-    return (
-        about | rounded(figures, 3) | {"load": round(os.getloadavg()[0], 2), "versions": versions()}
-    )
+    # The first repetition starts workers and fills caches.
+    local_s = min(seconds["local"][1:])
+    ray_s = min(seconds[engine][1:])
+    figures = {
+        "local_s": local_s,
+        "ray_s": ray_s,
+        "overhead": ray_s / local_s - 1,
+        "joining_s": joining_s,
+        "first_local_s": seconds["local"][0],
+        "first_ray_s": seconds[engine][0],
+    }
+    return {
+        "samples": count,
+        "processors": processors,
+        "same_verdicts": len(verdicts) == 1,
+        **rounded(figures, 3),
+        "load": round(os.getloadavg()[0], 2),
+        "versions": versions(),
+    }
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+
+    Returns:
+        The exit status: 0 if the verdicts are equal and the overhead meets the goal, else 1.
+    """
     parser = argparse.ArgumentParser(description="Ray beside the local engine")
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=Path)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     figures = measure(options.samples, options.repeat)
     print(json.dumps(figures, indent=1))
-    write_json(options.output or results_dir() / "benchmarks" / "engine.json", figures)
-    return 0 if figures["same_verdicts"] and figures["overhead"] < GOAL else 1
+    output = options.output or results_dir() / "benchmarks" / "engine.json"
+    write_json(output, figures)
+    fast = figures["overhead"] < GOAL
+    return 0 if figures["same_verdicts"] and fast else 1
 
 
 if __name__ == "__main__":

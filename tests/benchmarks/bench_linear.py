@@ -1,7 +1,9 @@
-"""A bfloat16 linear layer of PyTorch against `Float32Linear`, by processor time of one thread.
+"""Compare a bfloat16 linear layer of PyTorch with `Float32Linear`.
 
-python tests/benchmarks/bench_linear.py prints the figures of this processor. The layer has the size of the
-largest one in Qwen2.5-Coder-0.5B.
+    python tests/benchmarks/bench_linear.py
+
+Prints the figures of this processor, as processor time of one thread. The layer has the size of the largest
+layer of Qwen2.5-Coder-0.5B.
 """
 
 from __future__ import annotations
@@ -13,32 +15,58 @@ from pathlib import Path
 import torch
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.clock import timed
-from pkg_lib.generation.cpu_layers import Float32Linear, has_bfloat16_instructions
+from pkg_lib.generation.cpu_layers import (
+    Float32Linear,
+    has_bfloat16_instructions,
+)
 
-FEATURES_IN, FEATURES_OUT = 896, 4864
+FEATURES_IN = 896
+FEATURES_OUT = 4864
 ROWS = (1, 8, 16, 48, 256)  # one answer, batches of answers, a prompt
 
 
-def milliseconds(layer: torch.nn.Module, inputs: torch.Tensor, repeats: int) -> float:
-    """Processor time of one call."""
-    layer(inputs)
-    _, seconds, _ = timed(lambda: [layer(inputs) for _ in range(repeats)])
+def milliseconds(
+    layer: torch.nn.Module,
+    inputs: torch.Tensor,
+    repeats: int,
+) -> float:
+    """Measure the processor time of one call of a layer.
+
+    Args:
+        layer: The layer.
+        inputs: Its inputs, one row per token.
+        repeats: Number of calls.
+
+    Returns:
+        Milliseconds per call.
+    """
+    layer(inputs)  # warm-up
+
+    def call_repeatedly() -> None:
+        for _ in range(repeats):
+            layer(inputs)
+
+    _, seconds, _ = timed(call_repeatedly)
     return 1e3 * seconds / repeats
 
 
-def measure(rows: tuple[int, ...] = ROWS, repeats: int = 30) -> dict[str, object]:
+def measure(
+    rows: tuple[int, ...] = ROWS,
+    repeats: int = 30,
+) -> dict[str, object]:
     """Measure both layers.
 
     Args:
         rows: Numbers of rows that are multiplied together.
-        repeats: Calls per measurement.
+        repeats: Number of calls per measurement.
 
     Returns:
-        What the processor has, and for each number of rows the milliseconds of both layers and
-        PyTorch's time over ours.
+        The instructions of the processor, and for each number of rows the milliseconds of both layers.
+        `ratio` is the time of PyTorch divided by ours.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,6 +1,8 @@
-"""Fills the expected values of EVOR's tasks on newScience by plain scipy: python tests/benchmarks/fill_scipy_tasks.py
+"""Compute the expected values of EVOR's newScience tasks with plain scipy.
 
-Everything else in scipy_tasks.jsonl is written by hand. The library itself is not needed.
+    python tests/benchmarks/fill_scipy_tasks.py
+
+Everything else in scipy_tasks.jsonl is written by hand. The script does not need the newScience library.
 """
 
 from __future__ import annotations
@@ -13,16 +15,26 @@ from pkg_lib.papers.evor.templates import HERE, PROGRAMS
 
 
 def filled(row: dict[str, Any]) -> dict[str, Any]:
-    space: dict[str, Any] = {}
+    """Compute the expected values of one task.
+
+    Args:
+        row: The task.
+
+    Returns:
+        The task with its expected values.
+    """
+    namespace: dict[str, Any] = {}
     program = f"import numpy as np\n\n\ndef {row['signature']}:\n{row['scipy_solution']}"
-    exec(PROGRAMS["plain"] + program, space)
-    expected = [repr(eval(f"_plain(solve({given}))", space)) for given in row["inputs"]]
-    return row | {"expected": expected}
+    exec(PROGRAMS["plain"] + program, namespace)
+    expected = [repr(eval(f"_plain(solve({given}))", namespace)) for given in row["inputs"]]
+    return {**row, "expected": expected}
 
 
 def main() -> None:
+    """Compute the expected values of every task, and write the file of tasks again."""
     path = HERE / FILE
-    write_jsonl(path, [filled(row) for row in read_rows(path)])
+    rows = [filled(row) for row in read_rows(path)]
+    write_jsonl(path, rows)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""A run through a server beside the direct backend's: which answers and verdicts differ, and how near the call was.
+"""Compare a run through a server with the run of the direct backend: which answers and verdicts differ.
 
     mkdir -p Qwen && ln -s ~/.cache/pkg_lib/models/qwen2.5-coder-0.5b-instruct-* Qwen/Qwen2.5-Coder-0.5B-Instruct
     transformers serve Qwen/Qwen2.5-Coder-0.5B-Instruct --continuous-batching --cb-num-blocks 256    # from there, or
     python tests/benchmarks/serve_gguf.py ~/.cache/pkg_lib/gguf/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf 8001
-    ./run_all.sh --model endpoint:NAME --benchmark humaneval --corpus textbook+stdlib --method None --limit 20
+    ./run_all.sh --model endpoint:NAME --benchmark humaneval --corpus textbook+stdlib --method NoRAG --limit 20
     python tests/benchmarks/live_endpoint.py NAME [--limit 20] [--model MODEL]
 
-Both runs are read as they are stored; MODEL's weights say how far apart the logits of the first two tokens that
-differ are. A direct answer ends as soon as its solution is settled, so what a server adds after that is no
-difference. Writes results/benchmarks/endpoint_live.json, NAME's part of it.
+The script reads both stored runs. For each pair of answers that differ, it computes with MODEL's weights how far
+apart the logits of the first two different tokens are. A small distance is a near tie. A direct answer ends as
+soon as its solution is settled, so text that a server adds after that is not a difference. The figures are
+stored under NAME in results/benchmarks/endpoint_live.json.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+    TESTS = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.clock import rounded
 from pkg_lib.core.models import fetch
@@ -30,71 +32,134 @@ from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.generation.backends import TransformersBackend
 
-COLUMN = "NoRAG"
-NEAR = 4  # spacings of bfloat16 at the logits' size, as `verify-cache` has it
+METHOD = "NoRAG"
+NEAR_TIE = 4  # spacings of bfloat16 at the size of the logits, as in `verify-cache`
 
 
 def first_difference(direct: list[int], served: list[int]) -> int:
-    """The place of the first token that differs; the shorter one's length where none does."""
+    """Find the first token that differs.
+
+    Args:
+        direct: Tokens of one answer.
+        served: Tokens of the other answer.
+
+    Returns:
+        Its position; the length of the shorter answer if that is a prefix of the longer one.
+    """
     shared = min(len(direct), len(served))
-    return next((i for i in range(shared) if direct[i] != served[i]), shared)
+    for position in range(shared):
+        if direct[position] != served[position]:
+            return position
+    return shared
 
 
-def compare(served: Results, direct: Results, load: Any) -> dict[str, Any]:
-    """What is equal and, by task, what is not; `load` gives a backend with the weights, if it is needed."""
-    theirs, ours = served.completions(COLUMN), direct.completions(COLUMN)
-    verdicts = [run.outcomes(COLUMN) for run in (served, direct)]
-    contexts = {c.task_id: c for c in direct.contexts(COLUMN)}
-    tasks = [t for t in served.tasks if t.id in theirs and t.id in ours]
-    backend, different = None, {}
+def token_at(
+    tokens: list[int],
+    position: int,
+    backend: TransformersBackend,
+) -> int:
+    """Return the token at a position; an end token after the last one."""
+    if position < len(tokens):
+        return tokens[position]
+    return min(backend.ends)
+
+
+def compare(
+    served: Results,
+    direct: Results,
+    load: Any,
+) -> dict[str, Any]:
+    """Compare two runs on the tasks that both answered.
+
+    Args:
+        served: The run through a server.
+        direct: The run of the direct backend.
+        load: Function that returns a backend with the weights. It is called only if answers differ.
+
+    Returns:
+        Counts of equal answers and passed tasks, and each difference by task.
+    """
+    served_answers = served.completions(METHOD)
+    direct_answers = direct.completions(METHOD)
+    served_outcomes = served.outcomes(METHOD)
+    direct_outcomes = direct.outcomes(METHOD)
+    contexts = {context.task_id: context for context in direct.contexts(METHOD)}
+    tasks = [
+        task for task in served.tasks if task.id in served_answers and task.id in direct_answers
+    ]
+
+    backend = None
+    differences = {}
     for task in tasks:
-        answer, stored = theirs[task.id], ours[task.id]
+        answer = served_answers[task.id]
+        stored = direct_answers[task.id]
         if answer.raw.startswith(stored.raw):
             continue
-        backend = backend or load()
+        if backend is None:
+            backend = load()
         tokens = backend.tokenizer(answer.raw, add_special_tokens=False)["input_ids"]
-        at = first_difference(stored.tokens, tokens)
-        pair = [of[at] if at < len(of) else min(backend.ends) for of in (stored.tokens, tokens)]
-        gap, spacing = backend.gap(
-            direct.request(task, contexts[task.id], COLUMN), stored.tokens[:at], pair
-        )
-        words = [backend.tokenizer.decode([token]) for token in pair]
-        different[task.id] = {
-            "token": at,
-            "direct": words[0],
-            "served": words[1],
+        position = first_difference(stored.tokens, tokens)
+        direct_token = token_at(stored.tokens, position, backend)
+        served_token = token_at(tokens, position, backend)
+        request = direct.request(task, contexts[task.id], METHOD)
+        gap, spacing = backend.gap(request, stored.tokens[:position], [direct_token, served_token])
+        differences[task.id] = {
+            "token": position,
+            "direct": backend.tokenizer.decode([direct_token]),
+            "served": backend.tokenizer.decode([served_token]),
             "logits_apart": gap,
-            "near_tie": gap <= NEAR * spacing,
-            "verdicts": [v[task.id].status for v in (verdicts[1], verdicts[0])],
+            "near_tie": gap <= NEAR_TIE * spacing,
+            "verdicts": [
+                direct_outcomes[task.id].status,
+                served_outcomes[task.id].status,
+            ],
         }
-    passed = [sum(v[t.id].status == "passed" for t in tasks) for v in verdicts]
-    differ = [t.id for t in tasks if verdicts[0][t.id].status != verdicts[1][t.id].status]
-    about = next(iter(theirs.values())).meta
+
+    passed_served = 0
+    passed_direct = 0
+    verdicts_differ = []
+    for task in tasks:
+        served_status = served_outcomes[task.id].status
+        direct_status = direct_outcomes[task.id].status
+        passed_served += served_status == "passed"
+        passed_direct += direct_status == "passed"
+        if served_status != direct_status:
+            verdicts_differ.append(task.id)
+    meta = next(iter(served_answers.values())).meta
+    server = {name: meta[name] for name in ("server_model", "fingerprint") if name in meta}
+    seconds = sum(answer.meta["seconds"] for answer in served_answers.values())
     return {
         "tasks": len(tasks),
-        "passed_served": passed[0],
-        "passed_direct": passed[1],
-        "same_text": len(tasks) - len(different),
-        "verdicts_differ": differ,
-        "differences": different,
-        "server": {n: about[n] for n in ("server_model", "fingerprint") if n in about},
-        "seconds_an_answer": sum(g.meta["seconds"] for g in theirs.values()) / len(theirs),
+        "passed_served": passed_served,
+        "passed_direct": passed_direct,
+        "same_text": len(tasks) - len(differences),
+        "verdicts_differ": verdicts_differ,
+        "differences": differences,
+        "server": server,
+        "seconds_an_answer": seconds / len(served_answers),
     }
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison from the command line.
+
+    Args:
+        arguments: Command-line arguments; by default those of the process.
+
+    Returns:
+        The exit status: 0 if near ties explain all different verdicts, 1 if not, 2 for a user's mistake.
+    """
     parser = argparse.ArgumentParser(
         description="a server's stored run beside the direct backend's"
     )
     parser.add_argument("name")
     parser.add_argument("--limit", type=int, default=20)
     parser.add_argument("--model", default=MODEL)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     try:
-        served, direct = (
-            Results(m, limit=options.limit) for m in (f"endpoint:{options.name}", options.model)
-        )
-        if not served.completions(COLUMN):
+        served = Results(f"endpoint:{options.name}", limit=options.limit)
+        direct = Results(options.model, limit=options.limit)
+        if not served.completions(METHOD):
             raise UserError(f"endpoint:{options.name} has no stored answers; run it first")
         figures = compare(served, direct, lambda: TransformersBackend(fetch(options.model)))
     except UserError as e:
@@ -102,17 +167,15 @@ def main(words: list[str] | None = None) -> int:
         return 2
     print(json.dumps(rounded(figures), indent=1))
     path = results_dir() / "benchmarks" / "endpoint_live.json"
-    known = read_json(path) if path.exists() else {}
-    write_json(path, known | {"versions": versions(), options.name: rounded(figures)})
-    return (
-        0
-        if all(
-            d["near_tie"]
-            for i, d in figures["differences"].items()
-            if i in figures["verdicts_differ"]
-        )
-        else 1
-    )
+    stored = read_json(path) if path.exists() else {}
+    stored["versions"] = versions()
+    stored[options.name] = rounded(figures)
+    write_json(path, stored)
+    for task_id in figures["verdicts_differ"]:
+        difference = figures["differences"].get(task_id)
+        if difference and not difference["near_tie"]:
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""Measures how many small faults in the library the tests find.
-
-Changes one line at a time in a copy of the checkout (`<` becomes `<=`, `and` becomes `or`, a number grows by
-one, ...), spread over all folders of pkg_lib. Three sets of tests run until one test fails: the fast tests of
-the files that import the changed module, all fast tests, and the slow tests of the same files with those of the
-committed tables. A change that no test finds points at behaviour without a test, or leaves the behaviour as it was.
-
-A change that makes a loop endless is found by the time limit. It counts only if the same tests end within the
-limit on the unchanged code.
+"""Measure how many small faults in the library the tests find.
 
     python tests/benchmarks/mutations.py --count 40 --seed 0 --output results/benchmarks/mutations.json
+
+The script changes one line at a time in a copy of the checkout, spread over all folders of pkg_lib. For example,
+`<` becomes `<=`, `and` becomes `or`, or a number grows by one. Three sets of tests run until one test fails:
+
+- the fast tests of the files that import the changed module;
+- all fast tests;
+- the slow tests of the same files, and those of the committed tables.
+
+If no test finds a change, either the behaviour has no test or the change does not affect the behaviour.
+
+The time limit finds a change that makes a loop endless. The change counts only if the same tests end within the
+limit on the unchanged code.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FAST, SLOW = ["-m", "not slow"], ["-m", "slow"]
+FAST = ["-m", "not slow"]
+SLOW = ["-m", "slow"]
+NO_TEST_COLLECTED = 5  # exit status of pytest
 UNDECIDED = "undecided: the tests do not end in time on the unchanged code either"
 COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Lt: ast.LtE(),
@@ -52,8 +58,8 @@ class Mutation:
     Attributes:
         module: Path of the module below the checkout.
         line: Number of the line.
-        before: The line as it is.
-        after: The line with the change.
+        before: The original line, without indentation.
+        after: The changed line, without indentation.
     """
 
     module: str
@@ -63,36 +69,66 @@ class Mutation:
 
 
 def changed(node: ast.expr) -> ast.expr | None:
-    """Return an expression that differs in one place; None for a kind that is left as it is."""
+    """Change an expression in one place.
+
+    Args:
+        node: The expression.
+
+    Returns:
+        The changed expression; None for a kind of expression that is not changed.
+    """
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         operator = COMPARISONS[type(node.ops[0])]
         return ast.Compare(node.left, [operator], node.comparators)
     if isinstance(node, ast.BoolOp):
-        operator = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        is_and = isinstance(node.op, ast.And)
+        operator = ast.Or() if is_and else ast.And()
         return ast.BoolOp(operator, node.values)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return node.operand
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        operator = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
-        return ast.BinOp(node.left, operator, node.right)
-    if isinstance(node, ast.Constant) and type(node.value) is bool:
-        return ast.Constant(not node.value)
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return ast.Constant(node.value + 1)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Add):
+            return ast.BinOp(node.left, ast.Sub(), node.right)
+        if isinstance(node.op, ast.Sub):
+            return ast.BinOp(node.left, ast.Add(), node.right)
+    if isinstance(node, ast.Constant):
+        if type(node.value) is bool:
+            return ast.Constant(not node.value)
+        if type(node.value) is int:
+            return ast.Constant(node.value + 1)
     return None
 
 
 def is_at_its_columns(node: ast.expr, line: str) -> bool:
-    """Whether the line holds the expression where the syntax tree says; before Python 3.12 f-strings do not."""
+    """Check that a line holds an expression at the columns that the syntax tree states.
+
+    Before Python 3.12, the columns of expressions in f-strings are wrong.
+
+    Args:
+        node: The expression.
+        line: The line.
+
+    Returns:
+        Whether it does.
+    """
+    source = line[node.col_offset : node.end_col_offset].strip()
     try:
-        there = ast.parse(line[node.col_offset : node.end_col_offset].strip(), mode="eval").body
+        expression = ast.parse(source, mode="eval").body
     except SyntaxError:
         return False
-    return ast.dump(there) == ast.dump(node)
+    return ast.dump(expression) == ast.dump(node)
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
-    """Yield the changes of a module that stay within one line."""
+    """Find the possible changes of a module that stay within one line.
+
+    Args:
+        path: The module.
+
+    Yields:
+        The changes.
+    """
+    module = path.relative_to(ROOT).as_posix()
     source = path.read_text("utf8")
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
@@ -102,23 +138,34 @@ def mutations(path: Path) -> Iterator[Mutation]:
         if new is None:
             continue
         line = lines[node.lineno - 1]
-        if not line.isascii():  # the columns of the syntax tree count bytes
+        # The columns of the syntax tree count bytes, so they are wrong in lines that are not ASCII.
+        if not line.isascii():
             continue
         if not is_at_its_columns(node, line):
             continue
-        after = f"{line[: node.col_offset]}({ast.unparse(new)}){line[node.end_col_offset :]}"
-        yield Mutation(path.relative_to(ROOT).as_posix(), node.lineno, line.strip(), after.strip())
+        head = line[: node.col_offset]
+        tail = line[node.end_col_offset :]
+        after = f"{head}({ast.unparse(new)}){tail}"
+        yield Mutation(module, node.lineno, line.strip(), after.strip())
 
 
 def chosen(count: int, seed: int) -> list[Mutation]:
-    """Choose changes at random, equally many in each folder as far as possible."""
+    """Choose changes at random, as evenly over the folders as possible.
+
+    Args:
+        count: Number of changes.
+        seed: Seed of the random choice.
+
+    Returns:
+        The changes.
+    """
     by_folder: dict[str, list[Mutation]] = defaultdict(list)
     for path in sorted((ROOT / "pkg_lib").rglob("*.py")):
         folder = path.parent.relative_to(ROOT).as_posix()
         by_folder[folder] += mutations(path)
-    numbers = random.Random(seed)
+    generator = random.Random(seed)
     for found in by_folder.values():
-        numbers.shuffle(found)
+        generator.shuffle(found)
     selected: list[Mutation] = []
     while len(selected) < count:
         for found in by_folder.values():
@@ -128,7 +175,15 @@ def chosen(count: int, seed: int) -> list[Mutation]:
 
 
 def tests_of(module: str, checkout: Path) -> list[str]:
-    """Return the test files that import a module, by its mirrored name first."""
+    """Find the test files that import a module.
+
+    Args:
+        module: Path of the module below the checkout.
+        checkout: The checkout.
+
+    Returns:
+        Paths of the test files below the checkout. Files named after the module come first.
+    """
     dotted = module.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     folder, _, name = dotted.rpartition(".")
     imported = re.compile(
@@ -154,7 +209,7 @@ def fails(checkout: Path, words: list[str], limit: float) -> str:
     options = ["-x", "-q", "-n", "2", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *options, *words]
     environment = os.environ | {"PYTHONPATH": str(checkout)}
-    # A group of its own, so that the workers end with it.
+    # Its own process group, so that the workers can be ended with it.
     process = subprocess.Popen(
         command,
         cwd=checkout,
@@ -170,14 +225,23 @@ def fails(checkout: Path, words: list[str], limit: float) -> str:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return "timeout"
-    if process.returncode in (0, 5):  # 5: no test was collected
+    if process.returncode in (0, NO_TEST_COLLECTED):
         return ""
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
     return failed[0] if failed else "the tests cannot be collected"
 
 
 def find(mutation: Mutation, checkout: Path, limit: float) -> str:
-    """Apply a change to a checkout, and return the test that fails; "" if none does."""
+    """Apply a change to a checkout, run the tests, and undo the change.
+
+    Args:
+        mutation: The change.
+        checkout: The checkout.
+        limit: Seconds that one set of tests may take.
+
+    Returns:
+        The name of the test that fails; "timeout"; `UNDECIDED`; "" if all tests pass.
+    """
     path = checkout / mutation.module
     source = path.read_text("utf8")
     lines = source.split("\n")
@@ -186,10 +250,13 @@ def find(mutation: Mutation, checkout: Path, limit: float) -> str:
     lines[mutation.line - 1] = indent + mutation.after
     mutated = "\n".join(lines)
     related = tests_of(mutation.module, checkout)
-    sets = [[*FAST, *related]] if related else []
-    sets += [[*FAST, "tests"], [*SLOW, *related, "tests/test_golden.py"]]
+    test_sets = []
+    if related:
+        test_sets.append([*FAST, *related])
+    test_sets.append([*FAST, "tests"])
+    test_sets.append([*SLOW, *related, "tests/test_golden.py"])
     try:
-        for words in sets:
+        for words in test_sets:
             path.write_text(mutated, "utf8")
             test = fails(checkout, words, limit)
             path.write_text(source, "utf8")
@@ -203,7 +270,7 @@ def find(mutation: Mutation, checkout: Path, limit: float) -> str:
 
 
 def main() -> None:
-    """Measure, print each result, and write all of them."""
+    """Run the measurement from the command line; print each result and write all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="number of changed lines")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice")
@@ -216,15 +283,18 @@ def main() -> None:
         subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
         for mutation in chosen(options.count, options.seed):
             test = find(mutation, checkout, options.limit)
-            rows.append(asdict(mutation) | {"test": test})
-            print(
-                f"{mutation.module}:{mutation.line}: {mutation.after}: {test or 'NOT FOUND'}",
-                flush=True,
-            )
+            rows.append({**asdict(mutation), "test": test})
+            place = f"{mutation.module}:{mutation.line}"
+            print(f"{place}: {mutation.after}: {test or 'NOT FOUND'}", flush=True)
             if options.output:
                 found = sum(row["test"] not in ("", UNDECIDED) for row in rows)
-                about = {"seed": options.seed, "changes": len(rows), "found": found, "rows": rows}
-                options.output.write_text(json.dumps(about, indent=1) + "\n", "utf8")
+                report = {
+                    "seed": options.seed,
+                    "changes": len(rows),
+                    "found": found,
+                    "rows": rows,
+                }
+                options.output.write_text(json.dumps(report, indent=1) + "\n", "utf8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""llama.cpp's own server (package xllamacpp) before a GGUF file, on loopback: python serve_gguf.py FILE PORT [THREADS]
+"""Serve a GGUF file on loopback with llama.cpp's own server (package xllamacpp).
 
-Eight answers at once, each with room for a prompt and 512 tokens. It ends with its process.
+    python tests/benchmarks/serve_gguf.py FILE PORT [THREADS]
+
+The server generates eight answers at once. Each has room for a prompt and 512 tokens. The server ends with its
+process.
 """
 
 import sys
@@ -9,11 +12,22 @@ from pathlib import Path
 
 import xllamacpp
 
+ANSWERS_AT_ONCE = 8
+TOKENS_PER_ANSWER = 1280  # the prompt and 512 new tokens
+
+file = sys.argv[1]
+port = int(sys.argv[2])
+threads = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+
 settings = xllamacpp.CommonParams()
-settings.model.path, settings.model_alias = sys.argv[1], {Path(sys.argv[1]).name}
-settings.hostnames, settings.port = ["127.0.0.1"], int(sys.argv[2])
-settings.n_parallel, settings.n_ctx = 8, 8 * 1280
-settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = int((sys.argv[3:] or ["2"])[0])
+settings.model.path = file
+settings.model_alias = {Path(file).name}
+settings.hostnames = ["127.0.0.1"]
+settings.port = port
+settings.n_parallel = ANSWERS_AT_ONCE
+settings.n_ctx = ANSWERS_AT_ONCE * TOKENS_PER_ANSWER
+settings.cpuparams.n_threads = threads
+settings.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(settings)
 print(server.listening_address, flush=True)
 threading.Event().wait()

@@ -1,4 +1,4 @@
-"""Data sets are found below PKG_DATA, or where their own variables say."""
+"""Test that data sets are found below PKG_DATA or in the folders of their own variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-def test_a_subfolder_of_the_directory_is_found_and_its_own_variable_counts_more(data, monkeypatch):
+def test_a_data_sets_own_variable_overrides_the_common_directory(data, monkeypatch):
     assert data_folder("PKG_MBPP_DIR") == data / "mbpp"
     assert data_folder("PKG_EVOR_DIR") is None
     assert state_of("PKG_MBPP_DIR") == f"{data / 'mbpp'} (by PKG_DATA)"
@@ -34,7 +34,7 @@ def test_a_subfolder_of_the_directory_is_found_and_its_own_variable_counts_more(
     assert data_folder("PKG_MBPP_DIR") is None
 
 
-def test_a_wrong_directory_is_an_error_and_advice_names_both_variables(data, monkeypatch):
+def test_reports_a_wrong_directory_and_names_both_variables(data, monkeypatch):
     monkeypatch.setenv("PKG_DATA", str(data / "nosuch"))
     with pytest.raises(UserError, match=r"PKG_DATA names .*nosuch"):
         data_folder("PKG_MBPP_DIR")

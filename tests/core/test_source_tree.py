@@ -1,4 +1,4 @@
-"""The reader of source trees and archives on trees that were made to break it."""
+"""Test the reader of source trees and archives on trees designed to break it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BAD_NAME = os.fsdecode(b"bad\xff\xfe.py")
 
 @pytest.fixture
 def hostile(tmp_path):
-    """A tree with every kind of file that is no source, beside a file that its links lead to."""
+    """Create a tree with every kind of file that is not source, and a file outside that its links point to."""
     root = tmp_path / "tree"
     for folder in ("deep", "folder.py", "__pycache__"):
         (root / folder).mkdir(parents=True)
@@ -92,7 +92,7 @@ def same_directory(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_hostile_tree_gives_its_regular_files_and_names_the_others(hostile):
+def test_reads_regular_files_of_a_hostile_tree_and_reports_the_others(hostile):
     tree = find_python(hostile, ["__pycache__"])
     texts = dict(python_texts(tree))
     odd = {r"bad\xff\xfe.py", r"line\nbreak\x1b[31m.py"}
@@ -114,7 +114,7 @@ def test_a_hostile_tree_gives_its_regular_files_and_names_the_others(hostile):
     assert all(line.isprintable() for line in tree.skipped.summary())
 
 
-def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
+def test_every_method_can_send_what_it_retrieves_from_a_hostile_tree(hostile, caplog):
     documents = load_corpus(f"source:{hostile}").documents
     graph = build_code_graph(documents)
     names = set(graph.payloads(graph.of_type(NAME)))
@@ -132,20 +132,20 @@ def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
     assert "link.py" in caplog.text and "\x1b" not in caplog.text
 
 
-def test_functions_of_files_that_do_not_parse_are_none(hostile):
+def test_files_that_do_not_parse_have_no_functions(hostile):
     texts = read_python(hostile)
     found = {name: [f.name for f in functions(name, text)] for name, text in texts.items()}
     assert found["crlf.py"] == ["crlf"] and found["nested.py"] == found["unary.py"] == []
 
 
-def test_the_command_line_says_what_was_skipped(hostile, monkeypatch, capsys, caplog):
+def test_the_command_line_reports_skipped_files(hostile, monkeypatch, capsys, caplog):
     monkeypatch.setattr(sys, "argv", ["pkg_lib", "graph", f"source:{hostile}"])
     assert cli.main() == 0
     output = capsys.readouterr().out
     assert "nested.py" in output and "\x1b" not in output + caplog.text and "link.py" in caplog.text
 
 
-def test_a_corpus_of_nothing_is_one_line(tmp_path, monkeypatch, capsys):
+def test_an_empty_corpus_is_a_one_line_error(tmp_path, monkeypatch, capsys):
     root = tmp_path / "nothing"
     root.mkdir()
     (root / "pipe.txt").touch()
@@ -177,7 +177,7 @@ DECLARED = {
 @pytest.mark.parametrize(
     ("head", "encoding"), [(h, e) for h, names in DECLARED.items() for e in names]
 )
-def test_declared_encodings(head, encoding, end):
+def test_reads_declared_encodings(head, encoding, end):
     letter = {"koi8-r": "ж", "shift_jis": "語", "gb18030": "語"}.get(encoding, "ö")
     text = head.format(encoding) + f"def f():\n    return '{letter}'\n"
     assert python_text(text.replace("\n", end).encode(encoding)) == text
@@ -203,12 +203,12 @@ def test_declared_encodings(head, encoding, end):
         (b"\0" * 100, source_tree.BINARY),
     ],
 )  # fmt: skip
-def test_encodings_that_are_refused(data, reason):
+def test_rejects_other_encodings(data, reason):
     with pytest.raises(Unreadable, match=f"^{reason.replace('(', '[(]').replace(')', '[)]')}$"):
         python_text(data)
 
 
-def test_directories_deeper_than_a_path_may_be_long(tmp_path, monkeypatch):
+def test_reads_directories_deeper_than_the_longest_path(tmp_path, monkeypatch):
     root = tmp_path / "deep"
     root.mkdir()
     monkeypatch.chdir(root)
@@ -218,7 +218,7 @@ def test_directories_deeper_than_a_path_may_be_long(tmp_path, monkeypatch):
         os.mkdir("d")
         os.chdir("d")
     tree = find_python(root)
-    for _ in range(2100):  # pytest's own removal of old directories recurses
+    for _ in range(2100):  # pytest removes old directories recursively, which would fail
         os.chdir("..")
         Path("reached.py").unlink(missing_ok=True)
         Path("d").rmdir()
@@ -226,7 +226,7 @@ def test_directories_deeper_than_a_path_may_be_long(tmp_path, monkeypatch):
     assert sum(map(len, tree.skipped.by_reason.values())) == 1
 
 
-def test_a_file_that_changes_during_the_walk_is_named(tmp_path):
+def test_reports_a_file_that_changes_during_the_walk(tmp_path):
     for name in ("a.py", "gone.py", "link.py", "pipe.py", "grown.py"):
         (tmp_path / name).write_text("x = 1\n")
     tree = find_python(tmp_path)
@@ -245,12 +245,12 @@ def test_a_file_that_changes_during_the_walk_is_named(tmp_path):
     ]
 
 
-def test_devices_are_not_read():
+def test_does_not_read_devices():
     with pytest.raises(Unreadable, match=source_tree.NOT_REGULAR):
         read_file("/dev/zero")
 
 
-def test_limits_of_a_tree(tmp_path, monkeypatch):
+def test_a_tree_has_limits(tmp_path, monkeypatch):
     for number in range(6):
         (tmp_path / f"{number}.py").write_text("x" * 2**20)
     monkeypatch.setattr(source_tree, "MAX_PYTHON_TREE_BYTES", 3 * 2**20)
@@ -263,7 +263,7 @@ def test_limits_of_a_tree(tmp_path, monkeypatch):
     }
 
 
-def test_two_files_whose_printable_names_are_the_same(tmp_path):
+def test_distinguishes_files_with_the_same_printable_name(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.py")).write_text("x = 1\n")
     (tmp_path / r"\xff.py").write_text("x = 2\n")
     assert read_python(tmp_path) == {r"\xff.py": "x = 2\n", r"\xff#2.py": "x = 1\n"}
@@ -275,7 +275,7 @@ def member(name: str, mode: int = 0o100644) -> zipfile.ZipInfo:
     return info
 
 
-def test_members_that_lead_out_of_an_archive_or_are_no_files(tmp_path):
+def test_skips_archive_members_that_are_not_files_or_lead_outside(tmp_path):
     path = tmp_path / "a.zip"
     outside = ("/etc/x.py", "../x.py", "a/../../x.py", r"..\x.py", r"a\b.py", "C:x.py", "c:/x.py")
     with zipfile.ZipFile(path, "w") as archive:
@@ -301,7 +301,7 @@ def test_members_that_lead_out_of_an_archive_or_are_no_files(tmp_path):
 @pytest.mark.parametrize(
     "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
 )
-def test_methods_of_compression(tmp_path, method):
+def test_reads_every_compression_method(tmp_path, method):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("a.py", "x = 1\n" * 1000)
@@ -326,10 +326,10 @@ BOMB = 64 * 2**20
         (10, b"\x63", source_tree.METHOD),
         (16, b"0000", source_tree.DAMAGED),  # the checksum
         (24, struct.pack("<I", 4), source_tree.DAMAGED),  # a size below the real one
-        (42, struct.pack("<I", 10**6), source_tree.DAMAGED),  # the place of the member
+        (42, struct.pack("<I", 10**6), source_tree.DAMAGED),  # the offset of the member
     ],
 )
-def test_damaged_members_are_named(tmp_path, offset, value, reason):
+def test_reports_damaged_members(tmp_path, offset, value, reason):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.py", "x = 1\n" * 100)
@@ -340,8 +340,8 @@ def test_damaged_members_are_named(tmp_path, offset, value, reason):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("claimed", [BOMB, 1000])
-def test_bombs_are_not_decompressed(tmp_path, method, claimed):
-    """Whatever size the header claims."""
+def test_does_not_decompress_bombs(tmp_path, method, claimed):
+    """This holds for any size that the header claims."""
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("bomb.py", b" " * BOMB)
@@ -350,7 +350,7 @@ def test_bombs_are_not_decompressed(tmp_path, method, claimed):
     assert not list(python_texts(tree)) and [name for name, _ in tree.skipped.rows()] == ["bomb.py"]
 
 
-def test_a_bomb_by_ratio_below_the_limit_of_size(tmp_path):
+def test_rejects_a_small_bomb_by_its_compression_ratio(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.py", b" " * 2 * 2**20)
@@ -359,7 +359,7 @@ def test_a_bomb_by_ratio_below_the_limit_of_size(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "no zip", "nothing", "directory of a pipe"])
-def test_what_is_no_archive_is_one_line(tmp_path, damage):
+def test_a_file_that_is_not_an_archive_is_a_one_line_error(tmp_path, damage):
     path, data = tmp_path / "a.zip", io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr("a.py", "x = 1\n" * 100)
@@ -373,7 +373,7 @@ def test_what_is_no_archive_is_one_line(tmp_path, damage):
         find_python(path)
 
 
-def test_what_was_left_out_fits_a_message_however_much_there_is():
+def test_the_message_about_skipped_files_is_short():
     skipped = Skipped()
     for n in range(200):
         skipped.add(f"a/rather/long/folder/name/for/this/file_{n}.py", f"reason {n % 7}")

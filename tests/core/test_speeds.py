@@ -1,4 +1,4 @@
-"""Speeds of this machine: kept, replaced by newer ones, and harmless when damaged."""
+"""Test that the speeds of this machine are kept, replaced by newer ones, and ignored if damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_last_speed_is_kept():
+def test_keeps_the_last_speed():
     assert speeds.speeds() == {}
     speeds.record_speed("a", 100, 10.0)
     speeds.record_speed("b", 30, 10.0)
@@ -21,21 +21,21 @@ def test_the_last_speed_is_kept():
     assert speeds.speeds() == {"a": 5.0, "b": 3.0}
 
 
-def test_a_short_or_empty_measurement_is_not_kept():
+def test_ignores_short_or_empty_measurements():
     speeds.record_speed("a", 100, 0.1)
     speeds.record_speed("a", 0, 10.0)
     assert speeds.speeds() == {}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": "fast"}', "{"])
-def test_a_damaged_file_is_no_speed(cache, text):
+def test_ignores_a_damaged_file(cache, text):
     (cache / "speeds.json").write_text(text)
     assert speeds.speeds() == {}
     speeds.record_speed("a", 100, 10.0)
     assert speeds.speeds() == {"a": 10.0}
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(cache):
+def test_a_read_only_cache_is_not_an_error(cache):
     (cache / "speeds.json").mkdir()
     speeds.record_speed("a", 100, 10.0)
     assert speeds.speeds() == {}

@@ -1,4 +1,4 @@
-"""Writing a file: what is at its place and was not written by the program is named, never replaced or waited for."""
+"""Test that writing a file reports anything in its place that the program did not write, and keeps it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def dangling(path):
 
 
 def identity(path):
-    """What stays while nobody changes a file; the time of access may change when it is looked at."""
+    """Return the properties of a file that change only with the file; reading it may change its access time."""
     found = path.lstat()
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @pytest.mark.parametrize("place", ["x.json", "x.json.tmp"])
 @pytest.mark.parametrize("make", [fifo, directory, loop, dangling])
-def test_what_is_no_regular_file_is_named_and_stays(tmp_path, make, place):
+def test_reports_and_keeps_what_is_not_a_regular_file(tmp_path, make, place):
     make(tmp_path / place)
     before = identity(tmp_path / place)
     with pytest.raises(UserError) as error:
@@ -51,7 +51,7 @@ def test_what_is_no_regular_file_is_named_and_stays(tmp_path, make, place):
 
 
 @pytest.mark.parametrize("make", [fifo, loop, dangling, lambda path: path.write_text("text")])
-def test_what_is_at_the_place_of_a_directory_is_named(tmp_path, make):
+def test_reports_a_file_in_place_of_a_directory(tmp_path, make):
     make(tmp_path / "site")
     with pytest.raises(UserError) as error:
         store.write_text(tmp_path / "site" / "tasks" / "x.html", "text")

@@ -1,4 +1,7 @@
-"""One fork server a setting for the whole session; no test may leave a process of a sample behind."""
+"""Fixtures that run samples in the sandbox.
+
+The session has one fork server per setting. A test fails if a process of its sample is left running.
+"""
 
 import contextlib
 
@@ -11,12 +14,14 @@ from pkg_lib.execution.sandbox import Job
 
 @pytest.fixture(scope="session")
 def pool():
+    """Return a function that starts the worker of a setting once and returns it."""
     workers: dict[tuple[str, str], Remote] = {}
 
     def get(setting: str = HERE, packages: str = "stdlib+numpy") -> Remote:
-        if (setting, packages) not in workers:
-            workers[setting, packages] = Remote(setting, packages)
-        return workers[setting, packages]
+        key = (setting, packages)
+        if key not in workers:
+            workers[key] = Remote(setting, packages)
+        return workers[key]
 
     with contextlib.ExitStack() as stack:
         stack.callback(remove_folders)
@@ -27,8 +32,11 @@ def pool():
 
 @pytest.fixture
 def judge(pool):
-    """judge(solution, *tests, setting=..., seconds=...) -> Outcome; fails where a process of the sample is
-    left. The tests stand apart, but where `given` is None."""
+    """Return a function that runs one solution with tests in a setting and returns its outcome.
+
+    It fails if the fork server ends or a process of the sample is left. By default, the tests run in a process of
+    their own. With `given=None` they share the process of the sample.
+    """
 
     def run(
         solution,
@@ -43,10 +51,15 @@ def judge(pool):
         server = worker.server
         outcome = worker.run(Job("t", solution, tests, entry_point, seconds, None, given))
         assert worker.server == server, "the fork server did not survive"
-        left = psutil.Process(server).children(recursive=True)
-        # The tests' own process stays: it has no user id of a sample, and its parent is the fork server.
-        own = [p for p in left if p.ppid() == server and p.uids() == psutil.Process(server).uids()]
-        assert len(left) <= 1 and left == own, "a process of the sample is left"
+        server_process = psutil.Process(server)
+        left = server_process.children(recursive=True)
+        # The process of the tests stays. It does not have the user id of a sample, and its parent is the fork server.
+        of_tests = [
+            process
+            for process in left
+            if process.ppid() == server and process.uids() == server_process.uids()
+        ]
+        assert len(left) <= 1 and left == of_tests, "a process of the sample is left"
         return outcome
 
     return run

@@ -1,6 +1,9 @@
-"""A fork server's parent in a setting of its own (sandbox_settings.py): CHECKOUT SITE_PACKAGES PACKAGES USER.
+"""Run a sandbox worker in a setting of sandbox_settings.py and control it through standard input and output.
 
-It answers with what the fork server is, then each line of standard input, a job's fields, with the outcome's.
+    python sandbox_serve.py CHECKOUT SITE_PACKAGES PACKAGES USER
+
+The script first prints a JSON line that describes the fork server. Then it reads jobs, one JSON line each, and
+prints their outcomes.
 """
 
 import json
@@ -10,28 +13,45 @@ from dataclasses import asdict
 
 
 def serve(packages: str) -> None:
+    """Run the jobs of standard input until it ends.
+
+    Args:
+        packages: The packages that samples may import.
+    """
+    # Imported here because sys.path is complete only now.
     from pkg_lib.core.types import UserError
     from pkg_lib.execution.sandbox import Job, Limits, Worker, check_layers
 
-    worker, refusal = Worker(Limits(packages=packages)), ""
+    worker = Worker(Limits(packages=packages))
+    refusal = ""
     try:
         check_layers(worker.layers)
     except UserError as e:
         refusal = str(e)
-    about = {"layers": worker.layers, "refusal": refusal}
-    say(about | {"parent": os.getpid(), "server": worker.process.pid})
+    write_line(
+        {
+            "layers": worker.layers,
+            "refusal": refusal,
+            "parent": os.getpid(),
+            "server": worker.process.pid,
+        }
+    )
     for line in sys.stdin:
-        say({"outcome": asdict(worker.run(Job(**json.loads(line)))), "server": worker.process.pid})
+        job = Job(**json.loads(line))
+        outcome = worker.run(job)
+        write_line({"outcome": asdict(outcome), "server": worker.process.pid})
     worker.close()
 
 
-def say(answer: dict) -> None:
+def write_line(answer: dict) -> None:
+    """Print an answer as one JSON line."""
     print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
     checkout, site_packages, allowed, user_id = sys.argv[1:]
-    if user := int(user_id):
+    user = int(user_id)
+    if user:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)

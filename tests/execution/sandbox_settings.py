@@ -1,8 +1,8 @@
-"""The settings in which the sandbox is attacked: who runs it, where Python lies, and what the kernel grants.
+"""The settings in which tests attack the sandbox: its user, the place of Python, and what the kernel grants.
 
-A setting is a process of its own (sandbox_serve.py). For root, the running Python, its packages and the
-checkout are mounted there a second time, in a directory that everybody or only root may enter: so one
-machine, with root, has every setting. Without root there are those of the user who runs the tests.
+Each setting runs in a separate process (sandbox_serve.py). If root runs the tests, that process mounts Python, its
+packages and the checkout a second time, in a directory that everybody or only root may enter. So one machine
+provides every setting. Another user has only the settings of that user.
 """
 
 from __future__ import annotations
@@ -26,12 +26,22 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVE = "tests/execution/sandbox_serve.py"
 PACKAGES = Path(find_spec("numpy").origin).parents[1]
 VERSION = f"python3.{sys.version_info[1]}"
-HERE, BARE = "as the tests run", "rlimits alone"
-USER = 54321
+HERE = "as the tests run"
+BARE = "rlimits alone"
+USER = 54321  # id of an ordinary user
+MOUNTED = ("python", "site-packages", "checkout")
 
 
 @dataclass(frozen=True)
 class Setting:
+    """Where and as whom a sandbox runs.
+
+    Attributes:
+        deny: Comma-separated layers of the sandbox that the setting does not have.
+        user: User id that runs the sandbox; 0 is root.
+        hidden: Whether only root may enter the directory of Python.
+    """
+
     deny: str = ""
     user: int = 0
     hidden: bool = False
@@ -53,95 +63,159 @@ OTHERS = {
     "ordinary user, no Landlock": Setting("landlock", USER),
     "the filter alone": Setting("namespaces,landlock"),
 }
-folders: dict[bool, Path] = {}
+folders: dict[bool, Path] = {}  # folders with mounts, by whether they are hidden
+
+
+def _setting(name: str) -> Setting:
+    """Return the setting of a name."""
+    return SETTINGS[name] if name in SETTINGS else OTHERS[name]
 
 
 @cache
 def _may_mount() -> bool:
-    return (
-        subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
-    )
+    """Return whether this user may mount in a mount namespace of its own."""
+    result = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+    return result.returncode == 0
 
 
 def _folder(hidden: bool) -> Path:
-    """A directory to mount things in, which everybody or only root may enter."""
+    """Return a directory to mount in, created once.
+
+    Args:
+        hidden: Whether only root may enter it.
+
+    Returns:
+        The directory.
+    """
     if hidden not in folders:
-        folders[hidden] = Path(tempfile.mkdtemp(prefix="pkg-setting-"))
-        for name in ("python", "site-packages", "checkout"):
-            (folders[hidden] / name).mkdir()
-        folders[hidden].chmod(0o700 if hidden else 0o755)
+        folder = Path(tempfile.mkdtemp(prefix="pkg-setting-"))
+        for name in MOUNTED:
+            (folder / name).mkdir()
+        folder.chmod(0o700 if hidden else 0o755)
+        folders[hidden] = folder
     return folders[hidden]
 
 
 def remove_folders() -> None:
-    """Directory by directory: what is mounted on them elsewhere must not be removed with them."""
+    """Remove the created directories, but never what another process has mounted on them."""
     for folder in folders.values():
-        for name in ("python", "site-packages", "checkout"):
+        for name in MOUNTED:
             (folder / name).rmdir()
         folder.rmdir()
     folders.clear()
 
 
+def _closed_parent(path: str) -> Path | None:
+    """Return the first directory above a path that other users may not enter, from the root down."""
+    for parent in reversed(Path(path).parents):
+        if not parent.stat().st_mode & 0o001:
+            return parent
+    return None
+
+
 def command(name: str, packages: str) -> list[str]:
-    """The command line that serves in a setting; skips where this machine or user cannot have it."""
-    setting, root = (SETTINGS | OTHERS)[name], os.geteuid() == 0
-    if name == HERE or (not root and (setting.user or name == BARE)):
+    """Return the command line that runs sandbox_serve.py in a setting.
+
+    Skips the test if this machine or user cannot provide the setting.
+
+    Args:
+        name: Name of the setting.
+        packages: The packages that samples may import.
+
+    Returns:
+        The command line.
+    """
+    setting = _setting(name)
+    is_root = os.geteuid() == 0
+    of_this_user = not is_root and (setting.user or name == BARE)
+    if name == HERE or of_this_user:
         return [sys.executable, str(ROOT / SERVE), str(ROOT), str(PACKAGES), packages, "0"]
-    if not root or not _may_mount():
+    if not is_root or not _may_mount():
         pytest.skip("needs root, with the right to mount")
+
     folder = _folder(setting.hidden)
-    sources = {"python": sys.base_prefix, "site-packages": PACKAGES, "checkout": ROOT}
-    mounts = " && ".join(
-        f"mount --rbind '{source}' '{folder / name}'" for name, source in sources.items()
-    )
-    closed = next(
-        (p for p in reversed(Path(sys.base_prefix).parents) if not p.stat().st_mode & 0o001), None
-    )
-    if (
-        closed and not setting.hidden
-    ):  # Python's own libraries may be looked for where it was installed
-        mounts += f" && mount -t tmpfs -o mode=755 none '{closed}' && mkdir -p '{sys.base_prefix}'"
-        mounts += f" && mount --rbind '{folder / 'python'}' '{sys.base_prefix}'"
-    script = f"{mounts} && exec '{folder}/python/bin/{VERSION}' '{folder}/checkout/{SERVE}' \"$@\""
-    about = [str(folder / "checkout"), str(folder / "site-packages"), packages, str(setting.user)]
-    return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "serve", *about]
+    steps = [
+        f"mount --rbind '{sys.base_prefix}' '{folder / 'python'}'",
+        f"mount --rbind '{PACKAGES}' '{folder / 'site-packages'}'",
+        f"mount --rbind '{ROOT}' '{folder / 'checkout'}'",
+    ]
+    closed = _closed_parent(sys.base_prefix)
+    if closed and not setting.hidden:
+        # Python may look for its own libraries where it was installed.
+        steps += [
+            f"mount -t tmpfs -o mode=755 none '{closed}'",
+            f"mkdir -p '{sys.base_prefix}'",
+            f"mount --rbind '{folder / 'python'}' '{sys.base_prefix}'",
+        ]
+    steps.append(f"exec '{folder}/python/bin/{VERSION}' '{folder}/checkout/{SERVE}' \"$@\"")
+    script = " && ".join(steps)
+    arguments = [
+        str(folder / "checkout"),
+        str(folder / "site-packages"),
+        packages,
+        str(setting.user),
+    ]
+    shell = ["sh", "-c", script, "serve", *arguments]
+    return ["unshare", "-m", "--propagation", "private", *shell]
 
 
 class Remote:
-    """A Worker in a setting: `layers` what is active, `server` and `parent` its processes, `refusal` what a
-    run says that may not start, `checkout` and `packages` where these lie there."""
+    """A sandbox worker that runs in a setting.
+
+    Attributes:
+        layers: The active layers of the sandbox.
+        refusal: The message of a run that may not start; "" if it may.
+        server: Process id of the fork server.
+        parent: Process id of the fork server's parent.
+        checkout: Path of the checkout in the setting.
+        packages: Path of the installed packages in the setting.
+
+    Args:
+        name: Name of the setting.
+        packages: The packages that samples may import.
+    """
 
     def __init__(self, name: str, packages: str) -> None:
-        environment = os.environ | {
-            DENY: (SETTINGS | OTHERS)[name].deny,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = dict(os.environ)
+        environment[DENY] = _setting(name).deny
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         for unwanted in ("PYTHONPATH", ALLOW_ROOT):
             environment.pop(unwanted, None)
-        streams = {"stdin": -1, "stdout": -1, "text": True}
-        self.process = subprocess.Popen(command(name, packages), **streams, env=environment)
+        self.process = subprocess.Popen(
+            command(name, packages),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         self.checkout, self.packages = self.process.args[-4:-2]
         answer = self._answer()
-        self.layers, self.refusal = answer["layers"], answer["refusal"]
-        self.server, self.parent = answer["server"], answer["parent"]
+        self.layers = answer["layers"]
+        self.refusal = answer["refusal"]
+        self.server = answer["server"]
+        self.parent = answer["parent"]
 
     def _answer(self) -> dict:
         line = self.process.stdout.readline()
-        assert line, "the setting's process has ended"
+        assert line, "the process of the setting has ended"
         return json.loads(line)
 
     def run(self, job: Job) -> Outcome:
+        """Run a job and return its outcome."""
         self.send(job)
         return self.receive()
 
     def send(self, job: Job) -> None:
+        """Start a job without waiting for its outcome."""
         self.process.stdin.write(json.dumps(asdict(job)) + "\n")
         self.process.stdin.flush()
 
     def receive(self) -> Outcome:
+        """Wait for the outcome of the job that was sent."""
         answer = self._answer()
         self.server = answer["server"]
         return Outcome(**answer["outcome"])
 
     def close(self) -> None:
+        """End the process of the setting."""
         self.process.communicate(timeout=30)

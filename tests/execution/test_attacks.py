@@ -1,8 +1,8 @@
-"""The attack suite: none may pass, hang, leave a process, or touch anything outside its directory.
+"""The attack suite: no attack may pass, hang, leave a process, or change anything outside its directory.
 
-Every attack fails its test honestly (f gives 0, the test wants 2) unless it cheats. `rlimits alone` stands
-for a system that allows neither namespaces nor the system call filter: it runs what rlimits and the runner
-cover by themselves.
+Every attack fails its test unless it cheats: f returns 0, and the test expects 2. The setting `rlimits alone`
+represents a system that allows neither namespaces nor the system call filter. It runs the attacks that rlimits
+and the runner stop by themselves.
 """
 
 import fcntl
@@ -21,12 +21,14 @@ TEST = "assert f(1) == 2"
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n\ncheck(f)"
 ROOT = Path(__file__).resolve().parents[2]
 
-# anywhere: covered by rlimits and the runner alone; locked: needs the system call filter or the namespaces.
-# reading, kernel, proc: the body of a function that succeeds where it raises no OSError; {server} and {parent}
-# are processes outside, {checkout} and {packages} directories that are there for the fork server.
+# Groups of attacks:
+# - anywhere: rlimits and the runner stop them.
+# - locked: only the system call filter or the namespaces stop them.
+# - reading, kernel, proc: bodies of functions that succeed if they raise no OSError. {server} and {parent} are
+#   processes outside. {checkout} and {packages} are directories that the fork server can access.
 ATTACKS = tomllib.loads((ROOT / "tests" / "data" / "attacks.toml").read_text("utf8"))
-READING, KERNEL = ATTACKS["reading"], ATTACKS["kernel"]
-
+READING = ATTACKS["reading"]
+KERNEL = ATTACKS["kernel"]
 
 DESCRIPTOR = """import os
 root = os.open('/', os.O_DIRECTORY)
@@ -51,25 +53,35 @@ def refused(outcome, errors):
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize(("code", "errors"), pairs(ATTACKS["anywhere"]))
-def test_refused_anywhere(judge, setting, code, errors):
-    test = "assert all([f(1) == 2])" if "def all" in code else CHECK if "check" in code else TEST
+def test_attacks_fail_in_every_setting(judge, setting, code, errors):
+    if "def all" in code:
+        test = "assert all([f(1) == 2])"
+    elif "check" in code:
+        test = CHECK
+    else:
+        test = TEST
     refused(judge(code, test, setting=setting, seconds=1.0), errors)
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize("code", ["x = '\0'", "x = '\ud800'"])
-def test_what_is_no_text_is_refused(judge, setting, code):
+def test_rejects_source_with_invalid_characters(judge, setting, code):
     refused(judge(code, TEST, setting=setting), ("SyntaxError", "Others"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize(("code", "errors"), pairs(ATTACKS["locked"]))
-def test_refused_by_the_kernel(judge, setting, code, errors):
+def test_attacks_on_the_kernel_fail_in_every_setting(judge, setting, code, errors):
     refused(judge(code, TEST, setting=setting, seconds=1.0), errors)
 
 
 def function(body: str, **facts: object) -> str:
-    """f gives 2, what the test wants, where `body` is done, and 0 where the system refuses it."""
+    """Return the source of f: it returns 2, as the test expects, unless the system rejects `body`.
+
+    Args:
+        body: Statements of the attack.
+        **facts: Values of the placeholders in `body`.
+    """
     for name, value in facts.items():
         body = body.replace("{" + name + "}", str(value))
     tried = textwrap.indent(body, " " * 8)
@@ -79,40 +91,45 @@ def function(body: str, **facts: object) -> str:
 @pytest.fixture
 def attack(pool, judge):
     def run(setting, body):
-        there = pool(setting)
-        raw = [
-            p
-            for p in Path("/dev").iterdir()
-            if p.is_block_device() or p.name in ("mem", "kmsg", "port")
+        worker = pool(setting)
+        devices = [
+            str(path)
+            for path in Path("/dev").iterdir()
+            if path.is_block_device() or path.name in ("mem", "kmsg", "port")
         ]
-        facts = {
-            name: getattr(there, name) for name in ("server", "parent", "packages", "checkout")
-        }
-        return judge(function(body, devices=[str(p) for p in raw], **facts), TEST, setting=setting)
+        code = function(
+            body,
+            devices=devices,
+            server=worker.server,
+            parent=worker.parent,
+            packages=worker.packages,
+            checkout=worker.checkout,
+        )
+        return judge(code, TEST, setting=setting)
 
     return run
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, "root, no Landlock", "ordinary user, no Landlock"])
 @pytest.mark.parametrize("body", cases(READING))
-def test_what_is_not_for_samples_cannot_be_read(attack, setting, body):
+def test_samples_cannot_read_private_files(attack, setting, body):
     refused(attack(setting, body), ("AssertionError", "Suspicious", "Others"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("body", cases(KERNEL))
-def test_the_kernel_refuses(attack, setting, body):
+def test_the_kernel_rejects_forbidden_calls(attack, setting, body):
     refused(attack(setting, body), "AssertionError")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("body", cases(ATTACKS["proc"]))
-def test_proc_is_closed_by_every_path(attack, setting, body):
+def test_samples_cannot_read_proc_by_any_path(attack, setting, body):
     refused(attack(setting, body), ("Suspicious", "AssertionError"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_proc_is_closed_to_descriptors(attack, setting):
+def test_samples_cannot_open_proc_by_descriptors(attack, setting):
     refused(attack(setting, DESCRIPTOR), "AssertionError")
 
 
@@ -126,18 +143,18 @@ OPEN = [
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_the_attacks_succeed_where_nothing_stands_against_them(attack, name):
+def test_attacks_succeed_without_protection(attack, name):
     assert attack(BARE, (READING | KERNEL)[name]).status == "passed"
 
 
-def test_grandchildren_are_swept_by_rlimits_alone(judge):
-    """The sample passes; what it started and detached is ended all the same (checked by the fixture)."""
+def test_detached_grandchildren_are_ended_with_rlimits_alone(judge):
+    """The sample passes, and its detached process is ended (the fixture checks this)."""
     code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\ndef f(x): return 2"
     assert judge(code, TEST, setting=BARE).status == "passed"
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_files_outside_are_not_touched(judge, setting, tmp_path):
+def test_samples_cannot_change_files_outside_their_directory(judge, setting, tmp_path):
     kept = tmp_path / "results.jsonl"
     kept.write_text("kept")
     canaries = [folder / "pkg-attack" for folder in (Path.home(), ROOT, ROOT / "results", tmp_path)]
@@ -161,7 +178,7 @@ def test_files_outside_are_not_touched(judge, setting, tmp_path):
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-def test_10_gb_file(judge, setting, tmp_path):
+def test_samples_cannot_write_a_10_gb_file(judge, setting, tmp_path):
     code = "f = open('big', 'wb')\nfor _ in range(10 << 10): f.write(bytes(1 << 20))"
     code = code if setting != BARE else code.replace("'big'", repr(str(tmp_path / "big")))
     refused(judge(code, TEST, setting=setting), "Others")
@@ -170,8 +187,8 @@ def test_10_gb_file(judge, setting, tmp_path):
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-def test_environment_is_constant(judge, setting, monkeypatch):
-    """The same in every run, except for the work directory."""
+def test_samples_see_a_constant_environment(judge, setting, monkeypatch):
+    """The environment is the same in every run, except for the work directory."""
     monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
     known = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "USER": "sandbox", "LOGNAME": "sandbox"}
     code = f"import os\nassert dict(os.environ) == {known} | {{'HOME': os.getcwd()}}"
@@ -193,7 +210,7 @@ def f(x): return 2
 
 
 def locked_files(worker):
-    """The files that this process finds locked while a sample holds its locks."""
+    """Return the files that this process finds locked while a sample holds its locks, and the outcome."""
     found = set()
     worker.send(Job("t", LOCKED, (TEST,), "f", 5.0))
     for _ in range(20):
@@ -211,20 +228,22 @@ def locked_files(worker):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_no_lock_of_a_sample_is_seen_by_others(pool, setting):
-    """A lock on a file that all samples have would be a message to another worker's sample."""
+def test_locks_of_a_sample_are_invisible_to_other_processes(pool, setting):
+    """A lock on a file that all samples share could send a message to a sample of another worker."""
     found, outcome = locked_files(pool(setting))
-    assert not found and outcome.status == "passed", (found, outcome)
+    assert not found, (found, outcome)
+    assert outcome.status == "passed", (found, outcome)
 
 
-def test_locks_are_seen_where_nothing_pretends_them(pool):
+def test_locks_are_visible_without_protection(pool):
     found, _ = locked_files(pool(BARE))
-    assert os.__file__ in found and os.devnull in found
+    assert os.__file__ in found
+    assert os.devnull in found
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_sample_cannot_ask_for_anothers_locks(pool, judge, setting):
-    """What another's sample calls a lock is none that the kernel could tell of."""
+def test_a_sample_cannot_query_locks_of_another_sample(pool, judge, setting):
+    """The locks of samples are simulated, so the kernel knows nothing about them."""
     other = Remote(setting, "stdlib")
     asks = """
     import fcntl, struct, time
@@ -245,15 +264,15 @@ def test_a_sample_cannot_ask_for_anothers_locks(pool, judge, setting):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_threads_with_large_stacks_do_not_take_the_machines_memory(judge, setting):
-    """The address space stays bounded: the job's limit, and with large stacks no more than 512 MB beyond it."""
+def test_large_thread_stacks_do_not_lift_the_memory_limit(judge, setting):
+    """The address space is limited by the job; large stacks may add at most 512 MB."""
     refused(judge("x = bytearray(1200 << 20)", TEST, setting=setting, seconds=10.0), "Memory")
     code = "import threading\nthreading.stack_size(1 << 29)\nx = bytearray(1700 << 20)"
     refused(judge(code, TEST, setting=setting, seconds=10.0), "Memory")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_signals_blocked(judge, setting):
+def test_a_sample_that_blocks_signals_times_out(judge, setting):
     code = """
     import signal
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -264,11 +283,11 @@ def test_signals_blocked(judge, setting):
     """
     started = time.monotonic()
     refused(judge(textwrap.dedent(code), TEST, setting=setting, seconds=0.5), "Timeout")
-    assert time.monotonic() - started < 40  # with a busy machine
+    assert time.monotonic() - started < 40  # allows for a busy machine
 
 
-def test_what_all_threads_have_is_counted(judge):
-    """A hundred of them on one processor, where the first one hardly gets any."""
+def test_the_time_limit_counts_all_threads(judge):
+    """A hundred threads share one processor, so the first one gets hardly any time."""
     code = """
     import hashlib, os, threading
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -287,7 +306,7 @@ def test_what_all_threads_have_is_counted(judge):
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize("code", cases(ATTACKS["honest"]))
 def test_honest_code_is_not_suspected(judge, setting, code):
-    # An object of its own is for tests that share its process; and apart, a hundred threads start twice.
+    # Custom objects need tests in the same process. With separate tests, a hundred threads would start twice.
     given = None if "__eq__" in code or "range(100)" in code else ""
     assert judge(code, TEST, setting=setting, given=given).status == "passed"
 
@@ -307,13 +326,13 @@ def test_the_work_directory_is_empty_and_writable(judge):
         "def f(x): return open('/dev/null', 'w').write('22')",
     ],
 )
-def test_honest_code_that_writes(judge, setting, code):
+def test_honest_code_may_write_files(judge, setting, code):
     assert judge(code, TEST, setting=setting).status == "passed"
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_threads_of_one_worker_do_not_fail_anothers(pool, setting):
-    """Two fork servers, a hundred threads in each at the same time."""
+def test_two_workers_may_run_many_threads_at_once(pool, setting):
+    """Two fork servers run a hundred threads each at the same time."""
     code = "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(1,)).start()\ndef f(x): return 2"
     workers = [Remote(setting, "stdlib") for _ in range(2)]
     try:

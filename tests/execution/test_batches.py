@@ -1,9 +1,10 @@
-"""Jobs with limits of their own: each keeps its limits, and the outcomes keep their order."""
+"""Test jobs with different limits in one batch."""
 
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job, Limits
 
-SMALL, LARGE = Limits(memory_mb=512), Limits(memory_mb=2048)
+SMALL = Limits(memory_mb=512)
+LARGE = Limits(memory_mb=2048)
 TAKES_800_MB = "def f():\n    return len(bytearray(800 * 2**20))\n"
 
 
@@ -11,7 +12,7 @@ def job(solution: str) -> Job:
     return Job("T/0", solution, ("assert f()",), "f", 10.0)
 
 
-def test_each_job_has_its_own_limits_and_the_order_stays():
+def test_each_job_keeps_its_limits_and_outcomes_keep_their_order():
     seen = []
     jobs = [
         (job(TAKES_800_MB), SMALL),
@@ -23,5 +24,5 @@ def test_each_job_has_its_own_limits_and_the_order_stays():
     assert seen == [1, 2, 3]
 
 
-def test_no_jobs():
+def test_no_jobs_give_no_outcomes():
     assert run_with_limits([]) == []

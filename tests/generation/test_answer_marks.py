@@ -1,4 +1,4 @@
-"""Reasoning tags and end-of-text tokens: where they decide what the answer is, and where they belong to it."""
+"""Test how reasoning tags and end-of-text tokens delimit the answer, and where they are part of it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_answer_is_found(name):
+def test_finds_the_answer_after_reasoning(name):
     assert extract(ANSWERS[name], "total") == F
 
 
-def test_an_end_token_in_a_comment_belongs_to_the_code():
+def test_keeps_an_end_token_in_a_comment():
     code = "def total(xs):\n    # an end </s> token\n    return sum(xs)\n"
     assert extract(f"```python\n{code}```\n", "total") == code
 
@@ -43,5 +43,5 @@ def test_an_end_token_in_a_comment_belongs_to_the_code():
 @pytest.mark.parametrize(
     "text", [f"<think>\n{DRAFT}", f"<think>\n{DRAFT}Let me check that once more."]
 )
-def test_reasoning_that_never_ends_holds_no_answer(text):
+def test_finds_no_answer_in_unfinished_reasoning(text):
     assert extract(text, "total") == ""

@@ -1,4 +1,4 @@
-"""The authors' two rules of extraction: which marks count, and what is taken without marks."""
+"""Test the authors' two extraction rules, with and without marks around the code."""
 
 import pytest
 
@@ -62,5 +62,5 @@ def test_extraction(text, all_blocks, first_block):
     assert extract_first_block(text) == first_block
 
 
-def test_both_rules_are_named():
+def test_both_extraction_rules_are_registered():
     assert list(AUTHORS_RULES.values()) == [extract_all_blocks, extract_first_block]

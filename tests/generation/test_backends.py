@@ -1,4 +1,4 @@
-"""The rolling batch against `model.generate`, one prompt at a time, token for token."""
+"""Compare the rolling batch with `model.generate` on one prompt at a time, token by token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def backend(tiny_model):
 def one_by_one(
     backend: TransformersBackend, texts: list[str], stop: bool = True
 ) -> list[list[int]]:
-    """The reference: tokens of `generate`, greedy, without the end token, or as if there were none."""
+    """Return the reference: greedy tokens of `generate`, without the end token or with end tokens off."""
     options = {"max_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
     options |= {"eos_token_id": sorted(backend.ends)} if stop else {"min_new_tokens": NEW}
     answers = []
@@ -63,7 +63,7 @@ def rolling(
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_tokens_are_those_of_generate(backend, chat):
+def test_the_batch_gives_the_tokens_of_generate(backend, chat):
     backend.chat = chat
     texts = prompts()
     expected = one_by_one(backend, texts)
@@ -77,10 +77,10 @@ def test_tokens_are_those_of_generate(backend, chat):
         assert "length" in {finish for _, _, finish, _ in found}
 
 
-def test_rows_that_end_at_different_places_and_at_once(backend):
+def test_rows_may_end_at_different_positions(backend):
     texts = prompts()
     free = one_by_one(backend, texts, stop=False)
-    backend.ends = {free[0][0], free[3][4], free[5][7]}  # some row ends at its very first token
+    backend.ends = {free[0][0], free[3][4], free[5][7]}  # one row ends at its first token
     expected = one_by_one(backend, texts)
     lengths = {len(t) for t in expected}
     assert 0 in lengths and len(lengths) >= 3
@@ -91,7 +91,7 @@ def test_rows_that_end_at_different_places_and_at_once(backend):
         assert [finish for _, _, finish, _ in found] == ends
 
 
-def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
+def test_settled_rows_do_not_affect_the_others(backend, monkeypatch):
     texts = prompts()
     expected = one_by_one(backend, texts)
     plain = TransformersBackend.finish
@@ -108,7 +108,7 @@ def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
 def finishes(
     backend: TransformersBackend, text: str, whole: bool = False, most: int | None = None
 ) -> tuple[str, int]:
-    """The first finish of a row that receives this text token by token, and after how many."""
+    """Feed a text to a row token by token; return its first finish and the number of tokens."""
     row = Row(Request("t", "p", "f", whole_answer=whole, max_new_tokens=most), [1])
     for n, token in enumerate(backend.tokenizer(text)["input_ids"], 1):
         row.tokens.append(token)
@@ -117,7 +117,7 @@ def finishes(
     return "", 0
 
 
-def test_a_row_settles_with_its_closing_mark(backend):
+def test_a_row_settles_at_its_closing_fence(backend):
     backend.max_new_tokens = 1000
     fenced = "```python\ndef f(): return\n```\n"
     assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
@@ -130,8 +130,8 @@ def test_a_row_settles_with_its_closing_mark(backend):
     assert finishes(backend, "x" * 30, most=20) == ("length", 20)
 
 
-def test_a_row_settles_with_its_closing_tag(backend):
-    """In the pieces in which Llama's tokenizer writes the tag."""
+def test_a_row_settles_at_its_closing_tag(backend):
+    """The tag arrives in the pieces that Llama's tokenizer splits it into."""
     pieces = ["[PYTHON]", "def f(): return\n", "[", "/", "PY", "TH", "ON", "]", "more"]
 
     class Pieces:
@@ -143,8 +143,8 @@ def test_a_row_settles_with_its_closing_tag(backend):
     assert finish == [""] * 7 + ["settled"]
 
 
-def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp_path):
-    """StarCoder2's tokenizer has one token for both; without it every completion would run to its length."""
+def test_the_end_token_ends_a_row_even_if_it_is_the_unknown_token(tiny_model, tmp_path):
+    """StarCoder2's tokenizer has one token for both. Otherwise every completion would reach the length limit."""
     folder = shutil.copytree(tiny_model, tmp_path / "same")
     about = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(
@@ -155,7 +155,7 @@ def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp
     assert backend.tokenizer.eos_token_id in backend.ends
 
 
-def test_chat_template_goes_around_the_prompt(backend):
+def test_the_chat_template_encloses_the_prompt(backend):
     request = Request("", "hi", "f")
     ids = backend.prompt_ids(request)
     assert backend.tokenizer.decode(ids) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant:"
@@ -169,14 +169,14 @@ def test_a_prompt_of_several_turns(backend):
     assert backend.tokenizer.decode(ids) == f"<|im_start|>{turns}<|im_end|>\n<|im_start|>assistant:"
 
 
-def test_the_same_request_twice_and_none(backend):
+def test_accepts_equal_requests_and_no_requests(backend):
     assert rolling(backend, ["abc", "abc"])[0] == rolling(backend, ["abc", "abc"])[1]
     assert rolling(backend, []) == []
 
 
 @pytest.mark.parametrize("window", [8, 4096])
-def test_models_with_a_sliding_window(backend, window):
-    """StarCoder2 limits its attention to a window; its caches must survive the leaving of rows."""
+def test_supports_models_with_a_sliding_window(backend, window):
+    """StarCoder2 limits its attention to a window. Its caches must stay correct when rows leave."""
     from transformers import Starcoder2Config, Starcoder2ForCausalLM
 
     shape = {
@@ -203,12 +203,12 @@ def test_models_with_a_sliding_window(backend, window):
     assert [tokens for tokens, *_ in rolling(backend, texts)] == one_by_one(backend, texts)
 
 
-def test_weights_that_cannot_be_loaded(tmp_path):
+def test_weights_that_cannot_be_loaded_are_a_user_error(tmp_path):
     with pytest.raises(UserError, match="cannot be loaded"):
         TransformersBackend(tmp_path)
 
 
-def test_sampling_draws_from_the_nucleus_as_transformers_warps_it():
+def test_samples_come_from_the_nucleus_of_transformers():
     logits = torch.tensor([[2.0, 1.0, 0.5, -1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 9.0]])
     draws = torch.arange(0, 1, 1 / 4096)
     for temperature, top_p in ((0.8, 0.95), (1.0, 1.0), (0.2, 0.5), (1.5, 0.8)):
@@ -222,7 +222,7 @@ def test_sampling_draws_from_the_nucleus_as_transformers_warps_it():
             assert not share[expected == 0].any()
 
 
-def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend):
+def test_a_sample_depends_only_on_its_prompt_and_number(backend):
     texts = prompts(4)
     requests = [Request(f"{i}-{k}", t, "f", k) for i, t in enumerate(texts) for k in range(3)]
     runs = []
@@ -238,19 +238,19 @@ def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend
     assert {len(different) for different in samples} == {3}
 
 
-def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
+def test_near_samples_contain_the_sampled_token_and_few_others(backend):
     request, tokens = Request("0", prompts(1)[0], "f", 1), {}
     backend.generate([request], lambda row, *_: tokens.update(all=row.tokens), temperature=0.9)
     for at, token in enumerate(tokens["all"]):
         near = backend.near_samples(request, tokens["all"][:at], 0.9, 1.0)
-        assert token in near and len(near) < 20  # of 259
+        assert token in near and len(near) < 20  # of 259 tokens in the vocabulary
     firsts = [
         backend.near_samples(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)
     ]
-    assert not set.intersection(*firsts)  # other numbers draw others
+    assert not set.intersection(*firsts)  # other sample numbers give other tokens
 
 
-def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend):
+def test_a_draft_in_reasoning_opened_by_the_template_does_not_settle(backend):
     draft = "```python\ndef f(): return\n```\n"
     backend.tokenizer.chat_template += "<think>\n"
     backend.generate([Request("0", "p", "f")], lambda *_: None)

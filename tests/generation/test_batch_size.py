@@ -1,4 +1,4 @@
-"""The batch size of the paper's models on GPUs of 24, 40 and 80 GB, and what follows when memory runs out."""
+"""Test the batch size of the paper's models on GPUs of 24, 40 and 80 GB, and the behaviour without memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pkg_lib.generation.batch_size import (
 GB = 10**9
 TOKENS = 1536  # a prompt of 1,024 tokens and 512 new ones
 
-# As the models' configurations on the hub have them; parameters in billions, from the sizes of the weights.
+# From the models' configurations on the hub. Parameters are in billions, from the sizes of the weights.
 CONFIGS = {
     "codellama-7b-instruct": (
         6.74,
@@ -47,7 +47,7 @@ CONFIGS = {
         {"layers": 30, "attention": 32, "key_value": 32, "hidden": 4096},
     ),
 }
-# bytes of the cache per token, worked out by hand: 2 x layers x key-value heads x 128 x 2 bytes
+# Bytes of the cache per token, calculated by hand: 2 x layers x key-value heads x 128 x 2 bytes
 PER_TOKEN = {
     "codellama-7b-instruct": 524_288,
     "codellama-13b-instruct": 819_200,
@@ -55,7 +55,7 @@ PER_TOKEN = {
     "starcoder2-7b-instruct": 65_536,
     "deepseek-coder-7b-instruct": 491_520,
 }
-# rows at 24, 40 and 80 GB: (0.9 x memory - weights) / (2 x bytes per token x 1,536), at most 256
+# Rows at 24, 40 and 80 GB: (0.9 x memory - weights) / (2 x bytes per token x 1,536), at most 256
 SLOTS = {
     "codellama-7b-instruct": (5, 13, 36),
     "codellama-13b-instruct": (1, 3, 18),
@@ -73,12 +73,12 @@ def shape_of(model: str) -> CacheShape:
 
 
 @pytest.mark.parametrize("model", CONFIGS)
-def test_cache_per_token(model):
+def test_cache_bytes_per_token(model):
     assert shape_of(model).bytes_per_token == PER_TOKEN[model]
 
 
 @pytest.mark.parametrize("model", CONFIGS)
-def test_rows_by_memory(model):
+def test_batch_size_by_memory(model):
     weights = round(CONFIGS[model][0] * 2 * GB)
     found = tuple(
         slots_for(shape_of(model), memory * GB, weights, TOKENS) for memory in (24, 40, 80)
@@ -87,19 +87,19 @@ def test_rows_by_memory(model):
 
 
 @pytest.mark.parametrize("model", CONFIGS)
-def test_the_list_of_models_has_the_same_figures(model):
-    """They give the batch size before anything is downloaded."""
+def test_listed_models_have_the_sizes_of_their_configurations(model):
+    """The list determines the batch size before anything is downloaded."""
     spec = model_spec(model)
     assert CacheShape(**spec.cache) == shape_of(model) and spec.params_b == CONFIGS[model][0]
 
 
-def test_whether_the_weights_leave_memory_for_a_batch():
+def test_reports_if_the_weights_leave_memory_for_a_batch():
     weights = round(CONFIGS["codellama-13b-instruct"][0] * 2 * GB)
     assert [fits(memory * GB, weights) for memory in (24, 28, 40, 80)] == [False, False, True, True]
 
 
-def test_time_by_hand():
-    """Two layers of 4 heads of 16 numbers: 512 bytes a token. 1,000 tokens in 10 rows are 100 steps."""
+def test_estimated_time_matches_a_manual_calculation():
+    """Two layers of 4 heads of 16 numbers take 512 bytes per token. 1,000 tokens in 10 rows take 100 steps."""
     shape = CacheShape(2, 4, 16)
     assert shape.bytes_per_token == 512
     by_memory = 100 * (1e6 + 10 * 50 * 512) / 1e9
@@ -107,13 +107,13 @@ def test_time_by_hand():
     assert decoding_seconds(shape, 10**6, 10, 50, 1000, 1e9) == pytest.approx(by_memory + starting)
 
 
-def test_a_model_without_grouped_heads_has_as_many_as_it_attends_with():
+def test_without_grouped_heads_every_attention_head_counts():
     config = SimpleNamespace(num_hidden_layers=2, num_attention_heads=4, hidden_size=64)
     assert CacheShape.of(config) == CacheShape(2, 4, 16)
 
 
 @pytest.mark.parametrize(("free", "rows"), [(0, 1), (10**15, MOST)])
-def test_at_least_one_row_and_no_more_than_the_most(free, rows):
+def test_the_batch_size_stays_between_one_and_the_maximum(free, rows):
     assert slots_for(CacheShape(32, 8, 128), free, 0, TOKENS) == rows
 
 
@@ -129,7 +129,7 @@ def completions(backend: TransformersBackend) -> dict[str, list[int]]:
 
 
 class SmallMemory:
-    """A model that runs out of memory with more rows than `most`."""
+    """A model that runs out of memory if a batch has more than `most` rows."""
 
     def __init__(self, model, most: int, error: RuntimeError | None = None) -> None:
         self.model, self.config, self.most, self.refused = model, model.config, most, 0
@@ -151,7 +151,7 @@ def test_halves_the_batch_when_memory_runs_out_and_gives_the_same_answers(tiny_m
     assert backend.model.refused
 
 
-def test_a_prompt_that_does_not_fit_is_one_line(tiny_model):
+def test_a_prompt_that_does_not_fit_is_a_one_line_error(tiny_model):
     backend = TransformersBackend(tiny_model, slots=4, dtype=torch.float32, max_new_tokens=12)
     backend.model = SmallMemory(backend.model, 0)
     with pytest.raises(UserError, match="memory"):
@@ -164,7 +164,7 @@ def small_backend(tiny_model, most: int, error: RuntimeError | None = None) -> T
     return backend
 
 
-def test_a_halved_batch_size_is_kept_for_the_next_call(tiny_model):
+def test_the_next_call_keeps_a_halved_batch_size(tiny_model):
     backend = small_backend(tiny_model, 2)
     first = completions(backend)
     refused = backend.model.refused
@@ -183,13 +183,13 @@ def test_other_errors_that_mean_lack_of_memory(tiny_model, words):
     assert len(completions(small_backend(tiny_model, 2, RuntimeError(words)))) == 9
 
 
-def test_other_errors_are_raised(tiny_model):
+def test_raises_errors_that_do_not_mean_lack_of_memory(tiny_model):
     with pytest.raises(RuntimeError, match="device-side assert"):
         completions(small_backend(tiny_model, 2, RuntimeError("device-side assert")))
 
 
-def test_the_old_batch_is_gone_before_the_cache_is_emptied(tiny_model, monkeypatch):
-    """The traceback of the error would hold the batch's key-value cache."""
+def test_frees_the_old_batch_before_emptying_the_cache(tiny_model, monkeypatch):
+    """The traceback of the error would otherwise keep the key-value cache of the batch alive."""
     backend = small_backend(tiny_model, 2)
     caches = []
     forward = _Batch._forward
@@ -211,8 +211,8 @@ def test_the_old_batch_is_gone_before_the_cache_is_emptied(tiny_model, monkeypat
     assert backend.model.refused and len(alive) > 1 and not any(alive)
 
 
-def test_memory_that_pytorch_has_cached_counts_as_free(tiny_model, monkeypatch):
-    """CodeLlama-7B on 40 GB: 13 rows at the first call, and as many when 22 GB are cached."""
+def test_memory_cached_by_pytorch_counts_as_free(tiny_model, monkeypatch):
+    """CodeLlama-7B on 40 GB has 13 rows at the first call, and the same number when 22 GB are cached."""
     backend = TransformersBackend(tiny_model, dtype=torch.float32)
     backend.device = SimpleNamespace(type="cuda")
     names = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096}

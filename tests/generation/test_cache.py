@@ -1,4 +1,4 @@
-"""The generation cache: what decides a key, and what survives kills, damage and full disks."""
+"""Test the generation cache: its keys, and recovery from kills, damage and full disks."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def cache(tmp_path):
     return cache
 
 
-def test_every_ingredient_decides_the_key():
+def test_every_ingredient_changes_the_key():
     others = [("m", *BASE[1:]), ("model", "r", *BASE[2:]), ("modelr", "ev", *BASE[2:])]
     others += [(*BASE[:2], "prompt ", *BASE[3:]), (*BASE[:3], PARAMS | {"max_new_tokens": 511}, 0)]
     others += [(*BASE[:3], PARAMS | {"stop": "settled"}, 0), (*BASE[:4], 1)]
     assert len({generation_key(*ingredients) for ingredients in (BASE, *others)}) == 8
 
 
-def test_the_key_is_stable():
-    """Stored results hold these keys: a change here throws every committed generation away."""
+def test_keys_match_those_of_stored_results():
+    """Stored results contain these keys. A changed key would invalidate every committed generation."""
     assert generation_key(*BASE) == generation_key(
         "model", "rev", "prompt", dict(reversed(PARAMS.items()))
     )
     assert generation_key(*BASE) == "f82bc9fc4eae2aed659940fa7ba40533"
 
 
-def test_round_trip(cache):
+def test_reads_back_what_it_stored(cache):
     cache.append("other/corpus/bm25.jsonl", generation("d"))
     again = GenerationCache(cache.root)
     assert again.rows == cache.rows and again.damaged == []
@@ -65,9 +65,7 @@ def test_round_trip(cache):
     )
 
 
-def test_what_another_cache_holds_is_not_parsed_again_wherever_it_lies(
-    cache, tmp_path, monkeypatch
-):
+def test_caches_share_parsed_rows(cache, tmp_path, monkeypatch):
     parsed = []
 
     def counted(path):
@@ -88,7 +86,7 @@ def test_what_another_cache_holds_is_not_parsed_again_wherever_it_lies(
     assert GenerationCache(cache.root).rows["b"].raw.startswith("RAW B") and len(parsed) == 3
 
 
-def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache):
+def test_finds_answers_by_prompt_as_they_are_added_and_removed(cache):
     new = replace(generation("d"), meta={"prompt_sha256": "p", "settings": "s"})
     assert ("p", "s") not in cache.by_prompt()
     cache.append("h/none.jsonl", new)
@@ -98,7 +96,7 @@ def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache)
 
 
 @pytest.mark.parametrize("cut", [1, 2, 30])
-def test_torn_last_line(cache, cut, caplog):
+def test_recovers_from_a_torn_last_line(cache, cut, caplog):
     path = cache.root / "h/none.jsonl"
     path.write_bytes(path.read_bytes()[:-cut])
     again = GenerationCache(cache.root)
@@ -125,7 +123,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_middle_line(cache, damage, caplog):
+def test_reports_a_damaged_middle_line(cache, damage, caplog):
     path = cache.root / "h/none.jsonl"
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], DAMAGE[damage], *lines[2:]]))
@@ -149,14 +147,14 @@ def test_damaged_middle_line(cache, damage, caplog):
         ({"meta": {"seconds": "x"}}, "field seconds is 'x'"),
     ],
 )
-def test_a_wrong_field_is_named_in_the_same_words_everywhere(cache, change, why):
+def test_reports_a_wrong_field_in_the_same_words_everywhere(cache, change, why):
     path = cache.root / "h/none.jsonl"
     path.write_text(json.dumps(WHOLE | change) + "\n" + json.dumps(WHOLE) + "\n")
     (damaged, generation_of_it), (_, sound) = read_generations(path)
     assert damaged.why.startswith(why) and generation_of_it is None and sound is not None
 
 
-def test_packed_answers_are_read_and_added_to(cache):
+def test_reads_packed_answers_and_adds_to_them(cache):
     path = cache.root / "h/none.jsonl"
     before = cache.rows
     pack(cache.root)
@@ -175,7 +173,7 @@ def test_packed_answers_are_read_and_added_to(cache):
     assert path.with_name("none.jsonl.gz").read_bytes() != packed
 
 
-def test_rows_of_an_earlier_version_are_packed_unless_they_were_made_again(tmp_path):
+def test_packs_earlier_rows_unless_they_were_regenerated(tmp_path):
     names = (
         "runs/b/m/none/none/samples",
         "runs/b/m/none/bm25/samples",
@@ -201,7 +199,7 @@ def test_packing_again_changes_nothing(cache):
     assert packed.read_bytes() == first
 
 
-def test_a_damaged_packed_file_is_named(cache):
+def test_reports_a_damaged_packed_file(cache):
     pack(cache.root)
     packed = cache.root / "h/none.jsonl.gz"
     packed.write_bytes(packed.read_bytes()[:-9])
@@ -212,7 +210,7 @@ def test_a_damaged_packed_file_is_named(cache):
     again.require(cache.root / "h/bm25.jsonl")
 
 
-def test_one_long_torn_line_is_cut_off(tmp_path):
+def test_cuts_off_a_long_torn_line(tmp_path):
     (tmp_path / "x.jsonl").write_bytes(b'{"key": "' + b"x" * 100_000)
     cache = GenerationCache(tmp_path)
     cache.append("x.jsonl", generation("a"))
@@ -220,16 +218,16 @@ def test_one_long_torn_line_is_cut_off(tmp_path):
     assert set(GenerationCache(cache.root).rows) == {"a"}
 
 
-def test_a_directory_that_cannot_be_written(tmp_path):
+def test_reports_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     for root in (tmp_path / "file", tmp_path / "file" / "below"):
         cache = GenerationCache(root)
         with pytest.raises(UserError, match="cannot write the generation cache"):
             cache.append("x.jsonl", generation())
-        assert cache.rows == {}  # what is not on disk is not claimed
+        assert cache.rows == {}  # the cache holds only rows that are on disk
 
 
-def test_a_row_that_no_reader_accepts_is_not_written(cache, monkeypatch):
+def test_does_not_write_a_row_that_no_reader_accepts(cache, monkeypatch):
     path = cache.root / "h/none.jsonl"
     before = path.read_bytes()
     monkeypatch.setattr(limits, "MAX_ROW_BYTES", 10_000)
@@ -242,7 +240,7 @@ def test_a_row_that_no_reader_accepts_is_not_written(cache, monkeypatch):
     assert set(GenerationCache(cache.root).rows) == set("abc")
 
 
-def test_pack_leaves_what_is_no_file_and_packs_the_rest(tmp_path):
+def test_pack_skips_what_is_not_a_file(tmp_path):
     (tmp_path / "a.jsonl").mkdir()
     (tmp_path / "b.jsonl").symlink_to("/dev/zero")
     (tmp_path / "c.jsonl").symlink_to("missing")
@@ -262,7 +260,7 @@ def test_pack_leaves_what_is_no_file_and_packs_the_rest(tmp_path):
         "repo_qa/shop/answers/m",
     ],
 )
-def test_completions_are_packed_wherever_they_are_stored(tmp_path, folder):
+def test_packs_completions_in_every_folder(tmp_path, folder):
     row = asdict(generation())
     write_jsonl(tmp_path / folder / "a.jsonl", [row])
     damaged = tmp_path / folder / "b.jsonl"
@@ -273,6 +271,6 @@ def test_completions_are_packed_wherever_they_are_stored(tmp_path, folder):
     assert list(GenerationCache(tmp_path / folder).rows) == ["k"]
 
 
-def test_only_completions_are_packed(tmp_path):
+def test_packs_only_completions(tmp_path):
     write_jsonl(tmp_path / "tasks" / "functions.jsonl", [{"key": "k"}])
     assert pack_completions(tmp_path) == [] and (tmp_path / "tasks" / "functions.jsonl").exists()

