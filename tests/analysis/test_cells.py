@@ -1,4 +1,4 @@
-"""Cells of tables: paired differences, and the ranges of rates."""
+"""Cells of tables: paired differences and intervals of rates."""
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ VERDICTS = pd.DataFrame(
 )
 
 
-def test_a_paired_difference_has_seven_cells():
+def test_paired_difference_has_seven_cells():
     table = paired_differences(VERDICTS)
     tasks, change, bounds, helped, hurt, p, corrected = paired_cells(table.loc["BM25"])
     assert (tasks, change, helped, hurt, p, corrected) == ("3", "+33.3", "1", "0", "1.000", "1.000")
@@ -31,7 +31,7 @@ def test_a_paired_difference_has_seven_cells():
     assert paired_cells(table.loc["Func-PKG"]) == [DASH] * 7
 
 
-def test_a_difference_has_the_same_cells_without_the_correction():
+def test_difference_has_the_same_cells_without_the_correction():
     difference = paired_score(VERDICTS["BM25"], VERDICTS[BASELINE])
     change, bounds, *others = difference_cells(difference)
     assert (change, others) == ("+33.3", ["1", "0", "1.000"])
@@ -40,6 +40,6 @@ def test_a_difference_has_the_same_cells_without_the_correction():
     assert difference_cells(None) == [DASH] * 5
 
 
-def test_a_range_without_tasks_is_a_dash():
+def test_interval_without_tasks_is_a_dash():
     assert wilson_range(1, 2) == "9.5 to 90.5"
     assert wilson_range(0, 0) == DASH

@@ -1,6 +1,6 @@
-"""The claims as data: whole, known to the code, true to the published tables.
+"""The claims as data: they are complete, their tests exist, and they agree with the published tables.
 
-Also what is made of them: checks of the paper against itself, the ledger, its figure, and models in pairs.
+Other tests cover checks of the paper against itself, the ledger, its figure, and pairs of models.
 """
 
 from __future__ import annotations
@@ -26,148 +26,200 @@ from pkg_lib.papers.claims.model_pairs import model_pairs, sign_test
 from pkg_lib.papers.claims.paper_checks import CHECKS
 from pkg_lib.retrieval.methods import METHODS
 
-CLAIMS = {c.id: c for c in claims.load()}
+CLAIMS = {claim.id: claim for claim in claims.load()}
 MODELS = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]
 NUMBERS = ("about", "at most", "at least", "equal", "scale")
 
 
 @pytest.fixture(scope="module")
 def unmeasured(tmp_path_factory):
+    """All claims, measured on empty results."""
     results = tmp_path_factory.mktemp("results")
     runs = StoredRuns(MODELS, ["humaneval", "mbpp"], ["published"], results)
     return claim_tests.measure(runs, CLAIMS.values(), CHECKS)
 
 
 @pytest.fixture(scope="module")
-def some(unmeasured):
-    """The ledger with made-up measurements of every claim about runs, all verdicts among them."""
+def assessed(unmeasured):
+    """All claims, judged by invented measurements of the claims about runs.
 
-    def evidence(c, i, model, corpus):
-        effect = 0.1 * (-1) ** (i + corpus)
-        more = {
-            "low": effect - 0.06,
-            "high": effect + 0.06,
-            "family": f"{c.id}{model}{corpus}",
-            "pair": "p",
-        }
-        more |= {"n": 100, "effect": effect, "p": 0.001 * (i % 3) * 500, "discordant": 0.3}
+    The measurements lead to all verdicts.
+    """
+
+    def make_evidence(claim, number, model, corpus):
+        effect = 0.1 if (number + corpus) % 2 == 0 else -0.1
         return replace(
-            claim_tests.claimed_by(c), subject=model, where=f"x, corpus-{corpus}", **more
+            claim_tests.claimed_by(claim),
+            subject=model,
+            where=f"x, corpus-{corpus}",
+            n=100,
+            effect=effect,
+            low=effect - 0.06,
+            high=effect + 0.06,
+            p=0.001 * (number % 3) * 500,
+            family=f"{claim.id}{model}{corpus}",
+            pair="p",
+            discordant=0.3,
         )
 
-    runs = ("paired", "share", "error_shift")
-    return claims.judge(
-        (
-            c,
-            [evidence(c, i, m, k) for m in MODELS for k in range(3)]
-            if c.test in runs
-            else measured,
-        )
-        for i, (c, measured) in enumerate(unmeasured)
-    )
+    measured = []
+    for number, (claim, evidence) in enumerate(unmeasured):
+        if claim.test in ("paired", "share", "error_shift"):
+            pairs = product(MODELS, range(3))
+            evidence = [make_evidence(claim, number, model, corpus) for model, corpus in pairs]
+        measured.append((claim, evidence))
+    return claims.judge(measured)
 
 
-def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
+def test_every_claim_is_complete_and_its_test_exists():
     assert len(CLAIMS) == len(claims.load()) >= 100
     for claim in CLAIMS.values():
         assert claim.version in ("first", "second", "both")
-        assert claim.place and claim.says and claim.needs and len(claim.says) < 100
+        assert claim.place
+        assert claim.says
+        assert claim.needs
+        assert len(claim.says) < 100
         assert (claim.test in CHECKS) != (claim.test in claim_tests.TESTS), claim.id
-        assert claim.test == "unavailable" or claims.allowed(claim.relation, 0.0)
-        columns = [
-            *claim.methods,
-            *(c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())),
-        ]
-        assert claim.test in CHECKS or set(columns) <= set(METHODS), claim.id
-        assert not (
-            claim.relation in NUMBERS and math.isnan(claim_tests.claimed_by(claim).target)
-        ), claim.id
+        if claim.test != "unavailable":
+            assert claims.allowed(claim.relation, 0.0)
+        if claim.relation in NUMBERS:
+            assert not math.isnan(claim_tests.claimed_by(claim).target), claim.id
+
+
+def test_claims_name_existing_methods():
+    for claim in CLAIMS.values():
+        if claim.test in CHECKS:
+            continue
+        methods = set(claim.methods)
+        for argument in ("passed", "failed", "among"):
+            methods.update(claim.args.get(argument, ()))
+        assert methods <= set(METHODS), claim.id
+
+
+def test_cells_of_claims_agree_with_the_published_tables():
+    for claim in CLAIMS.values():
         for number, row, column, value in claim.cells:
             printed = table(number)[column]
-            cell, half = (printed.mean(), 0.05 + 1e-9) if row == "Avg." else (printed[row], 0)
-            assert cell == pytest.approx(value, abs=half), (number, row, column)
+            if row == "Avg.":
+                expected = pytest.approx(value, abs=0.05 + 1e-9)
+                assert printed.mean() == expected, (number, row, column)
+            else:
+                assert printed[row] == pytest.approx(value, abs=0), (number, row, column)
 
 
 def test_nothing_is_reproduced_without_a_measurement(unmeasured):
-    nothing = claims.judge(unmeasured)
-    assert all((a.verdict == NOT_ATTEMPTED) == (a.claim.test in claim_tests.TESTS) for a in nothing)
-    assert not any("this study's models" in s for s in ledger_findings(nothing))
+    ledger = claims.judge(unmeasured)
+    for assessed_claim in ledger:
+        needs_runs = assessed_claim.claim.test in claim_tests.TESTS
+        assert (assessed_claim.verdict == NOT_ATTEMPTED) == needs_runs
+    assert not any("this study's models" in finding for finding in ledger_findings(ledger))
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_unknown_names_are_mistakes_of_the_user(tmp_path, wrong):
+def test_rejects_unknown_names(tmp_path, wrong):
     names = [MODELS, ["humaneval"], ["textbook"]]
     names[wrong] = ["nosuch"]
     with pytest.raises(UserError, match="unknown"):
         _ = StoredRuns(*names, tmp_path).runs
 
 
-def test_a_wrong_printed_average_is_seen():
+def test_detects_a_wrong_printed_average():
     cells = [
         ("1", "Avg.", "NoRAG", 49.0),
         ("1", "Avg.", "BM25", 35.8),
         ("2", "Avg.", "NoRAG", 45.4),
     ]
-    assert list(CHECKS["averages_off"]({"cells": cells}).values()) == [1, 0]
+    deviations = CHECKS["averages_off"]({"cells": cells})
+    assert list(deviations.values()) == [1, 0]
 
 
-def test_a_row_of_the_ledger_says_what_was_measured_or_what_is_missing(some):
-    rows = {a.claim.id: ledger_row(a) for a in some}
+def test_row_of_the_ledger_shows_the_measurement_or_what_is_missing(assessed):
+    rows = {a.claim.id: ledger_row(a) for a in assessed}
     assert {row["verdict"] for row in rows.values()} <= set(claims.OVERALL)
     assert rows["graph-storage"]["here (95 % interval)"].startswith("missing: ")
-    assert in_unit(-0.3, "tokens") == "0" and in_unit(math.nan, "tokens") == DASH
+    assert in_unit(-0.3, "tokens") == "0"
+    assert in_unit(math.nan, "tokens") == DASH
 
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
-def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benchmark, some):
+def test_figure_is_legible_and_has_a_panel_per_model_and_a_marker_per_measurement(
+    benchmark, assessed
+):
     assert legible(claim_figure([], benchmark), 17)
-    figure = claim_figure(some, benchmark)
-    assert legible(figure, 17) and figure.get_figheight() < 9.7
-    assert [a.get_title(loc="left").replace("\n", "") for a in figure.axes] == MODELS
-    evidence = [
-        e for a in drawn_claims(some, benchmark) for e in a.evidence if e.subject == MODELS[0]
-    ]
-    marks = [line for line in figure.axes[0].lines if line.get_marker() in SHAPES]
-    assert len(marks) == len(evidence)
-    assert {m.get_color() for m in marks} == {LOOK[e.verdict][0] for e in evidence}
-    assert len({m.get_marker() for m in marks}) == len({e.where for e in evidence})
+    figure = claim_figure(assessed, benchmark)
+    assert legible(figure, 17)
+    assert figure.get_figheight() < 9.7
+    titles = [axes.get_title(loc="left").replace("\n", "") for axes in figure.axes]
+    assert titles == MODELS
+    evidence = []
+    for drawn in drawn_claims(assessed, benchmark):
+        evidence += [e for e in drawn.evidence if e.subject == MODELS[0]]
+    markers = [line for line in figure.axes[0].lines if line.get_marker() in SHAPES]
+    assert len(markers) == len(evidence)
+    colours = {marker.get_color() for marker in markers}
+    assert colours == {LOOK[e.verdict][0] for e in evidence}
+    shapes = {marker.get_marker() for marker in markers}
+    assert len(shapes) == len({e.where for e in evidence})
 
 
-def run(model, columns, corpus="published"):
-    frame = pd.DataFrame({name: pd.array(v, "boolean") for name, v in columns.items()})
+def make_measured(model, verdicts, corpus="published"):
+    """Make the measurement of a model from verdicts by method."""
+    frame = pd.DataFrame({name: pd.array(v, "boolean") for name, v in verdicts.items()})
     return Measured(model, f"MBPP, {corpus}", frame)
 
 
-def test_models_are_paired_on_tasks_measured_in_all_four_of_the_same_benchmark_and_corpus():
+def test_models_are_paired_on_tasks_that_both_measured_with_and_without_retrieval():
     a = {
         "NoRAG": [1, 1, 0, 0, 1, 1],
         "Func-PKG": [0, 1, 0, 1, 1, pd.NA],
         "BM25": [1] * 6,
         "Ideal Reranker": [1] * 6,
     }
-    b = {"NoRAG": [1, 1, 1, 1, pd.NA, 1], "Func-PKG": [0, 0, 0, 0, 1, 1], "Ideal Reranker": [1] * 6}
-    alone = [run("a", a, "textbook"), run("b", b, "stdlib")]
-    (pair,) = model_pairs([run("a", a), run("b", b), *alone]).itertuples()
-    assert (pair.models, pair.where, pair.column, pair.n) == (
-        ("a", "b"),
-        "MBPP, published",
-        "Func-PKG",
-        4,
-    )
-    assert pair.none == (0.5, 1.0) and pair.gains == (0.0, -1.0)
+    b = {
+        "NoRAG": [1, 1, 1, 1, pd.NA, 1],
+        "Func-PKG": [0, 0, 0, 0, 1, 1],
+        "Ideal Reranker": [1] * 6,
+    }
+    measured = [
+        make_measured("a", a),
+        make_measured("b", b),
+        # These corpora were measured with one model only.
+        make_measured("a", a, "textbook"),
+        make_measured("b", b, "stdlib"),
+    ]
+    (pair,) = model_pairs(measured).itertuples()
+    assert pair.models == ("a", "b")
+    assert pair.where == "MBPP, published"
+    assert pair.column == "Func-PKG"
+    assert pair.n == 4
+    assert pair.none == (0.5, 1.0)
+    assert pair.gains == (0.0, -1.0)
     assert pair.low <= pair.difference == -1.0 <= pair.high
-    # The changes are 0, -1, -1 and -2: of the eight sums of signs two are 4 away from 0.
-    assert pair.p == pair.p_corrected == pytest.approx(2 / 8)
-    apart = [{"NoRAG": known, "Func-PKG": [0, 1]} for known in ([1, pd.NA], [pd.NA, 1])]
-    assert len(model_pairs([run("a", apart[0]), run("b", apart[1])])) == 0
+    # The changes are 0, -1, -1 and -2. Two of the eight signed sums are 4 away from 0.
+    assert pair.p == pytest.approx(2 / 8)
+    assert pair.p_corrected == pair.p
 
 
-def test_the_sign_test_counts_all_signs_and_with_one_step_alone_is_mcnemars():
+def test_models_without_shared_tasks_are_not_paired():
+    first_task_only = {"NoRAG": [1, pd.NA], "Func-PKG": [0, 1]}
+    second_task_only = {"NoRAG": [pd.NA, 1], "Func-PKG": [0, 1]}
+    measured = [make_measured("a", first_task_only), make_measured("b", second_task_only)]
+    assert len(model_pairs(measured)) == 0
+
+
+def test_sign_test_equals_the_enumeration_of_all_signs():
     rng = np.random.default_rng(0)
     for size in range(1, 9):
         values = rng.integers(-2, 3, size)
         sums = [abs(int(np.dot(signs, values))) for signs in product((-1, 1), repeat=size)]
+        expected = np.mean([total >= abs(values.sum()) for total in sums])
         counts = np.array([(values == step).sum() for step in range(-2, 3)])
-        assert sign_test(counts) == pytest.approx(np.mean([s >= abs(values.sum()) for s in sums]))
-        helped, hurt = map(int, rng.integers(0, 60, 2))
-        assert sign_test(np.array([0, hurt, 7, helped, 0])) == pytest.approx(mcnemar(helped, hurt))
+        assert sign_test(counts) == pytest.approx(expected)
+
+
+def test_sign_test_of_single_steps_equals_the_mcnemar_test():
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        helped, hurt = (int(count) for count in rng.integers(0, 60, 2))
+        counts = np.array([0, hurt, 7, helped, 0])
+        assert sign_test(counts) == pytest.approx(mcnemar(helped, hurt))

@@ -1,4 +1,4 @@
-"""Text in a CSV is never a formula, and numbers stay numbers."""
+"""Text in a CSV file is never a formula, and numbers stay numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_a_formula_gets_an_apostrophe_wherever_it_is(text):
+def test_prefixes_every_formula_with_an_apostrophe(text):
     told = f"'{text}".replace("\r", "\n")
     frame = pd.DataFrame({"a": [text], text: [1]}, index=pd.Index([text], name="name"))
     read = pd.read_csv(io.StringIO(csv_text(frame), newline=""), dtype=str)
@@ -50,7 +50,7 @@ def test_a_formula_gets_an_apostrophe_wherever_it_is(text):
 
 
 @pytest.mark.parametrize("text", [*NUMBERS, "", "a=b", "–", "'=1", "None"])
-def test_other_cells_stay_as_they_are(text):
+def test_does_not_change_other_cells(text):
     frame = pd.DataFrame({"a": [text, "x"]})
     assert csv_text(frame) == frame.to_csv(lineterminator="\n")
 
@@ -64,7 +64,7 @@ def test_numbers_keep_their_types_and_format():
     assert csv_text(frame).splitlines()[1:] == ["0,-1,-0.5,True,-1.25", "1,2,,False,'=x"]
 
 
-def test_names_of_two_levels_are_quoted_too():
+def test_protects_names_of_two_levels():
     index = pd.MultiIndex.from_tuples([("=a", 1), ("b", 2)], names=["x", "y"])
     assert csv_text(pd.DataFrame({"c": [1, 2]}, index=index)) == "x,y,c\n'=a,1,1\nb,2,2\n"
 

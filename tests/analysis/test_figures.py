@@ -1,4 +1,4 @@
-"""figures: what is drawn, at which size, and the same bytes twice."""
+"""Figures: their contents, sizes and styles, and equal bytes for equal data."""
 
 import io
 
@@ -35,7 +35,7 @@ def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(draw, miss
     assert ("2 of 40 tasks" in texts) == (missing == "few")
 
 
-def test_bars_have_the_height_of_the_rates_and_missing_columns_no_bar(verdicts):
+def test_bars_show_the_rates_and_missing_methods_have_no_bar(verdicts):
     verdicts["VoyageEmb"] = pd.NA
     figure = pass_rates(verdicts, "m", "humaneval")
     widths = [bar.get_width() for bar in figure.axes[0].patches]
@@ -45,13 +45,13 @@ def test_bars_have_the_height_of_the_rates_and_missing_columns_no_bar(verdicts):
     assert texts.count("not measured") == texts.count(DASH) == 3
 
 
-def test_published_models_are_in_the_legend_where_there_are_any(verdicts):
+def test_legend_names_published_models_if_there_are_any(verdicts):
     legend = pass_rates(verdicts, "m", "humaneval").legends[0]
     assert [t.get_text() for t in legend.get_texts()][-1] == "DeepSeek-Coder-7B"
     assert pass_rates(verdicts, "m", "mbpp-all").legends == []
 
 
-def test_helped_and_hurt_go_to_their_sides(verdicts):
+def test_helped_and_hurt_tasks_are_drawn_on_opposite_sides(verdicts):
     verdicts["NoRAG"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = [False] * 3 + [True] * 17 + [True] * 5 + [False] * 15
     widths = [
@@ -60,7 +60,7 @@ def test_helped_and_hurt_go_to_their_sides(verdicts):
     assert (widths[0], widths[len(widths) // 2]) == (5, -3)
 
 
-def test_same_bytes_twice_whatever_the_users_settings(verdicts, tmp_path):
+def test_saved_bytes_do_not_depend_on_the_users_settings(verdicts, tmp_path):
     first = figures.save_figure(pass_rates(verdicts, "m", "humaneval"), tmp_path / "a.b")
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "pdf.fonttype": 3}):
         second = figures.save_figure(pass_rates(verdicts, "m", "humaneval"), tmp_path / "c.d")
@@ -69,20 +69,20 @@ def test_same_bytes_twice_whatever_the_users_settings(verdicts, tmp_path):
         assert path.read_bytes() == second[kind].read_bytes()
 
 
-def test_an_unwritable_place_is_said_in_one_line(verdicts, tmp_path):
+def test_reports_an_unwritable_path_in_one_line(verdicts, tmp_path):
     (tmp_path / "figures").write_text("a file, not a folder")
     with pytest.raises(UserError, match=r"cannot write .*x\.pdf"):
         figures.save_figure(helped_and_hurt_bars(verdicts, "m", "mbpp"), tmp_path / "figures" / "x")
 
 
-def test_names_are_told_apart_by_colour_and_marker():
+def test_colour_and_marker_distinguish_names():
     looks = figures.distinct_styles(["a", "b", "c"], ["red", "blue"])
     assert list(looks) == ["a", "b", "c"]
     assert [colour for colour, _ in looks.values()] == ["red", "blue", "red"]
     assert len(set(looks.values())) == 3
 
 
-def test_an_interval_is_drawn_for_enough_values_only():
+def test_draws_an_interval_only_for_enough_values():
     values = pd.Series([0.0, 1.0, 1.0])
     low, high = figures.bootstrap_bar(values)
     assert 0 <= low < values.mean() < high <= 1
@@ -90,9 +90,7 @@ def test_an_interval_is_drawn_for_enough_values_only():
     assert all(map(pd.isna, figures.bootstrap_bar(values[:0])))
 
 
-def test_a_figure_is_displayed_and_keeps_the_style_when_it_is_changed(
-    verdicts, tmp_path, monkeypatch
-):
+def test_displayed_figure_keeps_the_style_after_changes(verdicts, tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     with mpl.rc_context({"font.size": 20}):
         NotebookReport("n", "A notebook")
@@ -106,7 +104,7 @@ def test_a_figure_is_displayed_and_keeps_the_style_when_it_is_changed(
     assert inches == pytest.approx(figure.get_size_inches(), abs=0.02)
 
 
-def test_ticks_that_are_made_later_have_the_style(verdicts):
+def test_later_ticks_have_the_style(verdicts):
     with mpl.rc_context({"font.size": 20, "xtick.labelsize": 20}):
         figure = pass_rates(verdicts, "m", "humaneval")
         figure.axes[0].set_xticks(range(0, 101, 50))
@@ -116,7 +114,7 @@ def test_ticks_that_are_made_later_have_the_style(verdicts):
 
 
 @pytest.mark.parametrize("draw", [pass_rates, helped_and_hurt_bars])
-def test_a_figure_is_drawn_into_the_axes_of_another(draw, verdicts):
+def test_draws_into_the_axes_of_another_figure(draw, verdicts):
     users = Figure(figsize=(8, 4))
     left, right = users.subplots(1, 2)
     assert draw(verdicts, "m", "humaneval", ax=right) is users
@@ -125,7 +123,7 @@ def test_a_figure_is_drawn_into_the_axes_of_another(draw, verdicts):
     assert right.get_title(loc="left") == "m"
 
 
-def test_the_check_for_legibility_sees_small_clipped_and_overlapping_texts():
+def test_legibility_check_detects_small_clipped_and_overlapping_texts():
     figure = Figure(figsize=(8.5 / 2.54, 2))
     figure.text(0.1, 0.5, "small", fontsize=5)
     figure.text(0.9, 0.9, "outside of it")
@@ -140,7 +138,7 @@ def test_the_check_for_legibility_sees_small_clipped_and_overlapping_texts():
     assert "12.70 cm wide" in problems(figure)
 
 
-def test_a_users_title_replaces_that_of_a_figure(verdicts):
+def test_title_of_the_user_replaces_the_title_of_the_figure(verdicts):
     figure = pass_rates(verdicts, "the title of the package", "humaneval")
     figures.use_style()
     figure.axes[0].set_title("my own title")

@@ -1,4 +1,4 @@
-"""Drawn trees: every node and edge, legible at 8.5 cm, nothing over anything, what was pruned crossed."""
+"""Drawn trees show every node and edge, are legible at 8.5 cm, and cross out pruned branches."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def text():
     return build_text_graph([Document("t", "", "rst")], [Structured("t", JSON)])
 
 
-def test_depths_by_hand(code, text):
+def test_depths_equal_those_computed_by_hand(code, text):
     depth, root = depths(code)
     assert depth.tolist() == [0, 1, 2, 3, 4, 3, 0, 1, 2] and root.tolist() == [0] * 6 + [6] * 3
     assert depths(text)[0][text.of_type(PATHVALUE)].tolist() == [1, 3, 2, 1]
 
 
 @pytest.mark.parametrize("which", ["code", "text"])
-def test_trees_are_legible_and_hold_every_node_and_edge(which, request):
+def test_trees_are_legible_and_show_every_node_and_edge(which, request):
     graph = request.getfixturevalue(which)
     view = graph.subgraph(example_root(graph))
     figure = draw.tree(graph, view, "where it is " * 9)
@@ -69,7 +69,7 @@ def test_labels_name_the_statement_or_the_step(code, text):
     assert names[0] == "(document)" and names[2:] == ["parts", "[0]", "code = a b"]
 
 
-def test_examples_of_real_graphs_are_of_a_fair_size_and_an_empty_graph_is_named(textbook):
+def test_examples_have_a_moderate_size_and_an_empty_graph_is_reported(textbook):
     assert 6 <= textbook[1].subgraph(example_root(textbook[1])).number_of_nodes() <= 9
     with pytest.raises(UserError, match="without nodes"):
         example_root(build_code_graph([Document("d", "x = 1\n")]))
@@ -79,7 +79,7 @@ def svg(figure):
     return base64.b64decode(draw.inline(figure).partition("base64,")[2]).decode()
 
 
-def test_a_retrieved_node_is_xml_holds_every_node_and_crosses_the_pruned_branch(code):
+def test_drawing_of_a_retrieved_node_is_complete_xml_and_crosses_out_the_pruned_branch(code):
     traced = Traced("", code, 1, 2)
     drawn = svg(draw.subgraph(traced))
     texts = [e.text for e in ElementTree.fromstring(drawn).iter() if e.tag.endswith("}text")]
@@ -90,13 +90,13 @@ def test_a_retrieved_node_is_xml_holds_every_node_and_crosses_the_pruned_branch(
     assert "pruned" not in svg(draw.subgraph(replace(traced, removed=-1)))
 
 
-def test_a_leaf_of_text_stands_below_its_path(text):
+def test_leaf_of_text_is_drawn_below_its_path(text):
     leaf = int(text.of_type(PATHVALUE)[1])
     shown = legible(draw.subgraph(Traced("", text, leaf)))
     assert shown[:4] == ["(document)", "parts", "[0]", "code = a b"]
 
 
-def test_drawing_takes_control_characters_and_very_large_nodes():
+def test_draws_control_characters_and_very_large_nodes():
     body = "".join(f"    if x == {i}:\n        pass\n" for i in range(90))
     graph = build_code_graph([Document("d\x07", f"def f(x='\x01'):\n{body}")])
     figure = draw.subgraph(Traced("", graph, int(graph.of_type(IMPL)[0])))

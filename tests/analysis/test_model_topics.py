@@ -1,4 +1,4 @@
-"""Topics by a model: what is asked, what is taken of an answer, what is stored, and the agreement with the rules."""
+"""Topics by a model: its prompts, the parsing of its answers, stored labels, and agreement with rules."""
 
 from __future__ import annotations
 
@@ -30,71 +30,81 @@ MODEL = "qwen2.5-coder-0.5b-instruct"
 NAMES = list(topics().index)
 
 
-def model(
+def make_model(
     categories=("Lists", "prime numbers"), names=(NAMES[5], NAMES[1]), **options
 ) -> FakeBackend:
-    """A model that names the categories in turn, and for each of them a topic."""
-    ids = [t.id for t in load_benchmark("humaneval")]
-    of_task = {i: categories[n % len(categories)] for n, i in enumerate(ids)}
-    of_category = {read_category(c): name for c, name in zip(categories, names, strict=False)}
-    return FakeBackend(lambda r: of_task.get(r.task_id) or of_category[r.task_id], **options)
+    """Make a model that gives each task a category in turn, and each category a topic."""
+    answers = {}
+    for number, task in enumerate(load_benchmark("humaneval")):
+        answers[task.id] = categories[number % len(categories)]
+    for category, name in zip(categories, names, strict=False):
+        answers[read_category(category)] = name
+    return FakeBackend(lambda request: answers[request.task_id], **options)
+
+
+def make_grouping_model(topic_names, names, categories=("Lists", "prime numbers")):
+    """Make a model that also names topics, and then takes one of them for each category."""
+    model = make_model(categories, names)
+    answer_single = model.answer
+
+    def answer(request):
+        if request.task_id == "all categories":
+            return topic_names
+        return answer_single(request)
+
+    model.answer = answer
+    return model
+
+
+def refusing_model():
+    """Make a model that must not be prompted."""
+    return FakeBackend(lambda request: pytest.fail("the model was prompted again"))
 
 
 def label(tmp_path, backend, limit=4, **options):
     return label_tasks("humaneval", MODEL, tmp_path, limit, backend, **options)
 
 
-def grouper(topics_named: str, names: tuple[str, ...], categories=("Lists", "prime numbers")):
-    """A model that also names topics for its categories, and then one of them for each category."""
-    plain = model(categories, names)
-    by_task = plain.answer
-    plain.answer = lambda r: topics_named if r.task_id == "all categories" else by_task(r)
-    return plain
-
-
-def ruled(tmp_path, names, categories) -> pd.DataFrame:
-    ids = [t.id for t in load_benchmark("humaneval", len(names))]
+def topics_by_rules(names, categories) -> pd.DataFrame:
+    """Return the topics that rules assign to the first tasks of HumanEval."""
+    ids = [task.id for task in load_benchmark("humaneval", len(names))]
     return pd.DataFrame({"topic": names, "category": categories}, ids)
 
 
-def test_a_category_is_asked_for_each_task_and_a_topic_for_each_category(tmp_path):
-    backend = model()
+def test_prompts_for_a_category_of_each_task_and_a_topic_of_each_category(tmp_path):
+    backend = make_model()
     log = label(tmp_path, backend)
-    tasks = load_benchmark("humaneval", 4)
-    assert len(backend.asked) == 6 and log["answers"] == log["asked_in_this_run"] == 6
-    assert all(
-        statement(t).strip()[:40] in r.text for t, r in zip(tasks, backend.asked, strict=False)
-    )
-    assert all(t.solution not in r.text for t, r in zip(tasks, backend.asked, strict=False))
-    assert all(name in r.text for name in NAMES for r in backend.asked[4:])
+    assert len(backend.asked) == 6
+    for_tasks = backend.asked[:4]
+    for_categories = backend.asked[4:]
+    for task, request in zip(load_benchmark("humaneval", 4), for_tasks, strict=True):
+        assert statement(task).strip()[:40] in request.text
+        assert task.solution not in request.text
+    for request in for_categories:
+        assert all(name in request.text for name in NAMES)
+
     frame = stored_labels(tmp_path, "humaneval")[MODEL]
     assert list(frame["category"]) == ["lists", "prime numbers"] * 2
     assert list(frame["topic"]) == ["Data Structures", "Mathematics and Number Theory"] * 2
-    assert (
-        log["tasks"],
-        log["categories"],
-        log["tasks_without_category"],
-        log["tasks_without_topic"],
-    ) == (
-        4,
-        2,
-        0,
-        0,
-    )
+    assert log["answers"] == 6
+    assert log["asked_in_this_run"] == 6
+    assert log["tasks"] == 4
+    assert log["categories"] == 2
+    assert log["tasks_without_category"] == 0
+    assert log["tasks_without_topic"] == 0
 
 
 @pytest.mark.parametrize("stop", [0, 3, 5])
-def test_an_interrupted_run_continues_and_a_finished_one_asks_nothing(tmp_path, stop):
+def test_interrupted_run_continues_and_finished_run_prompts_nothing(tmp_path, stop):
     with pytest.raises(KeyboardInterrupt):
-        label(tmp_path, model(stop=stop))
+        label(tmp_path, make_model(stop=stop))
     assert not stored_labels(tmp_path, "humaneval")
-    rest = model()
-    assert label(tmp_path, rest)["asked_in_this_run"] == len(rest.asked) == 6 - stop
-    again = FakeBackend(lambda r: pytest.fail("asked again"))
-    assert label(tmp_path, again)["asked_in_this_run"] == 0
-    assert (
-        label(tmp_path, model(), 5)["asked_in_this_run"] == 1
-    )  # one more task of a known category
+    rest = make_model()
+    assert label(tmp_path, rest)["asked_in_this_run"] == 6 - stop
+    assert len(rest.asked) == 6 - stop
+    assert label(tmp_path, refusing_model())["asked_in_this_run"] == 0
+    # One more task has a known category.
+    assert label(tmp_path, make_model(), 5)["asked_in_this_run"] == 1
 
 
 @pytest.mark.parametrize(
@@ -118,7 +128,7 @@ def test_an_interrupted_run_continues_and_a_finished_one_asks_nothing(tmp_path, 
         ("...", ""),
     ],
 )
-def test_what_is_taken_of_an_answer_as_a_category(raw, category):
+def test_reads_a_category_from_an_answer(raw, category):
     assert read_category(raw) == category
     assert read_category(category) == category
 
@@ -138,29 +148,23 @@ def test_what_is_taken_of_an_answer_as_a_category(raw, category):
         ("", ""),
     ],
 )
-def test_what_is_taken_of_an_answer_as_a_topic(raw, topic):
+def test_reads_a_topic_from_an_answer(raw, topic):
     assert read_topic(raw, NAMES) == topic
 
 
-def test_answers_that_cannot_be_used_leave_the_task_without_a_topic(tmp_path):
-    log = label(
-        tmp_path,
-        model(
-            ("Lists", "I think that this is about a lot of things.", "prime numbers"),
-            (NAMES[5], "", "99"),
-        ),
-        3,
-    )
-    assert (log["tasks_without_category"], log["tasks_without_topic"], log["categories"]) == (
-        1,
-        2,
-        2,
-    )
-    assert list(stored_labels(tmp_path, "humaneval")[MODEL]["topic"]) == ["Data Structures", "", ""]
+def test_unusable_answers_leave_the_task_without_a_topic(tmp_path):
+    categories = ("Lists", "I think that this is about a lot of things.", "prime numbers")
+    log = label(tmp_path, make_model(categories, (NAMES[5], "", "99")), 3)
+    assert log["tasks_without_category"] == 1
+    assert log["tasks_without_topic"] == 2
+    assert log["categories"] == 2
+    labels = stored_labels(tmp_path, "humaneval")[MODEL]
+    assert list(labels["topic"]) == ["Data Structures", "", ""]
 
 
-def test_agreement_is_that_of_scikit_learn(tmp_path):
-    label(tmp_path, model(("Lists", "prime numbers", "trees"), (NAMES[5], NAMES[1], "?")), 6)
+def test_agreement_equals_that_of_scikit_learn(tmp_path):
+    categories = ("Lists", "prime numbers", "trees")
+    label(tmp_path, make_model(categories, (NAMES[5], NAMES[1], "?")), 6)
     names = [
         "Data Structures",
         "Data Structures",
@@ -170,64 +174,80 @@ def test_agreement_is_that_of_scikit_learn(tmp_path):
         "Algorithms",
     ]
     fine = ["lists", "lists", "trees", "lists", "primes", "nearest description"]
-    (row,) = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, fine)).frame.to_dict(
-        "records"
-    )
-    theirs = ["Data Structures", NAMES[1], "no topic"] * 2
-    assert row["tasks"] == "6" and row["fine categories"] == "3" and row["without a topic"] == "2"
+    table = agreement_table(tmp_path, "humaneval", topics_by_rules(names, fine))
+    (row,) = table.frame.to_dict("records")
+    assert row["tasks"] == "6"
+    assert row["fine categories"] == "3"
+    assert row["without a topic"] == "2"
     assert row["same topic, %"] == "50.0"
-    assert row["Cohen's kappa"] == f"{cohen_kappa_score(names, theirs):.2f}"
-    assert row["adjusted Rand index"] == f"{adjusted_rand_score(names, theirs):.2f}"
-    mutual = adjusted_mutual_info_score(names, theirs)
-    assert row["adjusted mutual information"] == f"{mutual:.2f}"
-    pair = fine[:5], ["a", "b", "c", "a", "b"]
-    assert row["adjusted Rand index, fine categories"] == f"{adjusted_rand_score(*pair):.2f}"
-    by_fine = adjusted_mutual_info_score(*pair)
-    assert row["adjusted mutual information, fine categories"] == f"{by_fine:.2f}"
+
+    by_model = ["Data Structures", NAMES[1], "no topic"] * 2
+    assert row["Cohen's kappa"] == f"{cohen_kappa_score(names, by_model):.2f}"
+    assert row["adjusted Rand index"] == f"{adjusted_rand_score(names, by_model):.2f}"
+    information = adjusted_mutual_info_score(names, by_model)
+    assert row["adjusted mutual information"] == f"{information:.2f}"
+
+    # The last task has no category by rule.
+    fine_by_rules = fine[:5]
+    fine_by_model = ["a", "b", "c", "a", "b"]
+    rand = adjusted_rand_score(fine_by_rules, fine_by_model)
+    assert row["adjusted Rand index, fine categories"] == f"{rand:.2f}"
+    information = adjusted_mutual_info_score(fine_by_rules, fine_by_model)
+    assert row["adjusted mutual information, fine categories"] == f"{information:.2f}"
 
 
-def test_the_model_groups_its_own_categories(tmp_path):
-    backend = grouper("1. Collections\n2. Number theory", ("Collections", "number theory."))
+def test_model_groups_its_own_categories(tmp_path):
+    backend = make_grouping_model(
+        "1. Collections\n2. Number theory", ("Collections", "number theory.")
+    )
     log = label(tmp_path, backend, grouping=OWN)
     assert log["topics"] == ["Collections", "Number theory"]
-    grouped = [r.text for r in backend.asked if r.task_id == "all categories"]
-    assert len(grouped) == 1 and "- lists\n- prime numbers" in grouped[0]
-    assert all("Collections" in r.text and NAMES[1] not in r.text for r in backend.asked[5:])
+    (grouping,) = [r for r in backend.asked if r.task_id == "all categories"]
+    assert "- lists\n- prime numbers" in grouping.text
+    for request in backend.asked[5:]:
+        assert "Collections" in request.text
+        assert NAMES[1] not in request.text
     frame = stored_labels(tmp_path, "humaneval", OWN)[MODEL]
     assert list(frame["topic"]) == ["Collections", "Number theory"] * 2
     assert not stored_labels(tmp_path, "humaneval")
 
 
-def test_both_groupings_share_the_categories_and_have_a_row_each(tmp_path):
-    label(tmp_path, model())
-    own = grouper("Collections\nNumbers", ("Collections", "Numbers"))
-    assert label(tmp_path, own, grouping=OWN)["asked_in_this_run"] == 3  # names and two categories
-    again = FakeBackend(lambda r: pytest.fail("asked again"))
-    assert label(tmp_path, again, grouping=OWN)["asked_in_this_run"] == 0
+def test_both_groupings_share_the_categories_and_have_their_own_row(tmp_path):
+    label(tmp_path, make_model())
+    own = make_grouping_model("Collections\nNumbers", ("Collections", "Numbers"))
+    # One prompt for the names of topics, and one for each of two categories.
+    assert label(tmp_path, own, grouping=OWN)["asked_in_this_run"] == 3
+    assert label(tmp_path, refusing_model(), grouping=OWN)["asked_in_this_run"] == 0
     names = ["Data Structures", "Data Structures", "Algorithms", "Algorithms"]
-    table = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, ["x"] * 4)).frame
-    fixed, grouped = table.to_dict("records")
+    table = agreement_table(tmp_path, "humaneval", topics_by_rules(names, ["x"] * 4))
+    fixed, grouped = table.frame.to_dict("records")
     assert (fixed["topics"], grouped["topics"]) == ("fixed", "own")
-    # Other names: only which tasks are together can be compared.
-    assert grouped["Cohen's kappa"] == grouped["same topic, %"] == "–"
+    # The names differ, so only the grouping of the tasks can be compared.
+    assert grouped["Cohen's kappa"] == "–"
+    assert grouped["same topic, %"] == "–"
     assert grouped["adjusted Rand index"] == fixed["adjusted Rand index"]
     mutual = adjusted_mutual_info_score(names, ["a", "b"] * 2)
     assert grouped["adjusted mutual information"] == f"{mutual:.2f}".replace("-", MINUS)
 
 
-def test_the_most_frequent_categories_are_shown_to_be_grouped(tmp_path, monkeypatch):
+def test_prompt_for_grouping_shows_the_most_frequent_categories(tmp_path, monkeypatch):
     monkeypatch.setattr(model_topics, "MAX_SHOWN", 2)
-    backend = grouper("Numbers", ("Numbers",) * 3, ("trees", "lists", "graphs", "lists"))
+    categories = ("trees", "lists", "graphs", "lists")
+    backend = make_grouping_model("Numbers", ("Numbers",) * 3, categories)
     label(tmp_path, backend, grouping=OWN)
-    (shown,) = (r.text for r in backend.asked if r.task_id == "all categories")
-    assert "- lists\n- graphs\n" in shown and "trees" not in shown
+    (grouping,) = [r for r in backend.asked if r.task_id == "all categories"]
+    assert "- lists\n- graphs\n" in grouping.text
+    assert "trees" not in grouping.text
 
 
-def test_a_model_that_names_no_topics_leaves_every_task_without_one(tmp_path):
-    backend = grouper("...\n\n1.", ("Collections", "Numbers"))
+def test_without_named_topics_every_task_has_no_topic(tmp_path):
+    backend = make_grouping_model("...\n\n1.", ("Collections", "Numbers"))
     log = label(tmp_path, backend, grouping=OWN)
-    assert (log["topics"], log["tasks_without_topic"], log["categories"]) == ([], 4, 2)
-    assert list(stored_labels(tmp_path, "humaneval", OWN)[MODEL]["topic"]) == [""] * 4
+    assert log["topics"] == []
+    assert log["tasks_without_topic"] == 4
+    assert log["categories"] == 2
+    labels = stored_labels(tmp_path, "humaneval", OWN)[MODEL]
+    assert list(labels["topic"]) == [""] * 4
 
 
 @pytest.mark.parametrize(
@@ -246,30 +266,32 @@ def test_a_model_that_names_no_topics_leaves_every_task_without_one(tmp_path):
         ("", []),
     ],
 )
-def test_what_is_taken_of_an_answer_as_names_of_topics(raw, names):
+def test_reads_names_of_topics_from_an_answer(raw, names):
     assert read_topics(raw) == names
 
 
-def test_a_name_that_is_part_of_another_one_is_no_second_name():
+def test_name_inside_a_longer_name_does_not_count_as_a_second_topic():
     names = ["Strings", "Strings and Text", "Graphs"]
     assert read_topic("strings and text.", names) == "Strings and Text"
     assert read_topic("Strings", names) == "Strings"
     assert read_topic("Strings or Graphs", names) == ""
 
 
-def test_an_unknown_grouping_is_an_error(tmp_path):
+def test_rejects_an_unknown_grouping(tmp_path):
     with pytest.raises(UserError, match="own"):
-        label(tmp_path, model(), grouping="owm")
+        label(tmp_path, make_model(), grouping="owm")
 
 
-def test_a_single_label_has_no_kappa_and_no_labels_no_table(tmp_path):
-    frame = ruled(tmp_path, ["Algorithms"] * 2, ["trees"] * 2)
-    assert agreement_table(tmp_path, "humaneval", frame) is None
-    label(tmp_path, model(("trees",), ("Algorithms",)), 2)
-    (row,) = agreement_table(tmp_path, "humaneval", frame).frame.to_dict("records")
-    assert row["Cohen's kappa"] == "–" and row["same topic, %"] == "100.0"
-    assert agreement_table(tmp_path, "mbpp", frame) is None
-    assert agreement_table(tmp_path, "humaneval", frame.set_axis(["other/1", "other/2"])) is None
+def test_single_topic_has_no_kappa_and_tasks_without_labels_have_no_table(tmp_path):
+    by_rules = topics_by_rules(["Algorithms"] * 2, ["trees"] * 2)
+    assert agreement_table(tmp_path, "humaneval", by_rules) is None
+    label(tmp_path, make_model(("trees",), ("Algorithms",)), 2)
+    (row,) = agreement_table(tmp_path, "humaneval", by_rules).frame.to_dict("records")
+    assert row["Cohen's kappa"] == "–"
+    assert row["same topic, %"] == "100.0"
+    assert agreement_table(tmp_path, "mbpp", by_rules) is None
+    of_other_tasks = by_rules.set_axis(["other/1", "other/2"])
+    assert agreement_table(tmp_path, "humaneval", of_other_tasks) is None
 
 
 @pytest.mark.parametrize(
@@ -282,32 +304,34 @@ def test_a_single_label_has_no_kappa_and_no_labels_no_table(tmp_path):
         ("log.json", json.dumps({"model": 7})),
     ],
 )
-def test_damaged_labels_are_named(tmp_path, suffix, text):
-    label(tmp_path, model())
+def test_reports_damaged_labels(tmp_path, suffix, text):
+    label(tmp_path, make_model())
     (path,) = (tmp_path / "tasks" / "topics").glob(f"*/humaneval.{suffix}")
     path.write_text(text)
     with pytest.raises(UserError, match=path.name):
         stored_labels(tmp_path, "humaneval")
 
 
-def test_a_topic_that_is_none_of_the_ten_counts_as_none(tmp_path):
-    label(tmp_path, model())
+def test_stored_topic_outside_the_ten_counts_as_no_topic(tmp_path):
+    label(tmp_path, make_model())
     (path,) = (tmp_path / "tasks" / "topics").glob("*/humaneval.csv")
     path.write_text(path.read_text().replace("Data Structures", "Poetry"))
-    assert list(stored_labels(tmp_path, "humaneval")[MODEL]["topic"]) == ["", NAMES[1]] * 2
+    labels = stored_labels(tmp_path, "humaneval")[MODEL]
+    assert list(labels["topic"]) == ["", NAMES[1]] * 2
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_command_prints_agreement_and_reports_mistakes_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    labelled = model_topics.label_tasks
-    backend = grouper("Collections\nNumbers", (NAMES[5], NAMES[1]))
-    monkeypatch.setattr(
-        model_topics, "label_tasks", lambda *a, **k: labelled(*a, backend=backend, **k)
-    )
-    monkeypatch.setattr(
-        "pkg_lib.papers.pkg.topics.topics_of", lambda *a: ruled(tmp_path, NAMES[:3], ["x"] * 3)
-    )
-    for words, code, said in (
+    real_label_tasks = model_topics.label_tasks
+    backend = make_grouping_model("Collections\nNumbers", (NAMES[5], NAMES[1]))
+
+    def label_with_fake_model(*arguments, **options):
+        return real_label_tasks(*arguments, backend=backend, **options)
+
+    monkeypatch.setattr(model_topics, "label_tasks", label_with_fake_model)
+    by_rules = topics_by_rules(NAMES[:3], ["x"] * 3)
+    monkeypatch.setattr("pkg_lib.papers.pkg.topics.topics_of", lambda *arguments: by_rules)
+    for words, code, expected in (
         (("--benchmark", "humaneval", "--limit", "3"), 0, "Cohen's kappa"),
         (("--benchmark", "humaneval", "--limit", "3", "--grouping", "own"), 0, "grouping: own"),
         (("--grouping", "onw"), 2, "own"),
@@ -316,5 +340,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     ):
         monkeypatch.setattr(sys, "argv", ["pkg_lib", "pkg", "topics", *words])
         assert cli.main() == code
-        told = capsys.readouterr()
-        assert said in (told.err if code else told.out) and (not code or told.err.count("\n") == 1)
+        printed = capsys.readouterr()
+        if code == 0:
+            assert expected in printed.out
+        else:
+            assert expected in printed.err
+            assert printed.err.count("\n") == 1

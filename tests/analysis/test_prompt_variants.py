@@ -9,7 +9,7 @@ from pkg_lib.analysis.stats import holm
 
 
 class Stored:
-    """A run of which these verdicts are stored; the last task lacks one."""
+    """Results with stored verdicts. The last task lacks one."""
 
     frame = pd.DataFrame(
         {
@@ -28,7 +28,7 @@ class Stored:
         return self.frame.reindex(columns=columns).astype("boolean")
 
 
-def test_band_over_the_tasks_of_all_wordings():
+def test_band_covers_the_tasks_of_all_prompt_variants():
     table = compare_prompt_variants(Stored(), "Func-PKG")
     assert list(table.index) == ["Func-PKG", "Func-PKG, context first", "Func-PKG, earlier turn"]
     assert table["p_corrected"].tolist() == holm(table["p"].tolist())
@@ -36,6 +36,6 @@ def test_band_over_the_tasks_of_all_wordings():
     assert table["hurt"].tolist() == [2, 1, 0] and table["rate"].tolist() == [0.25, 0.5, 1.0]
 
 
-def test_no_band_without_the_papers_wording():
+def test_there_is_no_band_without_the_papers_prompt():
     assert compare_prompt_variants(Stored(), "Block-PKG").empty
     assert compare_prompt_variants(Stored(), "NoRAG").empty  # nothing to compare None with

@@ -1,4 +1,4 @@
-"""ResultTable and NotebookReport: the same cells in every markup; what a notebook shows is saved and stands in its section."""
+"""ResultTable has equal cells in every markup. NotebookReport saves everything that it shows."""
 
 import json
 
@@ -16,7 +16,7 @@ FLAT = ResultTable.of(
 GROUPED = ResultTable.of("T", {"r": "123"}, [("G", "a"), ("G", "b"), ("H", "a")], "row")
 
 
-def test_markups_escape_what_is_theirs_and_span_groups():
+def test_markups_escape_special_characters_and_span_groups():
     lines = [line for line in FLAT.markdown().splitlines() if line.startswith("|")]
     assert len(lines) == 4 and all(line.replace("\\|", "").count("|") == 4 for line in lines)
     text = FLAT.latex()
@@ -40,7 +40,7 @@ def section(report):
     return json.loads((report.results / "tables" / "notebook.json").read_text("utf8"))
 
 
-def test_everything_shown_is_saved_and_stands_in_the_section(report):
+def test_saves_everything_that_is_shown_and_adds_it_to_the_section(report):
     assert report.table(GROUPED, "aside", part="More") is GROUPED
     report.table(FLAT, None, part="More")
     report.table(FLAT)
@@ -66,7 +66,7 @@ def test_everything_shown_is_saved_and_stands_in_the_section(report):
     assert len(list((report.results / "figures").iterdir())) == 2
 
 
-def test_a_cell_that_runs_again_replaces_what_it_added(report):
+def test_repeated_cell_replaces_its_earlier_output(report):
     for grid in (GROUPED, ResultTable("T", pd.DataFrame({"n": ["2"]}, ["row"]))):
         report.table(grid)
         report.add_findings(["same"])
@@ -75,7 +75,7 @@ def test_a_cell_that_runs_again_replaces_what_it_added(report):
     assert section(report)["findings"] == ["same"] and section(report)["tables"] == ["notebook"]
 
 
-def test_columns_of_words_are_to_the_left_and_numbers_to_the_right():
+def test_aligns_words_to_the_left_and_numbers_to_the_right():
     cells = ["1.5", "Python 3", DASH, f"{MINUS}2 (n=3)"]
     names = ["number", "words", "missing", "change"]
     html = ResultTable.of("T", {"r": cells, "s": ["2", "Java", DASH, DASH]}, names, "row").html()

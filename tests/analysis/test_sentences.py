@@ -1,4 +1,4 @@
-"""The grammar of computed sentences: nothing is said of nothing, and the sign and the p decide the group."""
+"""Computed sentences: they omit what is unknown, and sign and p-value decide the group."""
 
 import math
 
@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 HEADS = ("Above", "Below", "No difference")
 
 
-def test_a_difference_says_only_what_is_known():
+def test_sentence_about_a_difference_states_only_known_values():
     assert (
         difference(math.nan) == "\N{EN DASH} percentage points"
         and difference(0.051) == "+5.1 percentage points"
@@ -26,7 +26,7 @@ def test_a_difference_says_only_what_is_known():
 
 
 @given(st.floats(-1, 1), st.floats(0, 1) | st.just(math.nan))
-def test_sign_and_corrected_p_decide(value, p):
+def test_sign_and_corrected_p_value_decide_the_group(value, p):
     names = ["n", "difference", "low", "high", "p_corrected"]
     rows = pd.DataFrame([[9, value, value, value, p]], ["x"], names)
     sentences = decided(rows, HEADS)
@@ -34,6 +34,6 @@ def test_sign_and_corrected_p_decide(value, p):
     assert [next(h for h in HEADS if s.startswith(h)) for s in sentences] == expected
 
 
-def test_values_are_counted_the_most_common_first_then_by_name():
+def test_counts_are_listed_by_frequency_and_then_by_name():
     assert counted_values(pd.Series(["b", "a", "c", "c"])) == ["c 2", "a 1", "b 1"]
     assert counted_values(pd.Series(dtype=str)) == []

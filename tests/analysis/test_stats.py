@@ -1,4 +1,4 @@
-"""stats: estimators against their definitions and independent computations."""
+"""Estimators agree with their definitions and with independent computations."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ def series(values):
     return pd.Series(values, [f"T/{i}" for i in range(len(values))], dtype="boolean")
 
 
-def test_pass_at_1_leaves_out_what_was_not_measured_and_counts_it():
+def test_pass_at_1_excludes_and_counts_unmeasured_tasks():
     rate = stats.pass_at_1(series([True, False, None, True]))
     assert (rate.passed, rate.measured, rate.total, rate.value) == (2, 3, 4, pytest.approx(2 / 3))
     assert stats.pass_at_1(series([None, None])).value is None
@@ -34,14 +34,14 @@ COLUMN, BASE = series([True, False, True, None, True]), series([False, True, Tru
 PAIRED = [stats.paired_bootstrap, stats.paired_score]
 
 
-def test_only_tasks_measured_in_both_are_compared():
+def test_compares_only_tasks_that_both_methods_measured():
     assert stats.helped_and_hurt(COLUMN, BASE) == (["T/0"], ["T/1"])
     score = stats.paired_score(COLUMN, BASE)
     assert (score.n, score.value, score.low, score.high) == (3, 0, *stats.score_interval(1, 1, 3))
     assert [paired(series([True, None]), series([None, True])) for paired in PAIRED] == [None, None]
 
 
-def test_bootstrap_agrees_with_resampling_the_tasks_themselves_and_is_seeded():
+def test_bootstrap_agrees_with_resampled_tasks_and_is_seeded():
     rng = np.random.default_rng(5)
     column, base = rng.random(80) < 0.6, rng.random(80) < 0.5
     difference = stats.paired_bootstrap(series(column), series(base))
@@ -55,7 +55,7 @@ def test_bootstrap_agrees_with_resampling_the_tasks_themselves_and_is_seeded():
     assert np.isnan([same.low, same.high]).all()  # no resample differs: there is no interval
 
 
-def test_the_mean_has_the_interval_of_its_resampled_tasks():
+def test_interval_of_a_mean_comes_from_resampled_tasks():
     assert stats.bootstrap_mean(pd.Series(dtype=float)) is None
     mean = stats.bootstrap_mean(pd.Series([0.5, 0.5, 0.5]))
     assert (mean.n, mean.value, mean.low, mean.high) == (3, 0.5, 0.5, 0.5)
@@ -66,7 +66,7 @@ def test_the_mean_has_the_interval_of_its_resampled_tasks():
     assert (mean.low, mean.high) == pytest.approx((passed.low, passed.high), abs=0.013)
 
 
-def test_the_mean_difference_pairs_by_task_and_leaves_out_what_was_not_measured():
+def test_mean_difference_pairs_by_task_and_excludes_unmeasured_tasks():
     values = pd.Series({"a": 1.0, "b": 0.5, "c": np.nan, "d": 9.0})
     baseline = pd.Series({"b": 0.25, "a": 0.0, "c": 0.0, "e": 9.0})
     difference = stats.mean_difference(values, baseline)
@@ -95,7 +95,7 @@ def standard_errors(helped, hurt, n, difference):
 @pytest.mark.parametrize(
     ("helped", "hurt", "n"), [(1, 3, 10), (0, 2, 19), (5, 5, 17), (30, 12, 339), (150, 86, 1600)]
 )
-def test_the_score_interval_holds_what_a_score_test_does_not_reject(helped, hurt, n):
+def test_score_interval_contains_what_a_score_test_does_not_reject(helped, hurt, n):
     low, high = stats.score_interval(helped, hurt, n)
     assert standard_errors(helped, hurt, n, low) == pytest.approx(1.96, abs=1e-3)
     assert standard_errors(helped, hurt, n, high) == pytest.approx(-1.96, abs=1e-3)
@@ -103,14 +103,14 @@ def test_the_score_interval_holds_what_a_score_test_does_not_reject(helped, hurt
 
 
 @pytest.mark.parametrize("n", [1, 10, 339])
-def test_the_score_interval_has_a_width_at_the_edges(n):
+def test_score_interval_has_a_width_at_the_boundaries(n):
     most = stats.wilson(0, n)[1]
     assert stats.score_interval(0, 0, n) == pytest.approx((-most, most))
     assert stats.score_interval(0, n, n)[0] == -1 and stats.score_interval(n, 0, n)[1] == 1
     assert -1 < stats.score_interval(n, 0, n)[0] < 1
 
 
-def test_holm_is_the_closed_test_by_bonferroni_and_ignores_what_was_not_tested():
+def test_holm_equals_the_closed_bonferroni_test_and_ignores_missing_p_values():
     for seed in range(7):
         p = np.random.default_rng(seed).random(1 + seed) ** 3
         sets = [
@@ -125,7 +125,7 @@ def test_holm_is_the_closed_test_by_bonferroni_and_ignores_what_was_not_tested()
     )
 
 
-def test_compare_does_not_test_the_oracle_nor_what_is_not_measured():
+def test_does_not_test_the_oracle_or_unmeasured_methods():
     base, always, never = (
         series([False, True, True, False] * 10),
         series([True] * 40),
@@ -165,7 +165,7 @@ CONTROLS = {"return None": series([False] * 4), "canonical solution": series([Tr
         ("return None", None, "is missing"),
     ],
 )
-def test_wrong_or_unmeasured_controls_are_refused_by_name(name, values, says):
+def test_refuses_and_names_wrong_or_unmeasured_controls(name, values, says):
     tasks = CONTROLS[name].index
     stats.check_controls(CONTROLS, tasks)
     others = {n: v for n, v in CONTROLS.items() if n != name}
@@ -174,7 +174,7 @@ def test_wrong_or_unmeasured_controls_are_refused_by_name(name, values, says):
     assert isinstance(error.value, UserError) and "\n" not in str(error.value)
 
 
-def test_own_function_counts_what_was_looked_at_and_keeps_the_rest_apart_from_zero():
+def test_own_function_counts_checked_tasks_and_distinguishes_the_others_from_zero():
     def contexts(column, *marks):
         return [Context(f"t/{i}", column, None, defines_task=mark) for i, mark in enumerate(marks)]
 

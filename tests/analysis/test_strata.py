@@ -1,4 +1,4 @@
-"""Tasks by what their context is, from the committed runs alone."""
+"""Tasks grouped by context validity, from the committed results alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(committed, monkeypatch):
     return Results(MODEL, corpus="published")
 
 
-def test_strata_cover_the_tasks_and_the_copy_row_is_the_valid_ones(run):
+def test_groups_cover_all_tasks_and_the_copy_row_counts_valid_contexts(run):
     of, table, copied = (
         strata(run, "Func-PKG"),
         strata_table(run, "Func-PKG"),
@@ -33,7 +33,7 @@ def test_strata_cover_the_tasks_and_the_copy_row_is_the_valid_ones(run):
     assert rates.between(0, 1).all() and rates.nunique() > 5
 
 
-def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(
+def test_unjudged_context_is_not_measured_and_a_failed_control_refuses_the_table(
     run,
 ):
     path, control = (run.files(c).validity for c in ("Func-PKG", "NoRAG"))
@@ -48,7 +48,7 @@ def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_r
 
 @pytest.mark.parametrize("corpus", ["published", "textbook+stdlib", "pkg-contexts"])
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
-def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus):
+def test_ignores_validity_of_contexts_that_are_not_stored(benchmark, corpus):
     stored = Results(MODEL, benchmark, corpus)
     if stored.tasks_absent:
         pytest.skip(f"{benchmark} is not available")

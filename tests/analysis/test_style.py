@@ -1,4 +1,4 @@
-"""Every figure is drawn in the one style: nothing in the package or a notebook goes past it."""
+"""Every figure has the house style: no module and no notebook bypasses it."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def bypasses(tree):
 
 
 def draws(node):
-    """Whether a public function makes a new figure for others to show."""
+    """Tell whether a public function makes a new figure for others to show."""
     public = isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     makes = public and node.returns is not None and ast.unparse(node.returns) == "Figure"
     return makes and any(isinstance(n, ast.Call) for n in ast.walk(node))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_no_source_goes_past_the_style(path):
+def test_no_source_bypasses_the_style(path):
     tree = ast.parse(source_of(path))
     assert list(bypasses(tree)) == []
     plain = []
@@ -74,7 +74,7 @@ def test_no_source_goes_past_the_style(path):
     assert plain == []
 
 
-def test_the_check_sees_what_goes_past():
+def test_check_detects_a_source_that_bypasses_the_style():
     bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nsns.set_theme()\n"
     bad += "matplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)\na.text(**{'size': 5})\n"
     bad += "figure = Figure()"
@@ -82,13 +82,13 @@ def test_the_check_sees_what_goes_past():
 
 
 def calls(function, names):
-    """The calls of functions by these names."""
+    """Return the calls of functions with some names."""
     found = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
     return [call for call in found if ast.unparse(call.func).rpartition(".")[2] in names]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_a_figure_of_one_axes_is_drawn_into_the_axes_that_a_user_gives(path):
+def test_single_axes_figures_are_drawn_into_given_axes(path):
     for function in ast.parse(source_of(path)).body:
         if draws(function):
             for call in calls(function, {"row_axes", "column_axes"}):

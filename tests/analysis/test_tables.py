@@ -1,4 +1,4 @@
-"""Formats and colours of tables, and the tables of pass@1: what the golden tables cannot show."""
+"""Formats and colours of tables, and properties of pass@1 tables beyond the golden tables."""
 
 import csv
 import io
@@ -20,13 +20,13 @@ def make(verdicts, controls, **more):
     return pass_table("a_model", verdicts, controls, "humaneval", "textbook+stdlib", **more)
 
 
-def test_a_broken_control_makes_no_table(verdicts, controls):
+def test_refuses_a_table_with_a_broken_control(verdicts, controls):
     controls["return None"].iloc[3] = True
     with pytest.raises(ControlError, match="HumanEval/3"):
         make(verdicts, controls)
 
 
-def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
+def test_unmeasured_cell_is_a_dash_and_partial_cell_shows_n(verdicts, controls):
     verdicts["VoyageEmb"] = pd.NA
     verdicts.iloc[:10, 1] = pd.NA
     table = make(verdicts, controls, limit=40)
@@ -47,27 +47,27 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     )
 
 
-def test_choosing_columns_need_every_candidate(verdicts):
-    """Else an oracle known only where something passed would score 100 %."""
+def test_selecting_methods_need_every_candidate(verdicts):
+    """Otherwise an oracle that is known only where a method passed would score 100 %."""
     verdicts.iloc[:10, 3] = pd.NA
     frame = tables.complete(verdicts)
     assert frame[["Reranked", "Ideal Reranker"]].iloc[:10].isna().all(axis=None)
     assert frame[["Reranked", "Ideal Reranker"]].iloc[10:].notna().all(axis=None)
 
 
-def test_the_colour_of_a_partial_cell_compares_the_same_tasks(verdicts, controls):
+def test_colour_of_a_partial_cell_compares_equal_tasks(verdicts, controls):
     verdicts["NoRAG"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = pd.array([True] * 20 + [pd.NA] * 20, dtype="boolean")
     cell = make(verdicts, controls).frame.iloc[0, 1]
     assert (cell.value, cell.difference, cell.colour) == (100, 0, "")
 
 
-def test_unknown_columns_are_an_error_not_dropped(verdicts):
+def test_rejects_unknown_methods(verdicts):
     with pytest.raises(ValueError, match="BM26"):
         tables.complete(verdicts.rename(columns={"BM25": "BM26"}))
 
 
-def test_numbers_as_they_are_printed():
+def test_formats_numbers():
     signed = [tables.points(v) for v in (0.0244, -0.0244, -0.0001, 0, math.nan)]
     assert signed == ["+2.4", "\N{MINUS SIGN}2.4", "0.0", "0.0", DASH]
     assert [tables.percent(v) for v in (101 / 164, 1.0, None, math.nan)] == [
@@ -87,13 +87,13 @@ def test_numbers_as_they_are_printed():
     assert tables.number(-1234.56, 1) == "\N{MINUS SIGN}1,234.6"
 
 
-def test_printed_tables_are_read_by_name_with_the_options_of_their_reader():
+def test_reads_printed_tables_by_name_with_options():
     numbers = tables.reference_table("dkb_prices", index_col="item")["dollars_per_million"]
     texts = tables.reference_table("dkb_prices", dtype=str).set_index("item")["dollars_per_million"]
     assert texts.astype(float).tolist() == numbers.tolist()
 
 
-def test_markups_escape_what_they_print(verdicts, controls):
+def test_markups_escape_their_special_characters(verdicts, controls):
     table = pass_table("<b>&_|", verdicts, controls, "humaneval", "source:<x>")
     assert "&lt;b&gt;&amp;" in table.html() and "<x>" not in table.html()
     assert r"<b>\&\_" in table.latex() and table.latex().isascii()
@@ -110,7 +110,7 @@ def luminance(colour):
     return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
 
 
-def test_colours_grow_with_the_difference_tell_its_sign_and_leave_black_text_readable():
+def test_colours_show_size_and_sign_of_a_difference_and_keep_text_readable():
     shades = [luminance(tables.colour(d)) for d in (1, 5, 10, 20)]
     assert shades == sorted(shades, reverse=True) and tables.colour(20) == tables.colour(60)
     assert tables.colour(0.0) == tables.colour(math.nan) == tables.colour(None) == ""
@@ -133,7 +133,7 @@ BLIND = [
 
 
 @pytest.mark.parametrize("matrix", BLIND)
-def test_better_and_worse_look_different_to_colour_blind_readers(matrix):
+def test_colour_blind_readers_can_distinguish_better_from_worse(matrix):
     def lab(colour):
         seen = np.clip(np.reshape(matrix, (3, 3)) @ linear(colour), 0, 1)
         xyz = (
@@ -155,15 +155,15 @@ def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
     assert not any(s.startswith("Significantly") for s in findings(verdicts, "humaneval"))
 
 
-def test_findings_without_measurements_say_so(verdicts):
+def test_findings_report_missing_measurements(verdicts):
     verdicts[list(CODE[1:])] = pd.NA
     assert findings(verdicts, "humaneval")[1:] == [f"Not measured: {', '.join(CODE[1:])}."]
     verdicts["NoRAG"] = pd.NA
     assert "nothing to compare" in findings(verdicts, "humaneval")[-1]
 
 
-def test_findings_compare_columns_on_the_same_tasks(verdicts):
-    """A column measured on easy tasks alone must not look best."""
+def test_findings_compare_methods_on_equal_tasks(verdicts):
+    """A method that was measured on easy tasks only must not look best."""
     for name in CODE:
         verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
     verdicts.loc[verdicts.index[20:], "VoyageEmb"] = pd.NA
@@ -186,7 +186,7 @@ def test_changed_tasks_are_listed_by_id(verdicts):
     ]
 
 
-def test_a_change_of_a_count_has_a_sign_unless_it_is_0():
+def test_change_of_a_count_has_a_sign_unless_it_is_0():
     counts = [36, -2, 0, -0.4, 1200, math.nan]
     assert [tables.signed_count(count) for count in counts] == [
         "+36",

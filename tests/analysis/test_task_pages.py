@@ -1,4 +1,4 @@
-"""task_pages: a page a task from stored rows, without what may not be copied."""
+"""Task pages: one page per task from stored rows, without texts that may not be copied."""
 
 import pytest
 from test_report import Links, broken
@@ -67,7 +67,7 @@ def page(results, number):
     return (results / "site" / "tasks" / "mbpp" / f"mbpp-{number}.html").read_text("utf8")
 
 
-def test_every_task_has_a_page_that_its_experiments_lead_to(results):
+def test_every_task_has_a_page_that_its_experiments_link_to(results):
     for built in results.rglob("*.html"):
         assert broken(built) == []
     for model in MODELS:
@@ -77,7 +77,7 @@ def test_every_task_has_a_page_that_its_experiments_lead_to(results):
     assert {"mbpp-1.html", "mbpp-2.html"} <= set(index.references)
 
 
-def test_a_solution_stands_once_with_all_who_made_it(results):
+def test_equal_solutions_appear_once_with_all_their_methods(results):
     text = page(results, 1)
     assert text.count("<pre id=") == 2 and "m: NoRAG, Block-PKG (stdlib) · n: NoRAG" in text
     assert (
@@ -89,7 +89,7 @@ def test_a_solution_stands_once_with_all_who_made_it(results):
     assert "not copied into results/" in text
 
 
-def test_verdicts_differ_by_what_was_executed_and_what_may_not_be_shown_is_not(results):
+def test_verdicts_depend_on_the_executed_program_and_hidden_texts_are_omitted(results):
     text = page(results, 2)
     assert "NoRAG NameError" in text and "NoRAG TypeError" in text and "BM25 –" in text
     # The same solution failed in two ways: it is one, with its first verdict.
@@ -99,14 +99,14 @@ def test_verdicts_differ_by_what_was_executed_and_what_may_not_be_shown_is_not(r
     assert "<td class=f>✗</td><td>–</td><td class=f>✗</td>" in grid
 
 
-def test_a_published_task_shows_its_text(tmp_path):
+def test_page_of_a_published_task_shows_its_text(tmp_path):
     save(tmp_path, "m", "humaneval", norag=[row("HumanEval/10", "def f(): 1")])
     build(tmp_path)
     text = (tmp_path / "site" / "tasks" / "humaneval" / "humaneval-10.html").read_text("utf8")
     assert "make_palindrome" in text and "not copied" not in text
 
 
-def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
+def test_pages_change_only_with_the_stored_rows(results):
     path = results / "site" / "tasks" / "mbpp" / "mbpp-2.html"
     path.write_text("left alone")
     build(results)
@@ -117,7 +117,7 @@ def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
     assert "NoRAG IndexError" in page(results, 2)
 
 
-def test_a_damaged_file_is_named_and_the_pages_that_are_there_stay(results):
+def test_reports_a_damaged_file_and_keeps_existing_pages(results):
     method_files(results, "m", "mbpp", "stdlib", "BM25").samples.write_text("{\n")
     with pytest.raises(UserError, match="bm25"):
         build(results)

@@ -1,5 +1,4 @@
-"""Topics: which rule speaks, what the embedding decides; and rates by topic, from verdicts whose counts are
-known."""
+"""Topics: their assignment by rules and by the embedding, and rates by topic from known verdicts."""
 
 import numpy as np
 import pandas as pd
@@ -29,13 +28,13 @@ def assigned(*tasks, near=0):
     return topics.assign(tasks, UNIT[[near] * len(tasks)], UNIT)
 
 
-def test_the_hint_that_a_prompt_adds_decides_nothing():
+def test_ignores_the_hint_that_a_prompt_adds():
     topic = assigned(task(1, "Write a function to find the volume of a cone.")).loc["MBPP/1"]
     assert topics.statement(task(1, "Add.")) == "Add."
     assert topic["topic"] == "Geometry and Trigonometry" and topic["by"] == "rule"
 
 
-def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_description():
+def test_uses_the_solution_and_then_the_nearest_description_if_no_rule_matches_the_text():
     vague, near = "Solve the riddle.", NAMES.index("Algorithms")
     frame = assigned(task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=near)
     assert list(frame["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
@@ -52,7 +51,7 @@ def test_statement_of_humaneval_is_the_docstring_without_examples():
 
 
 @pytest.mark.parametrize(("helped", "bounds"), [(10, (1.0, 1.0)), (3, (0.0, 1.0))])
-def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_changes(
+def test_share_of_topics_is_bounded_by_significant_topics_and_open_for_small_changes(
     helped, bounds
 ):
     values = [False] * 20
@@ -71,14 +70,14 @@ def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_cha
     assert topics.share_above(column.mask(column.notna()), others, topic) is None
 
 
-def test_every_rule_leads_to_one_of_the_ten_topics():
+def test_every_rule_assigns_one_of_the_ten_topics():
     assert len(NAMES) == 10 and {r.topic for r in topics.rules()} == set(NAMES)
     assert {r.where for r in topics.rules()} == {"text", "solution"}
     published = set(pd.read_csv(topics.REFERENCE / "pkg_topics.csv")["topic"].dropna())
     assert set(topics.topics().query("source == 'paper'").index) == published
 
 
-def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
+def test_kappa_equals_that_of_sklearn_and_is_undefined_for_one_label():
     answer = LABELS.where(np.arange(100) % 4 > 0, "Algorithms")
     value, low, high = topic_agreement.cohens_kappa(LABELS, answer)
     assert value == pytest.approx(cohen_kappa_score(LABELS, answer)) and low < value < high
@@ -97,7 +96,10 @@ def random_verdicts(n=200):
 
 
 def two_topics():
-    """20 tasks of each of two topics: Block-PKG solves all strings and no geometry, None half of each."""
+    """Verdicts of 20 tasks of each of two topics.
+
+    Block-PKG solves all tasks about strings and none about geometry; NoRAG solves half of each.
+    """
     ids = [f"MBPP/{i}" for i in range(40)]
     topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
     frame = pd.DataFrame(
@@ -106,7 +108,7 @@ def two_topics():
     return frame.astype("boolean"), topic
 
 
-def test_not_measured_is_a_dash_and_lowers_n():
+def test_unmeasured_value_is_a_dash_and_lowers_n():
     verdicts, topic = two_topics()
     verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
     verdicts.iloc[0, 1] = pd.NA
@@ -120,7 +122,7 @@ def test_not_measured_is_a_dash_and_lowers_n():
     assert against[NAMES[3], "Block-PKG"].startswith(f"{MINUS}50.0 ({MINUS}")
 
 
-def test_shown_methods_are_those_that_the_corpus_offers():
+def test_shows_the_methods_that_the_corpus_offers():
     full = pd.DataFrame(
         columns=[*COLUMNS[:2], "VoyageEmb", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal Reranker"]
     )
@@ -136,7 +138,7 @@ def test_shown_methods_are_those_that_the_corpus_offers():
         topic_rates.shown_methods(full, "JSON-PKG")
 
 
-def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
+def test_distinguishes_effects_that_depend_on_topics_from_others():
     verdicts, topic = two_topics()
     dependence, none = topic_rates.topic_dependence, verdicts["NoRAG"]
     spread, p = dependence(verdicts["Block-PKG"], none, topic)
@@ -163,7 +165,7 @@ def test_findings_name_the_topics_that_differ_and_whether_they_matter():
     assert findings(verdicts, topic, replayed)[-1].startswith("gpt: Block-PKG is above NoRAG in 1")
 
 
-def test_findings_say_what_is_not_measured():
+def test_findings_report_unmeasured_values():
     verdicts, topic = two_topics()
     verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
     first, *rest = findings(verdicts, topic)
@@ -182,7 +184,7 @@ def test_the_papers_statements_are_counted_over_measured_topics():
     assert list(rows.index) == list(topic_rates.PAPER_STATEMENTS)
 
 
-def test_the_table_of_topics_has_rates_and_differences_and_that_of_no_replay_dashes():
+def test_table_has_rates_and_differences_or_dashes_without_a_replay():
     verdicts, topic = two_topics()
     frame = topic_rates.topic_rates_table(topic_rates.rates_by_topic(verdicts, topic), "t").frame
     assert list(frame) == ["tasks", "NoRAG", "Block-PKG", "Block-PKG against NoRAG"]
@@ -243,7 +245,7 @@ def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(case):
         assert ("Reranked" in shown) == (case != "Reranked not measured" and name != "maps")
 
 
-def test_the_rings_of_a_radar_are_named_inwards_and_no_retrieval_has_its_interval():
+def test_radar_labels_its_rings_inwards_and_shows_the_interval_of_no_rag():
     verdicts, topic = random_verdicts()
     figure = drawings(verdicts, topic)["radar"]
     shown = legible(figure)
@@ -256,7 +258,7 @@ def test_the_rings_of_a_radar_are_named_inwards_and_no_retrieval_has_its_interva
     assert radii.min() == pytest.approx(100 * rates.loc[NAMES, "low"].min())
 
 
-def test_maps_draw_every_task_once_and_count_them_in_one_legend():
+def test_maps_draw_every_task_once_and_count_tasks_in_one_legend():
     verdicts, topic = random_verdicts()
     verdicts.iloc[:5, 0] = pd.NA
     figure = drawings(verdicts, topic)["maps"]

@@ -1,4 +1,4 @@
-"""Methods run in order of cost, and a dry run says what is encoded."""
+"""Methods run in order of encoding cost, and a dry run reports what they encode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER = "```python\ndef f():\n    return 1\n```"
 
 @pytest.fixture
 def evaluator(tmp_path, monkeypatch):
-    """An experiment on a small code base in which every text counts as expensive to encode."""
+    """Evaluator of a small code base in which every text counts as expensive to encode."""
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(pipeline, "FEW_TEXTS", 1)
     folder = tmp_path / "code"
@@ -32,46 +32,50 @@ def evaluator(tmp_path, monkeypatch):
     return Evaluator(results, backend=FakeBackend(lambda request: ANSWER))
 
 
-def test_first_answers_come_before_anything_is_encoded(evaluator):
-    embedder, backend = evaluator.run.knowledge.embedder, evaluator.run.generator.backend
+def test_generates_first_answers_before_anything_is_encoded(evaluator):
+    embedder = evaluator.run.knowledge.embedder
     encoded_before_answer = []
-    answer = backend.answer
-    backend.answer = lambda request: (
-        encoded_before_answer.append(len(embedder.seen)) or answer(request)
-    )
+
+    def answer(request):
+        encoded_before_answer.append(len(embedder.seen))
+        return ANSWER
+
+    evaluator.run.generator.backend.answer = answer
     assert evaluator.generate(METHODS) == len(encoded_before_answer) > 6
-    # NoRAG and Func-BM25 first; then functions are encoded, and blocks at last.
+    # NoRAG and Func-BM25 come first. Then functions are encoded, and blocks last.
     assert encoded_before_answer[:6] == [0] * 6
     assert 0 < encoded_before_answer[6] < encoded_before_answer[-1]
 
 
-def test_what_a_method_still_has_to_encode(evaluator):
+def test_lists_the_texts_that_a_method_has_to_encode(evaluator):
     assert len(evaluator.texts_to_encode("Func-PKG")) == 4
-    assert evaluator.texts_to_encode("Func-BM25") == evaluator.texts_to_encode("NoRAG") == []
+    assert evaluator.texts_to_encode("Func-BM25") == []
+    assert evaluator.texts_to_encode("NoRAG") == []
     evaluator.generate(METHODS)
     assert evaluator.texts_to_encode("Func-PKG") == []
 
 
-def test_a_dry_run_counts_the_texts_and_their_time(evaluator):
-    found = forecast.forecast(evaluator, METHODS, set())
-    by_method = {f.method: f for f in found}
+def test_dry_run_counts_texts_and_encoding_time(evaluator):
+    forecasts = forecast.forecast(evaluator, METHODS, set())
+    by_method = {of_method.method: of_method for of_method in forecasts}
     assert by_method["Func-PKG"].texts == 4
     assert by_method["Func-PKG"].encoding_seconds == pytest.approx(4 / 100)
-    assert by_method["Func-BM25"].texts == by_method["NoRAG"].texts == 0
-    lines = forecast.lines(evaluator.run, found, forecast.Rates())
+    assert by_method["Func-BM25"].texts == 0
+    assert by_method["NoRAG"].texts == 0
+    lines = forecast.lines(evaluator.run, forecasts, forecast.Rates())
     assert "  to encode for Func-PKG: 4 texts, 0 s by the speed measured now" in lines
     assert evaluator.run.knowledge.embedder.seen == []
     rates = forecast.Rates(tokens_per_second=10.0)
-    cost = forecast.cost(evaluator.run, found, rates)
-    encoding = sum(f.encoding_seconds for f in found)
-    assert cost.seconds == pytest.approx(cost.new_tokens / 10 + encoding)
+    cost = forecast.cost(evaluator.run, forecasts, rates)
+    encoding_seconds = sum(of_method.encoding_seconds for of_method in forecasts)
+    assert cost.seconds == pytest.approx(cost.new_tokens / 10 + encoding_seconds)
 
 
-def test_a_corpus_without_functions_is_reported_before_anything_is_generated(evaluator):
-    corpus, results = evaluator.run.corpus, evaluator.run.results
+def test_reports_a_corpus_without_functions_before_generating_anything(evaluator):
+    corpus = evaluator.run.corpus
     Path(corpus.removeprefix("source:"), "a.py").write_text("X = 1\n")
     backend = FakeBackend(lambda request: ANSWER)
-    results = Results(study.MODEL, "humaneval", corpus, 3, results)
+    results = Results(study.MODEL, "humaneval", corpus, 3, evaluator.run.results)
     results.knowledge.embedder = WordEmbedder()
     evaluator = Evaluator(results, backend=backend)
     with pytest.raises(UserError, match="no functions that Func-PKG could find"):
@@ -81,31 +85,32 @@ def test_a_corpus_without_functions_is_reported_before_anything_is_generated(eva
     assert backend.asked == []
 
 
-def test_contexts_of_another_embedder_are_retrieved_again(evaluator):
+def test_ignores_stored_contexts_of_another_embedder(evaluator):
     evaluator.generate(METHODS)
     run = evaluator.run
 
     def stored(method):
-        return Results(run.model, run.benchmark, run.corpus, run.limit, run.results).contexts(
-            method
-        )
+        reopened = Results(run.model, run.benchmark, run.corpus, run.limit, run.results)
+        return reopened.contexts(method)
 
-    assert stored("Func-PKG") and stored("Func-BM25")
+    assert stored("Func-PKG")
+    assert stored("Func-BM25")
     for method in ("Func-PKG", "Func-BM25"):
         path = run.files(method).provenance
         path.write_text(path.read_text().replace(INT8, DEFAULT))
-    assert not stored("Func-PKG") and stored("Func-BM25")
+    assert not stored("Func-PKG")
+    assert stored("Func-BM25"), "Func-BM25 does not depend on the embedder"
 
 
-def test_the_time_of_notebooks_comes_from_this_machine_once_some_ran(own_cache):
+def test_estimates_notebook_time_from_runs_on_this_machine(own_cache):
     assert "about 18 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
-    record_speed(notebook_speed("cost"), 2, 40.0)  # two at once
+    record_speed(notebook_speed("cost"), 2, 40.0)  # two notebooks at once
     assert "about 46 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
-    record_speed(notebook_speed("dkb"), 1, 4000.0)  # one that the run does not execute
+    record_speed(notebook_speed("dkb"), 1, 4000.0)  # not part of this run
     assert "about 46 s" in forecast.notebook_line(["cost", "cost", "overlap"], 0)
     assert forecast.notebook_line([], 3) == "notebooks: 0 to execute, 3 unchanged"
 
 
-def test_a_dry_run_asks_for_missing_docstrings_like_the_run(evaluator):
+def test_dry_run_fails_like_the_run_when_docstrings_are_missing(evaluator):
     with pytest.raises(Unavailable):
         forecast.forecast(evaluator, ["Func-PKG, enhanced"], set())

@@ -1,4 +1,4 @@
-"""Equation 11 by both rules: what is embedded, what is left out, and how ties are broken."""
+"""Reranking by Equation 11, as printed and as in the authors' code: embedded texts and ties."""
 
 from __future__ import annotations
 
@@ -35,80 +35,94 @@ REDUCED = [
     ),
     ("only a docstring", 'def f(x):\n    """Nothing."""', "def f(x):"),
     (
-        "imports and calls go",
+        "imports and calls are removed",
         "import math\ndef f(x):\n    return x\nprint(f(1))",
         "def f(x):\n    return x",
     ),
     (
-        "the first of two",
+        "first of two functions",
         "def g(x):\n    return 0\ndef f(x):\n    return g(x)",
         "def g(x):\n    return 0",
     ),
     (
-        "an inner function goes",
+        "inner function is removed",
         "def f(x):\n    def g(y):\n        return y\n    return g(x)",
         "def f(x):\n    return g(x)",
     ),
     (
-        "a text inside a branch stays",
+        "string inside a branch stays",
         "def f(x):\n    if x:\n        'why'\n        return 1\n    return 0",
         "def f(x):\n    if x:\n        'why'\n        return 1\n    return 0",
     ),
     (
-        "an inner function in a branch of its own",
+        "inner function alone in a branch is removed",
         "def f(x):\n    if x:\n        def g(y):\n            return y\n    return 0",
         "def f(x):\n    if x:\n    return 0",
     ),
-    ("a statement that does nothing stays", "def f(x):\n    pass", "def f(x):\n    pass"),
-    ("a class", "class A:\n    def f(self):\n        return 1", ""),
-    ("no Python", "def f(x:\n", WRONG_CODE),
-    ("nothing", "", ""),
+    ("pass stays", "def f(x):\n    pass", "def f(x):\n    pass"),
+    ("class", "class A:\n    def f(self):\n        return 1", ""),
+    ("not Python", "def f(x:\n", WRONG_CODE),
+    ("empty", "", ""),
 ]
 
 
 @pytest.mark.parametrize(
     ("code", "expected"), [row[1:] for row in REDUCED], ids=[row[0] for row in REDUCED]
 )
-def test_reduced_to_its_first_function(code, expected):
+def test_reduces_code_to_its_first_function(code, expected):
     assert first_function(code) == expected
 
 
-def test_of_two_definitions_of_the_entry_point_the_last_counts():
+def test_takes_the_last_definition_of_the_entry_point():
     head = 'def f(x):\n    """Add one."""\n'
-    assert (
-        first_function(f"{head}\ndef f(x):\n    return x + 1\n", "f")
-        == "def f(x):\n    return x + 1"
-    )
+    code = f"{head}\ndef f(x):\n    return x + 1\n"
+    assert first_function(code, "f") == "def f(x):\n    return x + 1"
 
 
-def test_a_bare_body_is_embedded_as_the_function_that_it_completes():
-    head, body = 'def f(x):\n    """Add one."""\n', "    return x + 1\n"
+def test_embeds_a_bare_body_as_the_function_that_it_completes():
+    head = 'def f(x):\n    """Add one."""\n'
+    body = "    return x + 1\n"
     assert embedded_text(body, head + body, "f", runs=True) == "def f(x):\n    return x + 1"
 
 
-def test_what_does_not_run_is_embedded_as_wrong_code():
-    method = "class Solution:\n    def f(self): return 1"
-    assert embedded_text(method, "def f(x):\n    'doc'\n" + method, "f", runs=True) == ""
-    assert embedded_text("def f(x): return y", "def f(x): return y", "f", runs=False) == WRONG_CODE
+def test_embeds_code_that_does_not_run_as_wrong_code():
+    code = "def f(x): return y"
+    assert embedded_text(code, code, "f", runs=False) == WRONG_CODE
+
+
+def test_embeds_code_without_a_function_as_the_empty_text():
+    code = "class Solution:\n    def f(self): return 1"
+    assert embedded_text(code, "def f(x):\n    'doc'\n" + code, "f", runs=True) == ""
 
 
 def score(cosine: float, printed: float, parses: bool = True, runs: bool = True) -> CandidateScore:
     return CandidateScore(parses, runs, runs, cosine, printed)
 
 
-CHOICES = [
-    ("the nearest by each text", {"A": score(0.2, 0.9), "B": score(0.4, 0.1)}, "B", "A"),
-    ("the first of equals", {"A": score(0.5, 0.5), "B": score(0.5, 0.5)}, "A", "A"),
-    ("one that does not run", {"A": score(0.1, 0.9, runs=False), "B": score(0.2, 0.3)}, "B", "B"),
+# Description, scores of the candidates, selection of the authors' code, selection as printed.
+SELECTIONS = [
+    ("nearest by each text", {"A": score(0.2, 0.9), "B": score(0.4, 0.1)}, "B", "A"),
+    ("first of equals", {"A": score(0.5, 0.5), "B": score(0.5, 0.5)}, "A", "A"),
     (
-        "wrong code that is nearer",
+        "candidate that does not run",
+        {"A": score(0.1, 0.9, runs=False), "B": score(0.2, 0.3)},
+        "B",
+        "B",
+    ),
+    (
+        "nearer candidate that does not run",
         {"A": score(0.5, 0.9, runs=False), "B": score(0.2, 0.3)},
         "A",
         "B",
     ),
-    ("none runs", {"A": score(0.1, 0.2, runs=False), "B": score(0.1, 0.3, runs=False)}, "A", "B"),
     (
-        "one parses",
+        "no candidate runs",
+        {"A": score(0.1, 0.2, runs=False), "B": score(0.1, 0.3, runs=False)},
+        "A",
+        "B",
+    ),
+    (
+        "only one candidate parses",
         {"A": score(0.1, 0.9, False, False), "B": score(0.1, 0.3, True, False)},
         "A",
         "B",
@@ -118,32 +132,38 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(
-    ("scores", "authors", "printed"), [row[1:] for row in CHOICES], ids=[row[0] for row in CHOICES]
+    ("scores", "authors", "printed"),
+    [row[1:] for row in SELECTIONS],
+    ids=[row[0] for row in SELECTIONS],
 )
-def test_choice(scores, authors, printed):
+def test_selects_a_candidate(scores, authors, printed):
     assert choose(scores) == authors
     assert choose_as_printed(scores) == printed
 
 
-def test_cosines_are_of_the_query_with_both_texts():
+def test_cosines_compare_the_query_with_both_texts():
     vectors = {"query": (1, 0), "reduced": (0.6, 0.8), "whole": (0, 1)}
-    encode = lambda texts: np.array([vectors[text] for text in texts], dtype="float32")  # noqa: E731
+
+    def encode(texts):
+        return np.array([vectors[text] for text in texts], dtype="float32")
+
     assert cosines(encode, [("query", "whole", "reduced")]) == [(0.6, 0.0)]
     assert cosines(encode, []) == []
 
 
 @pytest.mark.parametrize("name", ["mbpp", "mbpp-signature"])
-def test_the_query_is_the_tasks_own_text_without_what_the_prompt_adds(name):
+def test_query_is_the_text_of_the_task_without_additions_of_the_prompt(name):
     if not os.environ.get("PKG_MBPP_DIR"):
         pytest.skip("MBPP is not available")
     rules = BENCHMARKS[name]
     for task in load_benchmark(name, limit=5):
         query = rules.reranking_query(task)
-        assert task.prompt.startswith(query + "\n") and "\n" not in query
+        assert task.prompt.startswith(query + "\n")
+        assert "\n" not in query
         assert visible_tasks(rules, [task])[task.id].query == query
-    for whole in ("humaneval", "mbpp-all-asserts"):
-        task = load_benchmark(whole, limit=1)[0]
-        assert BENCHMARKS[whole].reranking_query(task) == task.prompt
+    for benchmark in ("humaneval", "mbpp-all-asserts"):
+        (task,) = load_benchmark(benchmark, limit=1)
+        assert BENCHMARKS[benchmark].reranking_query(task) == task.prompt
 
 
 class Stored:
@@ -154,14 +174,15 @@ class Stored:
     candidates: ClassVar[list[str]] = ["NoRAG", "VoyageEmb", "Func-BM25", "Func-PKG", "Block-PKG"]
 
     def verdicts(self, methods):
-        of_tasks = {
+        passed = {
             "Reranked": [False, True],
             "Reranked, as printed": [False, True],
             "NoRAG": [True, True],
             "VoyageEmb": [False, True],
         }
         failed = [False, False]
-        frame = pd.DataFrame({m: of_tasks.get(m, failed) for m in methods}, index=["a", "b"])
+        values = {method: passed.get(method, failed) for method in methods}
+        frame = pd.DataFrame(values, index=["a", "b"])
         return frame.astype("boolean")
 
     def selections(self):
@@ -177,10 +198,11 @@ class Stored:
         return {"a": row, "b": row}
 
 
-def test_the_scripts_candidates_are_four_of_those_that_the_paper_names():
+def test_authors_code_reranks_four_of_the_candidates_that_the_paper_names():
     rules = reranking_rules(Stored())
-    named = ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25")
-    assert all(method in " ".join(rules.notes) for method in named)
+    notes = " ".join(rules.notes)
+    for method in ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25"):
+        assert method in notes
     table = rules.frame
     row = table.loc["Reranked, the authors' code, four candidates"]
     assert (row["pass@1"], row["tasks where it selects another method"]) == ("100.0", "2")
@@ -188,24 +210,28 @@ def test_the_scripts_candidates_are_four_of_those_that_the_paper_names():
     assert table.loc["Reranked, the paper's formula", row.index[2]] == "0"
 
 
-def test_a_note_says_how_many_candidates_the_encoder_cuts(tmp_path, monkeypatch):
+def test_note_reports_how_many_candidates_the_encoder_truncates(tmp_path, monkeypatch):
     def counted(where, unit, cut):
         return {"where": where, "unit": unit, "texts": 200, "cut": dict.fromkeys(ENCODERS, cut)}
 
-    counts = [counted(Stored.label, WHOLE, 51), counted(Stored.label, encoder_limit.REDUCED, 3)]
-    counts.append(counted("another run", WHOLE, 199))
+    counts = [
+        counted(Stored.label, WHOLE, 51),
+        counted(Stored.label, encoder_limit.REDUCED, 3),
+        counted("another run", WHOLE, 199),
+    ]
     (tmp_path / "benchmarks").mkdir()
     write_json(tmp_path / "benchmarks" / "encoder_limit.json", {"counts": counts})
     without = reranking_rules(Stored()).notes
-    assert not any("encoder" in note for note in without), "nothing was counted"
+    assert not any("encoder" in note for note in without), "no counts are stored"
     monkeypatch.setattr(Stored, "results", tmp_path)
     *_, note = reranking_rules(Stored()).notes
-    assert "25.5 %" in note and "1.5 %" in note
+    assert "25.5 %" in note
+    assert "1.5 %" in note
     assert count_rows(tmp_path)[f"another run, {WHOLE}"] == ["200", "199 (99.5%)", "199 (99.5%)"]
 
 
 @pytest.mark.slow
-def test_texts_over_the_encoders_limit_are_counted():
+def test_counts_texts_over_the_limit_of_each_encoder():
     texts = ["short", "word " * 300, "word " * 600, "word " * 600]
     assert list(count_cut(texts).values()) == [3, 2]
     assert list(count_cut([]).values()) == [0, 0]

@@ -1,4 +1,4 @@
-"""What a choice among solutions may know: the prompt's own examples, and nothing of a test that it hides."""
+"""Test-free signals: they come from visible examples and never from a hidden test."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ from pkg_lib.evaluation.signals import (
 )
 from pkg_lib.evaluation.study import MODEL
 
+# The prompt shows the first test of this task and hides the second.
+SHOWN = "assert inc(1) == 2"
 HIDDEN = "assert inc(41) == 42"
 INC = Task(
     "MBPP/1",
@@ -46,12 +48,11 @@ INC = Task(
     "inc",
     AssertionTests("", ("assert inc(1) == 2 ", HIDDEN)),
 )
-RIGHT, LUCKY, LATE, LOOPS = (
-    "def inc(x): return x + 1",
-    "def inc(x): return 2",
-    "def inc(x): return 42 if x > 40 else 0",
-    "def inc(x):\n    while True: pass",
-)
+
+PASSES_BOTH = "def inc(x): return x + 1"
+PASSES_SHOWN = "def inc(x): return 2"
+PASSES_HIDDEN = "def inc(x): return 42 if x > 40 else 0"
+NEVER_RETURNS = "def inc(x):\n    while True: pass"
 
 
 @pytest.mark.parametrize(
@@ -71,240 +72,305 @@ RIGHT, LUCKY, LATE, LOOPS = (
         ),
     ],
 )
-def test_examples_are_read_from_a_prompt(text, examples):
+def test_reads_examples_from_a_prompt(text, examples):
     prompt = f'def f(a):\n    """{text}\n    """\n'
-    assert [e.removeprefix("assert ") for e in visible_examples(prompt, "f")] == [
-        e.removeprefix("assert ") for e in examples
-    ]
+    found = [example.removeprefix("assert ") for example in visible_examples(prompt, "f")]
+    assert found == [example.removeprefix("assert ") for example in examples]
 
 
-def test_what_is_read_of_humaneval_stands_in_its_prompts():
+def test_examples_of_humaneval_occur_in_its_prompts():
+    def squeeze(text):
+        return "".join(text.split())
+
     tasks = load_benchmark("humaneval")
-    shown = {t.id: visible_examples(t.prompt, t.entry_point) for t in tasks}
-    assert sum(map(len, shown.values())) == 404 and sum(map(bool, shown.values())) == 140
+    examples = {task.id: visible_examples(task.prompt, task.entry_point) for task in tasks}
+    assert sum(len(found) for found in examples.values()) == 404
+    assert sum(bool(found) for found in examples.values()) == 140
     for task in tasks:
-        words = "".join(task.prompt.replace("\\\\", "\\").split()).lower()
-        for example in shown[task.id]:
+        prompt = squeeze(task.prompt.replace("\\\\", "\\")).lower()
+        for example in examples[task.id]:
             call, _, value = example.removeprefix("assert ").rpartition(" == ")
-            assert all("".join(part.split()).lower() in words for part in (call, value))
+            assert squeeze(call).lower() in prompt
+            assert squeeze(value).lower() in prompt
 
 
-def hidden_changed(tasks: list[Task]) -> list[Task]:
+def replace_hidden_parts(tasks: list[Task]) -> list[Task]:
+    """Replace the hidden tests and the reference solution of every task."""
     hidden = ProgramTests("raise SystemExit")
-    return [replace(t, hidden_tests=hidden, solution="raise SystemExit") for t in tasks]
+    return [replace(task, hidden_tests=hidden, solution="raise SystemExit") for task in tasks]
 
 
-def test_no_hidden_test_reaches_a_choice():
-    """Every test and reference solution is another: the evidence stays, and so does each choice."""
+def test_hidden_tests_do_not_influence_the_selection():
     run = Results(MODEL, corpus="textbook+stdlib", limit=30, results=ROOT / "results")
     before = stored_signals(run, run.retrievers)
-    choices = {name: selected_methods(before, name) for name in SELECTIONS}
-    assert len(before) == 6 and all(len(of) == 30 for of in before.values())
-    run.tasks = hidden_changed(run.tasks)
+    selected = {name: selected_methods(before, name) for name in SELECTIONS}
+    assert len(before) == 6
+    assert all(len(of_method) == 30 for of_method in before.values())
+
+    run.tasks = replace_hidden_parts(run.tasks)
     after = stored_signals(run, run.retrievers)
-    assert after == before and all(
-        selected_methods(after, name) == choices[name] for name in SELECTIONS
-    )
-    run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
-    assert len(stored_signals(run, ["NoRAG"])["NoRAG"]) < 30  # the prompt does reach it
+    assert after == before
+    for name in SELECTIONS:
+        assert selected_methods(after, name) == selected[name]
+
+    # A changed prompt does change the signals, so the comparison above can fail.
+    run.tasks = [replace(task, prompt=task.prompt.replace(">>>", "...")) for task in run.tasks]
+    assert len(stored_signals(run, ["NoRAG"])["NoRAG"]) < 30
 
 
-def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
-    """Of what is given to the sandbox: nothing that the prompt does not show."""
+def test_executed_programs_contain_no_hidden_test(monkeypatch, tmp_path):
     monkeypatch.setattr(signals, "Embedder", WordEmbedder)
-    texts = []
-    real = signals.run_jobs
-    monkeypatch.setattr(
-        signals, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how)
-    )
-    rows = {}
-    for name, tasks in (("told", [INC]), ("changed", hidden_changed([INC]))):
+    executed = []
+    run_jobs = signals.run_jobs
+
+    def record_and_run(jobs, **options):
+        executed.extend(jobs)
+        return run_jobs(jobs, **options)
+
+    monkeypatch.setattr(signals, "run_jobs", record_and_run)
+    mbpp = BENCHMARKS["mbpp"]
+    solutions = {"": {INC.id: PASSES_BOTH + "\n" + HIDDEN}}
+
+    def gathered(name, task):
         file = tmp_path / f"{name}.jsonl"
-        gather_signals(
-            BENCHMARKS["mbpp"],
-            visible_tasks(BENCHMARKS["mbpp"], tasks),
-            {"": {INC.id: RIGHT + "\n" + HIDDEN}},
-            {"": file},
-        )
-        rows[name] = file.read_text()
-    assert rows["told"] == rows["changed"]
-    tests = "\n".join(test for job in texts for test in job.tests)
-    assert {line for line in tests.splitlines() if "assert" in line} == {"assert inc(1) == 2"}
-    humaneval = load_benchmark("humaneval")
-    rules = BENCHMARKS["humaneval"]
-    visible = visible_tasks(rules, humaneval)
-    jobs = [(t, signal_jobs(rules, visible[t.id], "    pass")) for t in humaneval]
-    for task, of in jobs:
-        shown = {(e,) for e in visible_examples(task.prompt, task.entry_point)}
-        assert {job.tests for job in of[2:]} == shown and not any(
-            "candidate(" in "".join(j.tests) for j in of
-        )
+        gather_signals(mbpp, visible_tasks(mbpp, [task]), solutions, {"": file})
+        return file.read_text()
+
+    (changed,) = replace_hidden_parts([INC])
+    assert gathered("original", INC) == gathered("changed", changed)
+    tests = "\n".join(test for job in executed for test in job.tests)
+    assert {line for line in tests.splitlines() if "assert" in line} == {SHOWN}
 
 
-def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
+def test_jobs_of_humaneval_contain_only_visible_examples():
+    tasks = load_benchmark("humaneval")
+    humaneval = BENCHMARKS["humaneval"]
+    visible = visible_tasks(humaneval, tasks)
+    for task in tasks:
+        jobs = signal_jobs(humaneval, visible[task.id], "    pass")
+        examples = visible_examples(task.prompt, task.entry_point)
+        assert {job.tests for job in jobs[2:]} == {(example,) for example in examples}
+        assert not any("candidate(" in "".join(job.tests) for job in jobs)
+
+
+def test_gathers_signals_once_and_ignores_rows_of_another_solution(monkeypatch, tmp_path):
     monkeypatch.setattr(signals, "EXAMPLE_SECONDS", 0.5)
     monkeypatch.setattr(signals, "Embedder", WordEmbedder)
-    rules, asked = BENCHMARKS["mbpp"], visible_tasks(BENCHMARKS["mbpp"], [INC])
-    texts = (
-        RIGHT,
-        LATE,
-        LOOPS,
-        "def inc(x) return",
-        RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2",
-    )
-    files = {text: tmp_path / f"{n}.jsonl" for n, text in enumerate(texts)}
-    solutions = {text: {INC.id: text} for text in texts}
-    gather_signals(rules, asked, solutions, files)
-    right, late, loops, broken, own = (
-        read_signals(rules, asked, solutions[text], file)[INC.id] for text, file in files.items()
-    )
+    mbpp = BENCHMARKS["mbpp"]
+    tasks = visible_tasks(mbpp, [INC])
+    texts = {
+        "right": PASSES_BOTH,
+        "passes hidden": PASSES_HIDDEN,
+        "loops": NEVER_RETURNS,
+        "broken": "def inc(x) return",
+        "with assertions": PASSES_BOTH + "\nassert inc(1) == 2\nassert inc(0) == 2",
+    }
+    files = {name: tmp_path / f"{name}.jsonl" for name in texts}
+    solutions = {name: {INC.id: text} for name, text in texts.items()}
+    gather_signals(mbpp, tasks, solutions, files)
+
+    def stored(name):
+        return read_signals(mbpp, tasks, solutions[name], files[name])[INC.id]
+
+    right = stored("right")
     assert (right.passed, right.shown, right.parses, right.runs) == (1, 1, True, True)
-    assert late.passed == 0 and late.behaviour not in ("", right.behaviour)
+    assert right.runs_as_written
+    passes_hidden = stored("passes hidden")
+    assert passes_hidden.passed == 0
+    assert passes_hidden.behaviour not in ("", right.behaviour)
+    loops = stored("loops")
     assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
-    assert (broken.parses, broken.runs) == (False, False) and not own.runs
-    assert right.runs_as_written and not own.runs_as_written
-    assert read_signals(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
-    monkeypatch.setattr(
-        signals, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed"))
-    )
-    gather_signals(rules, asked, solutions, files)
-    encode_solutions(rules, asked, solutions, files)
-    assert all(
-        read_signals(rules, asked, solutions[t], f)[INC.id].cosine is not None
-        for t, f in files.items()
-    )
+    broken = stored("broken")
+    assert (broken.parses, broken.runs) == (False, False)
+    with_assertions = stored("with assertions")
+    assert not with_assertions.runs
+    assert not with_assertions.runs_as_written
+
+    # The stored row belongs to another solution.
+    assert read_signals(mbpp, tasks, {INC.id: PASSES_BOTH}, files["passes hidden"]) == {}
+
+    def refuse_jobs(jobs, **_options):
+        if jobs:
+            pytest.fail("a solution was executed again")
+        return iter(jobs)
+
+    monkeypatch.setattr(signals, "run_jobs", refuse_jobs)
+    gather_signals(mbpp, tasks, solutions, files)
+    encode_solutions(mbpp, tasks, solutions, files)
+    for name in texts:
+        assert stored(name).cosine is not None
 
 
-def test_a_failing_copy_of_an_example_counts_where_the_answer_runs_as_written(tmp_path):
-    """The program is judged without the copy, and the authors' reranker executes it."""
-    rules, asked = BENCHMARKS["mbpp"], visible_tasks(BENCHMARKS["mbpp"], [INC])
+def test_failing_copy_of_an_example_counts_when_the_answer_runs_as_written(tmp_path):
+    """The program is judged without the copy, but the authors' reranker executes it."""
+    mbpp = BENCHMARKS["mbpp"]
+    tasks = visible_tasks(mbpp, [INC])
     wrong = "def inc(x):\n    return x"
-    copied = wrong + "\nassert inc(1) == 2"
-    for text, as_written in (
-        (wrong, True),
-        (copied, False),
-        (RIGHT + "\nassert inc(1) == 2", True),
-    ):
-        file = tmp_path / f"{len(text)}.jsonl"
-        gather_signals(rules, asked, {"m": {INC.id: text}}, {"m": file})
-        found = read_signals(rules, asked, {INC.id: text}, file)[INC.id]
-        assert (found.runs, found.runs_as_written) == (True, as_written)
+    expected = {
+        wrong: True,
+        wrong + "\n" + SHOWN: False,
+        PASSES_BOTH + "\n" + SHOWN: True,
+    }
+    for number, (text, runs_as_written) in enumerate(expected.items()):
+        file = tmp_path / f"{number}.jsonl"
+        gather_signals(mbpp, tasks, {"m": {INC.id: text}}, {"m": file})
+        found = read_signals(mbpp, tasks, {INC.id: text}, file)[INC.id]
+        assert found.runs
+        assert found.runs_as_written == runs_as_written
 
 
-def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
-    rules = BENCHMARKS["mbpp"]
-    task = visible_tasks(rules, [INC])[INC.id]
-    program = signal_jobs(rules, task, LATE + "\nassert inc(1) == 2")[0].solution
-    assert "assert" not in program
+def test_removes_a_copied_example_from_the_program():
+    mbpp = BENCHMARKS["mbpp"]
+    task = visible_tasks(mbpp, [INC])[INC.id]
+    jobs = signal_jobs(mbpp, task, PASSES_HIDDEN + "\n" + SHOWN)
+    assert "assert" not in jobs[0].solution
 
 
-def test_unshown_tests_decide_where_a_prompt_shows_tests(tmp_path):
-    rules, file, passed = BENCHMARKS["mbpp"], tmp_path / "x", {"MBPP/1": False}
-    for text, verdict in ((LUCKY, False), (LATE, True)):
-        jobs = held_out_jobs(rules, [INC], {INC.id: text})
-        assert jobs[INC.id].tests == (HIDDEN,) and read_held_out(jobs, file) == {}
-        judge_held_out(jobs, passed, file)
-        assert read_held_out(jobs, file) == read_held_out(None, file) == {INC.id: verdict}
-    all_shown = replace(INC, prompt=f"{INC.prompt}\n{HIDDEN}")
-    assert held_out_jobs(rules, [all_shown], {INC.id: RIGHT}) == {}
-    assert held_out_jobs(rules, [replace(INC, prompt="Add one.")], {INC.id: RIGHT}) is None
+def test_held_out_tests_decide_when_a_prompt_shows_some_tests(tmp_path):
+    mbpp = BENCHMARKS["mbpp"]
+    file = tmp_path / "x"
+    failed = {INC.id: False}
+    for text, verdict in ((PASSES_SHOWN, False), (PASSES_HIDDEN, True)):
+        jobs = held_out_jobs(mbpp, [INC], {INC.id: text})
+        assert jobs[INC.id].tests == (HIDDEN,)
+        assert read_held_out(jobs, file) == {}
+        judge_held_out(jobs, failed, file)
+        assert read_held_out(jobs, file) == {INC.id: verdict}
+        assert read_held_out(None, file) == {INC.id: verdict}
+    shows_all_tests = replace(INC, prompt=f"{INC.prompt}\n{HIDDEN}")
+    assert held_out_jobs(mbpp, [shows_all_tests], {INC.id: PASSES_BOTH}) == {}
+    shows_no_test = replace(INC, prompt="Add one.")
+    assert held_out_jobs(mbpp, [shows_no_test], {INC.id: PASSES_BOTH}) is None
 
 
-def test_generated_inputs_are_seeded_and_of_the_same_types():
+def test_generated_inputs_depend_on_the_seed_and_keep_the_types():
     examples = ("assert f([1, 'ab'], {'k': True}) == 1", "assert f((2.5,), None) == f(x)")
     inputs = like_inputs(examples, "f", "seed")
-    assert inputs == like_inputs(examples, "f", "seed") != like_inputs(examples, "f", "other")
-    assert {tuple(type(v) for v in args) for args in inputs} == {(list, dict), (tuple, type(None))}
+    assert inputs == like_inputs(examples, "f", "seed")
+    assert inputs != like_inputs(examples, "f", "other")
+    types = {tuple(type(value) for value in arguments) for arguments in inputs}
+    assert types == {(list, dict), (tuple, type(None))}
     assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
 
 
-def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Signals:
+def known_signals(
+    passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True
+) -> Signals:
+    """Return signals of a solution that passes ``passed`` of two examples."""
     return Signals("t", "", passed, 2, behaviour, runs, runs, runs, -cosine, cosine)
 
 
-def choice(**of: Signals) -> dict[str, str]:
-    return {name: choose(of) for name, choose in SELECTIONS.items()}
+def select_by_examples(candidates: dict[str, Signals]) -> list[str]:
+    """Return the method that each selection by visible examples takes."""
+    return [select(candidates) for select in BY_EXAMPLES.values()]
 
 
-def test_choices_and_their_ties():
-    tied = choice(A=known(1), None_=known(1), B=known(0))
-    assert {tied[n] for n in BY_EXAMPLES} == {"A"}
-    of = {
-        "A": known(1),
-        "NoRAG": known(1),
-        "B": known(2, "x"),
-        "C": known(2, "y"),
-        "D": known(2, "y"),
+def test_selections_and_how_they_break_ties():
+    tied = {"A": known_signals(1), "None_": known_signals(1), "B": known_signals(0)}
+    for name in BY_EXAMPLES:
+        assert SELECTIONS[name](tied) == "A"
+
+    candidates = {
+        "A": known_signals(1),
+        "NoRAG": known_signals(1),
+        "B": known_signals(2, "x"),
+        "C": known_signals(2, "y"),
+        "D": known_signals(2, "y"),
     }
-    assert [choose(of) for choose in BY_EXAMPLES.values()] == ["B", "C", "C"]
-    del of["B"], of["C"], of["D"]
-    assert {choose(of) for choose in BY_EXAMPLES.values()} == {"NoRAG"}
-    near = choice(
-        A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1)
-    )
-    assert (near["Equation 11, as printed"], near["Equation 11, authors' code"]) == ("B", "C")
+    assert select_by_examples(candidates) == ["B", "C", "C"]
+    only_tied = {"A": candidates["A"], "NoRAG": candidates["NoRAG"]}
+    assert set(select_by_examples(only_tied)) == {"NoRAG"}
+
+    by_cosine = {
+        "A": known_signals(2, cosine=0.9, runs=False),
+        "B": known_signals(0, cosine=0.5),
+        "C": known_signals(0, cosine=0.1),
+    }
+    assert SELECTIONS["Equation 11, as printed"](by_cosine) == "B"
+    assert SELECTIONS["Equation 11, authors' code"](by_cosine) == "C"
 
 
-def test_codet_may_prefer_many_that_agree_to_one_that_passes_more():
-    of = {"A": known(2, "x"), "B": known(1, "y"), "C": known(1, "y"), "D": known(1, "y")}
-    assert SELECTIONS["CodeT"](of) == "B" and SELECTIONS["Visible, then agreement"](of) == "A"
+def test_codet_may_prefer_a_large_cluster_to_one_solution_that_passes_more():
+    candidates = {
+        "A": known_signals(2, "x"),
+        "B": known_signals(1, "y"),
+        "C": known_signals(1, "y"),
+        "D": known_signals(1, "y"),
+    }
+    assert SELECTIONS["CodeT"](candidates) == "B"
+    assert SELECTIONS["Visible, then agreement"](candidates) == "A"
 
 
-def test_a_choice_is_not_measured_where_a_candidate_is_not():
-    of = {c: {i: known(c == "B") for i in "1234"} for c in ("NoRAG", "B")}
-    del of["B"]["4"]
+def test_selection_is_not_measured_when_a_candidate_is_not_measured():
+    tasks = ["1", "2", "3", "4"]
+    of_methods = {
+        "NoRAG": {task: known_signals(0) for task in tasks},
+        "B": {task: known_signals(1) for task in tasks if task != "4"},
+    }
     verdicts = pd.DataFrame(
         {"NoRAG": [False, True, True, True], "B": [True, False, None, True]},
-        list("1234"),
+        tasks,
         dtype="boolean",
     )
-    frame = selected_verdicts(of, verdicts)
+    frame = selected_verdicts(of_methods, verdicts)
     assert frame["Visible"].isna().tolist() == [False, False, True, True]
-    assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal Reranker"][:2].all()
+    assert frame["Visible"][:2].tolist() == [True, False]
+    assert frame["Ideal Reranker"][:2].all()
 
 
-def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():
-    draws = pd.DataFrame({1: [1, 0, 0], 2: [0, 0, None], 3: [1, 0, None]}, dtype="boolean")
-    two = mean_pass_at_k(draws, 2)
-    assert (two.n, two.value) == (2, 0.5) and (two.low, two.high) == (
-        0.0,
-        1.0,
-    )  # 1 - C(1,2)/C(3,2) = 1, and 0
-    assert mean_pass_at_k(draws, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
-    assert mean_pass_at_k(draws, 4) is None
+def test_pass_at_k_of_samples_is_the_unbiased_estimate_over_tasks():
+    samples = pd.DataFrame({1: [1, 0, 0], 2: [0, 0, None], 3: [1, 0, None]}, dtype="boolean")
+    two = mean_pass_at_k(samples, 2)
+    # The first task counts 1 - C(1,2)/C(3,2) = 1, the second counts 0.
+    assert (two.n, two.value) == (2, 0.5)
+    assert (two.low, two.high) == (0.0, 1.0)
+    assert mean_pass_at_k(samples, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
+    assert mean_pass_at_k(samples, 4) is None
 
 
-def test_a_gate_asks_only_where_none_fails_its_examples():
-    """Of ten tasks None fails the examples of four; asked there, the other column passes two of them."""
-    tasks = [str(n) for n in range(10)]
-    none = {i: known(0 if n < 4 else 2) for n, i in enumerate(tasks)}
-    evidence_ = {"NoRAG": none, "B": {i: known(2 if n < 2 else 0) for n, i in enumerate(tasks)}}
-    right = {"NoRAG": [n >= 4 for n in range(10)], "B": [n < 2 for n in range(10)]}
-    verdicts = pd.DataFrame(right, tasks, dtype="boolean")
-    tokens = pd.DataFrame({"NoRAG": 10.0, "B": 100.0}, tasks)
-    never, always = (gate_retrieval(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
-    assert (never.asked.sum(), never.passed.sum(), never.spent.sum()) == (0, 6, 100)
-    assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (
-        4,
-        2,
-        8,
-        500,
-    )
-    by_folds = cross_validated_gate(evidence_, verdicts, tokens)
-    assert list(by_folds.index) == tasks and by_folds.passed.sum() in (6, 7, 8)
-    useless = cross_validated_gate(evidence_, verdicts.assign(B=False), tokens)
-    assert useless.spent.sum() == 100  # what asking never helps, it never costs
-    assert len(gate_retrieval(evidence_, verdicts, tokens.drop("3"), 1.0)) == 9
+TASKS = [str(number) for number in range(10)]
+TOKENS = pd.DataFrame({"NoRAG": 10.0, "B": 100.0}, TASKS)
 
 
-def test_a_gate_is_chosen_on_other_tasks_alone():
-    """None fails one task of ten, where the other column would help: no other task could have told so."""
-    tasks = [str(n) for n in range(10)]
-    evidence_ = {
-        "NoRAG": {i: known(2 * (i != "0")) for i in tasks},
-        "B": dict.fromkeys(tasks, known(2)),
+def test_gate_retrieves_only_where_norag_fails_its_examples():
+    """NoRAG fails the examples of four tasks; retrieval solves two of these."""
+    no_rag_fails = {"0", "1", "2", "3"}
+    retrieval_passes = {"0", "1"}
+    of_methods = {
+        "NoRAG": {task: known_signals(0 if task in no_rag_fails else 2) for task in TASKS},
+        "B": {task: known_signals(2 if task in retrieval_passes else 0) for task in TASKS},
     }
-    verdicts = pd.DataFrame({"NoRAG": [i != "0" for i in tasks], "B": True}, tasks, dtype="boolean")
-    tokens = pd.DataFrame({"NoRAG": 10.0, "B": 100.0}, tasks)
-    assert gate_retrieval(evidence_, verdicts, tokens, 1.0).passed.all()
-    assert not cross_validated_gate(evidence_, verdicts, tokens, folds=10).passed["0"]
+    passed = {
+        "NoRAG": [task not in no_rag_fails for task in TASKS],
+        "B": [task in retrieval_passes for task in TASKS],
+    }
+    verdicts = pd.DataFrame(passed, TASKS, dtype="boolean")
+
+    never = gate_retrieval(of_methods, verdicts, TOKENS, 0.0)
+    assert never.asked.sum() == 0
+    assert never.passed.sum() == 6
+    assert never.spent.sum() == 100
+    always = gate_retrieval(of_methods, verdicts, TOKENS, 1.0)
+    assert always.asked.sum() == 4
+    assert always.taken.sum() == 2
+    assert always.passed.sum() == 8
+    assert always.spent.sum() == 500
+
+    by_folds = cross_validated_gate(of_methods, verdicts, TOKENS)
+    assert list(by_folds.index) == TASKS
+    assert by_folds.passed.sum() in (6, 7, 8)
+    useless = cross_validated_gate(of_methods, verdicts.assign(B=False), TOKENS)
+    assert useless.spent.sum() == 100, "retrieval that never helps must cost nothing"
+    assert len(gate_retrieval(of_methods, verdicts, TOKENS.drop("3"), 1.0)) == 9
+
+
+def test_gate_is_fitted_on_other_tasks_only():
+    """Retrieval helps on one task of ten, and no other task reveals that."""
+    of_methods = {
+        "NoRAG": {task: known_signals(0 if task == "0" else 2) for task in TASKS},
+        "B": {task: known_signals(2) for task in TASKS},
+    }
+    passed = {"NoRAG": [task != "0" for task in TASKS], "B": True}
+    verdicts = pd.DataFrame(passed, TASKS, dtype="boolean")
+    assert gate_retrieval(of_methods, verdicts, TOKENS, 1.0).passed.all()
+    assert not cross_validated_gate(of_methods, verdicts, TOKENS, folds=10).passed["0"]

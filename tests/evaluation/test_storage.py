@@ -1,4 +1,4 @@
-"""Where records are stored: conditions say what a folder holds, and an earlier layout is refused."""
+"""Storage of records: each folder describes its contents, and an earlier layout is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answer(request):
 
 @pytest.fixture
 def run(tmp_path):
-    """Two tasks, by greedy decoding and by one sample."""
+    """Results of two tasks, by greedy decoding and by one sample."""
     run = Results(MODEL, limit=2, results=tmp_path)
     evaluator = Evaluator(run, backend=FakeBackend(answer))
     evaluator.generate([NO_RAG, SAMPLED])
@@ -43,7 +43,7 @@ def run(tmp_path):
     return run
 
 
-def test_a_condition_says_what_its_folder_holds_whatever_the_folder_is_called(run):
+def test_condition_describes_its_folder_under_any_folder_name(run):
     conditions = {c.method: c for c in stored_conditions(run.results)}
     assert conditions.keys() == {NO_RAG, SAMPLED}
     sample = conditions[SAMPLED]
@@ -57,7 +57,7 @@ def test_a_condition_says_what_its_folder_holds_whatever_the_folder_is_called(ru
     assert read_condition(folder.with_name("anything") / "condition.json") == sample
 
 
-def test_a_copied_folder_adds_no_sample(run):
+def test_copied_folder_adds_no_sample(run):
     folder = run.files(SAMPLED).run
     shutil.copytree(folder, folder.with_name("copy"))
     assert run.draws(NO_RAG) == [SAMPLED]
@@ -72,16 +72,18 @@ def test_benchmarks_that_share_completions_share_samples(run):
     assert run.draws(NO_RAG) == [SAMPLED]
 
 
-def test_a_condition_names_revision_decoding_and_contexts(run):
+def test_condition_records_revision_decoding_and_contexts(run):
     made_from = read_json(run.files(SAMPLED).condition)["made_from"]
-    assert made_from["model_revision"] == run.generator.revision != ""
+    assert made_from["model_revision"] == run.generator.revision
+    assert run.generator.revision != ""
     assert made_from["decoding"]["temperature"] == 0.8
-    assert "temperature" not in read_json(run.files(NO_RAG).condition)["made_from"]["decoding"]
+    greedy = read_json(run.files(NO_RAG).condition)["made_from"]
+    assert "temperature" not in greedy["decoding"]
     provenance = read_json(run.files(NO_RAG).provenance)
     assert made_from["contexts"]["benchmark"] == provenance["benchmark"]
 
 
-def test_a_sample_names_the_completion_that_it_was_extracted_from(run):
+def test_sample_records_the_key_of_its_completion(run):
     completions = run.completions(SAMPLED)
     rows = read_rows(run.files(SAMPLED).samples)
     assert len(rows) == 2
@@ -90,22 +92,23 @@ def test_a_sample_names_the_completion_that_it_was_extracted_from(run):
         assert row["generation_key"] == completion.key
 
 
-def test_a_stopped_run_has_its_condition_with_its_first_completion(tmp_path):
+def test_interrupted_run_stores_its_condition_with_the_first_completion(tmp_path):
     run = Results(MODEL, limit=2, results=tmp_path)
     backend = FakeBackend(answer, stop=1)
     with pytest.raises(KeyboardInterrupt):
         Evaluator(run, backend=backend).generate([SAMPLED])
     again = Results(MODEL, limit=2, results=tmp_path)
-    assert len(again.completions(SAMPLED)) == 1 and again.draws(NO_RAG) == [SAMPLED]
+    assert len(again.completions(SAMPLED)) == 1
+    assert again.draws(NO_RAG) == [SAMPLED]
 
 
-def test_a_condition_without_any_completion_is_no_sample(tmp_path):
+def test_condition_without_a_completion_is_not_a_sample(tmp_path):
     files = method_files(tmp_path, MODEL, "humaneval", "", SAMPLED)
     write_json(files.condition, condition_fields(MODEL, "humaneval", "", SAMPLED))
     assert Results(MODEL, results=tmp_path).draws(NO_RAG) == []
 
 
-def test_control_rows_say_which_control_they_are(tmp_path):
+def test_control_folder_records_its_benchmark_and_control(tmp_path):
     run = Results(MODEL, limit=1, results=tmp_path)
     Evaluator(run, backend=FakeBackend(answer)).prepare([NO_RAG])
     for name in run.benchmark_spec.controls:
@@ -123,16 +126,17 @@ def test_control_rows_say_which_control_they_are(tmp_path):
         {"method": None},
     ],
 )
-def test_a_damaged_condition_is_named(run, change):
+def test_reports_a_damaged_condition_in_one_line(run, change):
     path = run.files(SAMPLED).condition
     path.write_text(json.dumps(read_json(path) | change))
     with pytest.raises(UserError) as error:
         run.draws(NO_RAG)
-    assert str(path) in str(error.value) and "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["generations", "evaluations"])
-def test_an_earlier_layout_is_refused_and_left_as_it_is(tmp_path, monkeypatch, capsys, name):
+def test_refuses_an_earlier_layout_and_changes_no_file(tmp_path, monkeypatch, capsys, name):
     earlier = tmp_path / "earlier"
     kept = earlier / name / "m" / "humaneval" / "none" / "none.jsonl"
     kept.parent.mkdir(parents=True)
@@ -147,5 +151,8 @@ def test_an_earlier_layout_is_refused_and_left_as_it_is(tmp_path, monkeypatch, c
         monkeypatch.setattr("sys.argv", ["pkg-lib", *words])
         assert cli.main() == 2
         reported = capsys.readouterr().err
-        assert str(earlier) in reported and reported.count("\n") == 1
-    assert [p for p in earlier.rglob("*") if p.is_file()] == [kept] and kept.read_text() == "{}\n"
+        assert str(earlier) in reported
+        assert reported.count("\n") == 1
+    files = [path for path in earlier.rglob("*") if path.is_file()]
+    assert files == [kept]
+    assert kept.read_text() == "{}\n"

@@ -1,4 +1,4 @@
-"""The plan of a study: parts, notebooks and their parameters, and what is left out."""
+"""The plan of a study: its parts, its notebooks with their parameters, and what it omits."""
 
 from dataclasses import replace
 
@@ -12,12 +12,13 @@ from pkg_lib.evaluation.study import LARGER, MODEL, STUDY, Choice, Part
 FIRST = STUDY[0]
 
 
-def jobs(**chosen):
-    """(corpus of the run, or None; notebook) of each notebook that a choice of few tasks would execute."""
-    return [
-        (j.results and j.results.corpus, j.notebook)
-        for j in study.plan(Choice(limit=2, **chosen)).jobs
-    ]
+def planned_notebooks(**choice):
+    """Return (corpus, notebook) of each planned job. The corpus of a whole study is None."""
+    planned = []
+    for job in study.plan(Choice(limit=2, **choice)).jobs:
+        corpus = job.results.corpus if job.results else None
+        planned.append((corpus, job.notebook))
+    return planned
 
 
 @pytest.mark.parametrize(
@@ -52,90 +53,99 @@ def test_parts_follow_the_choice(choice, chosen):
     assert study.parts(choice) == list(chosen)
 
 
-def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
-    """None is the same column with every corpus: it is asked, and paid, once."""
+def test_evaluators_of_a_plan_share_their_completions(tmp_path, monkeypatch):
+    """NoRAG does not depend on the corpus, so it is generated and paid for once."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    chosen = Choice(corpora=["textbook", "pkg-contexts"], methods=["NoRAG"], limit=2, shard=(1, 2))
-    steps = [s for s in study.plan(chosen).steps if s.evaluator]
-    assert len(steps) == 2
-    steps[1].evaluator.run.completions(
-        "Block-PKG"
-    )  # as a plan looks before the first run is prepared
-    steps[0].evaluator.run.generator.backend = FakeBackend(lambda request: "pass")
-    assert steps[0].evaluator.generate(["NoRAG"]) == 1
-    assert not steps[1].evaluator.lacks(["NoRAG"]) and steps[1].evaluator.generate(["NoRAG"]) == 0
+    choice = Choice(corpora=["textbook", "pkg-contexts"], methods=["NoRAG"], limit=2, shard=(1, 2))
+    evaluators = [step.evaluator for step in study.plan(choice).steps if step.evaluator]
+    first, second = evaluators
+    # A plan reads completions before the first evaluator is prepared.
+    second.run.completions("Block-PKG")
+    first.run.generator.backend = FakeBackend(lambda request: "pass")
+    assert first.generate(["NoRAG"]) == 1
+    assert not second.lacks(["NoRAG"])
+    assert second.generate(["NoRAG"]) == 0
 
 
-def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
+def test_number_of_slots_reaches_the_model_but_not_the_generation_key(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    chosen = Choice(corpora=["textbook"], notebooks=["rq1_code_pkg"], limit=1)
-    generators = []
-    for slots in (None, 3):
-        (step, *_) = study.plan(replace(chosen, slots=slots)).steps
-        generators.append(step.evaluator.run.generator)
-    asked = {}
+    choice = Choice(corpora=["textbook"], notebooks=["rq1_code_pkg"], limit=1)
+
+    def generator(slots):
+        first_step = study.plan(replace(choice, slots=slots)).steps[0]
+        return first_step.evaluator.run.generator
+
+    by_default = generator(None)
+    with_slots = generator(3)
+    model_options = {}
     monkeypatch.setattr("pkg_lib.generation.generator.fetch", lambda *_: tmp_path)
     monkeypatch.setattr(
         "pkg_lib.generation.backends.TransformersBackend",
-        lambda path, **options: asked.update(options),
+        lambda path, **options: model_options.update(options),
     )
-    generators[1].loaded()
-    assert asked["slots"] == 3 and len({g.key("a prompt") for g in generators}) == 1
+    with_slots.loaded()
+    assert model_options["slots"] == 3
+    assert with_slots.key("a prompt") == by_default.key("a prompt")
 
 
-def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):
-    named = ["error_types", "closed_models"]
-    plan = study.plan(Choice(corpora=["textbook", "pkg-contexts"], notebooks=named, limit=2))
-    about = {"model": MODEL, "benchmark": "humaneval", "corpus": "pkg-contexts", "limit": 2}
-    assert [(j.notebook, j.parameters) for j in plan.jobs[1:]] == [
-        ("error_types", about),
-        ("closed_models", {"limit": 2}),
-    ]
-    assert plan.jobs[2].stem == "limit-2.closed_models" and len({j.target for j in plan.jobs}) == 3
+def test_notebook_gets_the_parameters_it_declares_and_runs_once_without_a_model(committed):
+    notebooks = ["error_types", "closed_models"]
+    plan = study.plan(Choice(corpora=["textbook", "pkg-contexts"], notebooks=notebooks, limit=2))
+    _, of_corpus, of_study = plan.jobs
+    assert of_corpus.notebook == "error_types"
+    assert of_corpus.parameters == {
+        "model": MODEL,
+        "benchmark": "humaneval",
+        "corpus": "pkg-contexts",
+        "limit": 2,
+    }
+    assert of_study.notebook == "closed_models"
+    assert of_study.parameters == {"limit": 2}
+    assert of_study.stem == "limit-2.closed_models"
+    assert len({job.target for job in plan.jobs}) == 3
 
 
-def test_a_notebook_is_shown_for_the_runs_that_it_is_for(committed):
-    corpora = ["textbook", "docstrings:json"]
-    shown = jobs(corpora=corpora)
-    assert ("textbook", "rq1_code_pkg") in shown and ("docstrings:json", "rq2_text_pkg") in shown
-    assert ("textbook", "rq2_text_pkg") not in shown and (
-        "docstrings:json",
-        "rq1_code_pkg",
-    ) not in shown
-    assert None not in {
-        corpus for corpus, _ in shown
-    }  # those about no model are of the whole study
+def test_notebook_is_planned_only_for_corpora_that_it_supports(committed):
+    planned = planned_notebooks(corpora=["textbook", "docstrings:json"])
+    assert ("textbook", "rq1_code_pkg") in planned
+    assert ("docstrings:json", "rq2_text_pkg") in planned
+    assert ("textbook", "rq2_text_pkg") not in planned
+    assert ("docstrings:json", "rq1_code_pkg") not in planned
+    # Notebooks without a model show the whole study, not a choice of corpora.
+    assert None not in {corpus for corpus, _ in planned}
     with pytest.raises(UserError, match="notebook rq2_text_pkg is for corpora of text"):
-        jobs(corpora=corpora[:1], notebooks=["rq2_text_pkg"])
-    assert jobs(benchmarks=["humaneval"], notebooks=["umap_correctness", "claims"])[-1] == (
-        None,
-        "claims",
-    )
+        planned_notebooks(corpora=["textbook"], notebooks=["rq2_text_pkg"])
+    planned = planned_notebooks(benchmarks=["humaneval"], notebooks=["umap_correctness", "claims"])
+    assert planned[-1] == (None, "claims")
 
 
-def test_parameters_of_ones_own_reach_their_notebook_and_its_file_name(committed):
+def test_custom_parameters_reach_the_notebook_and_its_file_name(committed):
     choice = Choice(
         notebooks=["error_types"], corpora=["textbook"], limit=2, parameters={"method": "BM25"}
     )
     (job,) = study.plan(choice).jobs
-    assert job.parameters["method"] == "BM25" and "method-bm25" in job.stem and job.is_custom
+    assert job.parameters["method"] == "BM25"
+    assert "method-bm25" in job.stem
+    assert job.is_custom
+
+
+def test_stem_omits_default_parameters_and_shortens_long_ones():
     assert study.stem_of("error_types", None, method="Block-PKG") == "error_types"
-    long = [study.stem_of("error_types", None, method="x" * 300, corpus=c) for c in ("a", "b")]
-    assert max(map(len, long)) < 60 and len({*long}) == 2
+    first = study.stem_of("error_types", None, method="x" * 300, corpus="a")
+    second = study.stem_of("error_types", None, method="x" * 300, corpus="b")
+    assert len(first) < 60
+    assert len(second) < 60
+    assert first != second
 
 
-def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
+def test_plan_omits_and_reports_a_corpus_that_does_not_measure_the_method(committed):
     choice = {"notebooks": ["error_types"], "parameters": {"method": "Func-PKG"}, "limit": 2}
     plan = study.plan(Choice(corpora=["textbook", "python-docs"], **choice))
-    assert (
-        [j.results.corpus for j in plan.jobs]
-        == [s.evaluator.run.corpus for s in plan.steps]
-        == ["textbook"]
-    )
-    assert ["python-docs: method Func-PKG is not measured" in line for line in plan.left_out] == [
-        True
-    ]
-    assert all('measured: "NoRAG"' in line for line in plan.left_out)  # "NoRAG" is a column
+    assert [job.results.corpus for job in plan.jobs] == ["textbook"]
+    assert [step.evaluator.run.corpus for step in plan.steps] == ["textbook"]
+    (line,) = plan.left_out
+    assert "python-docs: method Func-PKG is not measured" in line
+    assert 'measured: "NoRAG"' in line
     with pytest.raises(UserError, match="Func-PKG is not measured"):
         study.plan(Choice(corpora=["stdlib"], methods=["NoRAG", "Block-PKG"], **choice))
 
@@ -156,23 +166,25 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
         ),
     ],
 )
-def test_a_mistake_in_a_name_or_value_is_told(committed, choice, words):
+def test_rejects_an_unknown_name_or_an_invalid_value(committed, choice, words):
     with pytest.raises(UserError, match=words):
         study.plan(choice)
 
 
-def test_a_limit_beyond_the_benchmark_is_no_limit(committed):
+def test_limit_above_the_number_of_tasks_counts_as_no_limit(committed):
     choice = Choice(
         benchmarks=["humaneval"], notebooks=["rq1_code_pkg", "closed_models"], limit=9999
     )
-    assert {j.parameters["limit"] for j in study.plan(choice).jobs} == {None}
+    limits = {job.parameters["limit"] for job in study.plan(choice).jobs}
+    assert limits == {None}
 
 
-def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committed):
-    for limit, shown in ((2, 2), (9999, None)):
+def test_notebook_of_several_benchmarks_gets_the_limit_of_their_results(committed):
+    for limit, expected in ((2, 2), (9999, None)):
         choice = Choice(models=[MODEL], benchmarks=["newlisp"], notebooks=["evor"], limit=limit)
         (job,) = study.plan(choice).jobs
-        assert (job.parameters.get("limit"), job.parameters["generator"]) == (shown, MODEL)
+        assert job.parameters.get("limit") == expected
+        assert job.parameters["generator"] == MODEL
 
 
 @pytest.mark.parametrize(
@@ -183,6 +195,6 @@ def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committe
         ("no such thing at all", "unknown method"),
     ],
 )
-def test_methods_that_no_one_generates_with(method, words):
+def test_rejects_methods_that_generate_no_completions(method, words):
     with pytest.raises(UserError, match=words):
         study.parts(study.Choice(methods=[method]))

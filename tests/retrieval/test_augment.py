@@ -1,4 +1,4 @@
-"""Called functions beside retrieved code: which one a name means, what is left out."""
+"""Adding called functions to retrieved code: name resolution, and functions that are left out."""
 
 from __future__ import annotations
 
@@ -20,62 +20,67 @@ from pkg_lib.retrieval.augment import (
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG
 
-MANY = 10_000
+MANY = 10_000  # a budget that is never reached
 
 
 def graph_of(*sources: str):
-    return build_code_graph([Document(f"d{i}", s) for i, s in enumerate(sources)])
+    """Build the graph of some documents."""
+    return build_code_graph([Document(f"d{i}", source) for i, source in enumerate(sources)])
 
 
-def impl(graph, name: str, document: int = 0) -> int:
-    (found,) = (
-        n for n in graph.of_type(NAME) if graph.payload(n) == name and graph.document[n] == document
-    )
-    return int(graph.children(found)[0])
+def function_node(graph, name: str, document: int = 0) -> int:
+    """Return the node of the only function with a name in a document."""
+    in_document = [n for n in graph.of_type(NAME) if graph.document[n] == document]
+    (name_node,) = [n for n in in_document if graph.payload(n) == name]
+    return int(graph.children(name_node)[0])
 
 
-def augmented(graph, name: str, budget: int = MANY):
-    node = impl(graph, name)
+def augment(graph, name: str, budget: int = MANY):
+    """Augment a function of the first document."""
+    node = function_node(graph, name)
     return CallResolver(graph).augment(node, graph.payload(node), budget)
 
 
-def names(graph, found) -> list[str]:
-    return [graph.payload(graph.parent[i]) for i in found.added]
+def added_names(graph, augmentation) -> list[str]:
+    return [graph.payload(graph.parent[node]) for node in augmentation.added]
 
 
-def test_what_is_called_comes_first_and_the_text_runs():
+def test_called_functions_come_first_and_the_text_runs():
     graph = graph_of(
         "def c(x):\n    return x + 1\n\ndef a(x):\n    return b(x) * 10\n",
         "def b(x):\n    return inner(x) + inner(x)\n\ndef inner(x):\n    return len([x]) + x\n",
     )
-    augmentation = augmented(graph, "a")
-    assert names(graph, augmentation) == ["inner", "b"] and augmentation.left_out == {}
+    augmentation = augment(graph, "a")
+    assert added_names(graph, augmentation) == ["inner", "b"]
+    assert augmentation.left_out == {}
     scope: dict = {}
     exec(augmentation.text, scope)
     assert scope["a"](3) == 80
 
 
-MEANT = [  # sources: functions of a document a line, documents apart by ---; names put before a; what is left out
+# Sources, the names of the functions added before a, and the calls that are left out.
+# In the sources, | separates functions and --- separates documents.
+CALLS = [
     # Recursion and cycles end.
     (
         "def a(n): return b(n) + a(n)|def b(n): return a(n) + b(n) + c(n)|def c(n): return b(n)",
         "cb",
         {},
     ),
-    # The same document goes before the others.
+    # A function of the same document is preferred to others.
     ("def a(): return b()|def b(): return c()|def c(): 1---def b(): return 'there'", "cb", {}),
-    # A name of several functions is left out, but equal texts are one function.
+    # An ambiguous name is left out, but equal texts count as one function.
     (
         "def a(): return b() + c()---def b(): return 1---def b(): return 2",
         "",
         {"b": AMBIGUOUS, "c": UNKNOWN},
     ),
     ("def a(): return b()---def b(): return 1---def b(): return 1", "b", {}),
-    # Only what takes the arguments comes from another document.
+    # A function of another document must accept the arguments.
     ("def a(): return b(1, k=2)---def b(x): return 1---def b(x, *, k): return 2", "b", {}),
-    # Builtins are looked for in the same document only.
+    # Names of builtins are resolved in the same document only.
     ("def a(): return print(abs(1))|def abs(x): return 0---def print(x): return 1", ["abs"], {}),
-    # Two namesakes never stand in one context.
+    # A context never contains two functions of one name.
     (
         "def a(): return b() + s(1)|def s(x): return x---def b(): return s(2)|def s(x): return -x",
         "sb",
@@ -84,20 +89,23 @@ MEANT = [  # sources: functions of a document a line, documents apart by ---; na
 ]
 
 
-@pytest.mark.parametrize(("sources", "added", "left_out"), MEANT)
-def test_which_function_a_name_means(sources, added, left_out):
-    graph = graph_of(*(source.replace("|", "\n\n") + "\n" for source in sources.split("---")))
-    augmentation = augmented(graph, "a")
-    assert (names(graph, augmentation), augmentation.left_out) == (list(added), left_out)
-    assert augmentation.text.endswith(graph.payload(impl(graph, "a")))
+@pytest.mark.parametrize(("sources", "added", "left_out"), CALLS)
+def test_resolves_the_names_of_calls(sources, added, left_out):
+    documents = [source.replace("|", "\n\n") + "\n" for source in sources.split("---")]
+    graph = graph_of(*documents)
+    augmentation = augment(graph, "a")
+    assert added_names(graph, augmentation) == list(added)
+    assert augmentation.left_out == left_out
+    assert augmentation.text.endswith(graph.payload(function_node(graph, "a")))
 
 
-def test_a_block_does_not_bring_the_function_around_it():
+def test_block_does_not_add_its_own_function():
     fib = "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n"
     graph = graph_of(f"{fib}\ndef one(): return 1\n")
     block = int(graph.of_type(BLOCK)[0])
     augmentation = CallResolver(graph).augment(block, graph.payload(block), MANY)
-    assert names(graph, augmentation) == ["one"] and augmentation.left_out == {}
+    assert added_names(graph, augmentation) == ["one"]
+    assert augmentation.left_out == {}
 
 
 @pytest.mark.parametrize(
@@ -121,29 +129,32 @@ def test_a_block_does_not_bring_the_function_around_it():
         "def a(): return map(b, [])\n",
     ],
 )
-def test_what_is_bound_here_or_a_method_of_something_is_not_looked_for(source):
-    found = augmented(graph_of(source, "def b(): return 1\n"), "a")
-    assert found.added == () and found.left_out == {}
+def test_ignores_local_names_and_methods_of_other_objects(source):
+    augmentation = augment(graph_of(source, "def b(): return 1\n"), "a")
+    assert augmentation.added == ()
+    assert augmentation.left_out == {}
 
 
-def test_a_variable_of_the_function_around_a_block_or_a_local_function():
+def test_ignores_variables_of_the_enclosing_function():
     source = "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n"
     graph = graph_of(source, "def b(): return 1\n")
-    for v in (*graph.of_type(BLOCK), impl(graph, "c")):
-        assert CallResolver(graph).augment(int(v), graph.payload(v), MANY).added == ()
+    resolver = CallResolver(graph)
+    for node in (*graph.of_type(BLOCK), function_node(graph, "c")):
+        assert resolver.augment(int(node), graph.payload(node), MANY).added == ()
 
 
-def test_a_local_function_that_pruning_took_away_or_a_block_needs():
+def test_adds_a_local_function_that_was_pruned_or_that_a_block_needs():
     rest = "def a(xs):\n    while xs:\n        xs = b(xs)\n    return b(xs)"
     source = rest.replace("\n", "\n    def b(x):\n        return x + 1\n", 1) + "\n"
     graph = graph_of(source, "def b(x): return 'another'\n")
-    whole = impl(graph, "a")
-    assert CallResolver(graph).augment(whole, source, MANY).added == ()
+    resolver = CallResolver(graph)
+    function = function_node(graph, "a")
+    assert resolver.augment(function, source, MANY).added == ()
     loop = int(graph.of_type(BLOCK)[2])
-    for node, text in ((whole, rest), (loop, graph.payload(loop))):
-        found = CallResolver(graph).augment(node, text, MANY)
-        assert found.added == (impl(graph, "b"),)
-        assert found.text == "def b(x):\n    return x + 1\n\n\n" + text
+    for node, text in ((function, rest), (loop, graph.payload(loop))):
+        augmentation = resolver.augment(node, text, MANY)
+        assert augmentation.added == (function_node(graph, "b"),)
+        assert augmentation.text == "def b(x):\n    return x + 1\n\n\n" + text
 
 
 CLASSES = """\
@@ -158,26 +169,29 @@ class B:
 """
 
 
-def test_methods_of_self():
+def test_adds_unambiguous_methods_of_self():
     graph = graph_of(CLASSES, "def d(x): return 'd'\n")
-    found = augmented(graph, "a")
-    assert names(graph, found) == ["b"]
-    assert found.left_out == {"c": AMBIGUOUS, "b": UNKNOWN, "made_elsewhere": UNKNOWN}
+    augmentation = augment(graph, "a")
+    assert added_names(graph, augmentation) == ["b"]
+    assert augmentation.left_out == {"c": AMBIGUOUS, "b": UNKNOWN, "made_elsewhere": UNKNOWN}
 
 
-def test_the_budget_counts_whole_functions():
+def test_budget_admits_whole_functions_only():
     long = "def b():\n    return 1" + " + 1" * 50 + "\n"
     graph = graph_of("def a(): return b() + c()\n", long, "def c(): return 2\n")
-    c = "def c(): return 2\n\n\n"
-    found = augmented(graph, "a", len(c))
-    assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
-    assert augmented(graph, "a", len(c) - 1).left_out == {"b": TOO_LONG, "c": TOO_LONG}
+    short = "def c(): return 2\n\n\n"
+    augmentation = augment(graph, "a", len(short))
+    assert augmentation.text == short + "def a(): return b() + c()"
+    assert augmentation.left_out == {"b": TOO_LONG}
+    augmentation = augment(graph, "a", len(short) - 1)
+    assert augmentation.left_out == {"b": TOO_LONG, "c": TOO_LONG}
 
 
 @pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])
-def test_broken_texts_stay_as_they_are(text):
+def test_does_not_change_text_that_does_not_parse(text):
     graph = graph_of("def a(): pass\n")
-    assert CallResolver(graph).augment(impl(graph, "a"), text, MANY).text == text
+    node = function_node(graph, "a")
+    assert CallResolver(graph).augment(node, text, MANY).text == text
 
 
 @pytest.mark.parametrize(
@@ -198,26 +212,32 @@ def test_broken_texts_stay_as_they_are(text):
         ("x", "f(**y)", True),
     ],
 )
-def test_which_calls_a_function_accepts(parameters, call, expected):
+def test_decides_whether_a_function_accepts_a_call(parameters, call, expected):
     function = ast.parse(f"def f({parameters}): pass").body[0]
-    assert accepts_call(function.args, ast.parse(call).body[0].value) is expected
+    expression = ast.parse(call).body[0].value
+    assert accepts_call(function.args, expression) is expected
 
 
 @pytest.mark.slow
-def test_the_textbook_within_the_budget(textbook):
-    """Of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
+def test_augments_every_function_of_the_textbook_within_the_budget(textbook):
     graph = textbook[1]
-    calls, added = CallResolver(graph), 0
-    for v in map(int, graph.of_type(IMPL)):
-        text = graph.payload(v)
-        found = calls.augment(v, text, 800)
-        assert found.text.endswith(text) and len(found.text) - len(text) <= 800
-        head = found.text[: len(found.text) - len(text)]
-        assert found.added == () or parse_fragment(head) is not None
-        assert v not in found.added and len(set(found.added)) == len(found.added)
-        assert all(f"{graph.payload(graph.parent[i])}(" in found.text for i in found.added)
-        added += len(found.added)
-    assert added > 100
+    resolver = CallResolver(graph)
+    number_added = 0
+    for node in graph.of_type(IMPL):
+        text = graph.payload(node)
+        augmentation = resolver.augment(int(node), text, 800)
+        added = augmentation.added
+        assert augmentation.text.endswith(text)
+        head = augmentation.text.removesuffix(text)
+        assert len(head) <= 800
+        if added:
+            assert parse_fragment(head) is not None
+        assert int(node) not in added
+        assert len(set(added)) == len(added)
+        for name in added_names(graph, augmentation):
+            assert f"{name}(" in augmentation.text
+        number_added += len(added)
+    assert number_added > 100
 
 
 IS_PRIME = """def is_prime(number):
@@ -236,13 +256,15 @@ TASK = Task("T/0", "made-up", "is this number prime: divisor", "f")
 
 @pytest.fixture
 def knowledge(embedder):
-    return Knowledge([Document(f"d{i}", s) for i, s in enumerate(SOURCES)], embedder)
+    documents = [Document(f"d{i}", source) for i, source in enumerate(SOURCES)]
+    return Knowledge(documents, embedder)
 
 
-def test_calls_are_added_and_named(knowledge):
+def test_retriever_adds_called_functions_and_names_their_source(knowledge):
     retriever = BlockPKG(knowledge, calls=200)
     (context,) = retriever.retrieve([TASK])
-    assert context.source == "d0:2-4 calls d1:1-3" and context.pruned == ""
+    assert context.source == "d0:2-4 calls d1:1-3"
+    assert context.pruned == ""
     assert context.text.startswith("def divides(divisor, number):\n    if number")
     assert retriever.augmented["T/0"].left_out == {}
     (short,) = BlockPKG(knowledge, calls=20).retrieve([TASK])
@@ -251,11 +273,11 @@ def test_calls_are_added_and_named(knowledge):
         FuncPKG(knowledge, calls=-1)
 
 
-def test_contexts_never_grow_over_the_limit(textbook, embedder):
+def test_augmented_contexts_stay_within_the_limit(textbook, embedder):
     knowledge = Knowledge(textbook[0], embedder)
     knowledge.graph = textbook[1]
     names = textbook[1].payloads(textbook[1].of_type(NAME)[::60])
     tasks = [Task(f"T/{i}", "made-up", name, "f") for i, name in enumerate(names)]
     for calls in (0, 1500, MANY):
-        found = FuncPKG(knowledge, calls=calls).retrieve(tasks)
-        assert max(len(c.text) for c in found) <= CONTEXT_CHARS
+        contexts = FuncPKG(knowledge, calls=calls).retrieve(tasks)
+        assert max(len(context.text) for context in contexts) <= CONTEXT_CHARS

@@ -1,4 +1,4 @@
-"""BM25 against rank_bm25 on the same tokens."""
+"""BM25 agrees with rank_bm25 on equal tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORPUS = [
 ]
 
 
-def test_best_first_with_positions_and_scores():
+def test_returns_positions_and_scores_with_the_best_first():
     positions, scores = BM25(CORPUS).search(["merge and sort", "search in items"], k=2)
     assert (positions.shape, scores.shape) == ((2, 2), (2, 2))
     assert positions[0, 0] == 2
@@ -27,7 +27,7 @@ def test_best_first_with_positions_and_scores():
     assert (np.diff(scores, axis=1) < 0).all()
 
 
-def test_nothing_matches():
+def test_returns_nothing_if_no_word_matches():
     for corpus in (
         CORPUS,
         [t for t in CORPUS if t],
@@ -37,14 +37,14 @@ def test_nothing_matches():
         assert (positions[1], scores[1] > 0) == (0, True)
 
 
-def test_twins_come_in_the_order_of_the_corpus():
+def test_equal_documents_keep_the_order_of_the_corpus():
     corpus = ["other thing"] * 20 + ["sort list"] * 50 + ["sort array"]
     positions, _ = BM25(corpus).search(["sort list"], k=7)
     assert positions[0].tolist() == list(range(20, 27))
     assert BM25(corpus).search(["sort list"])[0].tolist() == [[20]]
 
 
-def test_scores_are_rank_bm25s_with_lucenes_idf(textbook):
+def test_scores_equal_those_of_rank_bm25_with_the_idf_of_lucene(textbook):
     """rank_bm25 multiplies every score by k1 + 1; its idf is not that of Lucene."""
     functions = textbook[1].payloads(textbook[1].of_type(IMPL))
     texts = functions[:300]

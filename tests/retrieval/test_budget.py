@@ -1,4 +1,4 @@
-"""Cutting texts and filling contexts to a budget."""
+"""Truncating texts and filling contexts within a budget."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ A, B = Chunker(max_size=45).chunk(TEXT.encode(), "a.py").chunks
         ("\nabcdef", 3, ("\nab", True)),
     ],
 )
-def test_a_text_is_cut_at_a_line_end(text, limit, expected):
+def test_truncates_a_text_at_a_line_end(text, limit, expected):
     assert cut_at_line_end(text, limit) == expected
 
 
-def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
+def test_fills_a_context_to_the_limit_and_truncates_it_at_a_line_end():
     assert fill_context([A, B], 1000, len) == (f"{A.text}\n{B.text}", [A, B])
     limit = len(A.text) + 1 + len("def sum_numbers(numbers):\n") + 3
     text, used = fill_context([A, B], limit, len)
@@ -50,15 +50,15 @@ def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
         (0, []),
     ],
 )
-def test_the_last_text_that_fits_is_cut_before_a_line_end(limit, expected):
+def test_truncates_the_last_fitting_text_before_a_line_end(limit, expected):
     fitting = fitting_texts(["a\nbc", "d\ne\n"], limit, len)
     assert fitting == expected
     assert len("\n\n".join(fitting)) <= limit
 
 
-def test_nothing_fits_of_no_texts():
+def test_fills_nothing_without_texts():
     assert fitting_texts([], 5, len) == []
 
 
-def test_the_largest_number_that_fits():
+def test_finds_the_largest_number_that_fits():
     assert [largest(2, 9, lambda n, most=most: n <= most) for most in (0, 5, 20)] == [2, 5, 9]

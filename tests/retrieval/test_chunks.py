@@ -1,4 +1,4 @@
-"""Chunks ranked for queries, by BM25 and by embedders."""
+"""Ranking of chunks for queries by BM25 and by embedders."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_rankers_score_every_chunk(name, embedder):
     assert name != "BM25" or not scores[2].any()
 
 
-def test_unknown_names():
+def test_rejects_unknown_names():
     with pytest.raises(UserError, match=r"unknown embedder 'nosuch'; .*list embedders"):
         make_ranker("nosuch")
 
 
-def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatch):
+def test_embedders_of_the_paper_fail_immediately_without_the_hub(own_cache, monkeypatch):
     monkeypatch.setattr(hub, "reachable", lambda: False)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: None)
     for name in (n for n, spec in EMBEDDERS.items() if spec.repo):
@@ -45,8 +45,8 @@ def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatc
 
 
 @pytest.mark.slow
-def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
-    """What is stored here needs no hub; those with code of their own say so to the loader."""
+def test_embedders_of_the_paper_load_by_repository(own_cache, monkeypatch):
+    """Stored embedders need no hub. Embedders with custom code tell the loader so."""
     seen = []
 
     class Model:

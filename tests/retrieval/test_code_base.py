@@ -1,4 +1,4 @@
-"""A user's own code: what is kept between commands, and what one search finds."""
+"""User-supplied code: the cached graph and index, and the results of a search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pkg_lib.graph import disk
 from pkg_lib.retrieval import code_base
 from pkg_lib.retrieval.explain import search_code
 from pkg_lib.retrieval.methods import knowledge_of, make_retriever
+from pkg_lib.retrieval.retrievers import BlockPKG, BM25Rows, DenseRows, FuncBM25, FuncPKG
 
 SORT = (
     'def sort_words(words):\n    """Sort words by length."""\n    return sorted(words, key=len)\n'
@@ -33,94 +34,96 @@ def knowledge(folder):
     return found
 
 
-def counted(monkeypatch):
-    """Count how often a graph is built."""
-    built = []
+@pytest.fixture
+def builds(monkeypatch):
+    """List with one item for each time that a graph was built."""
+    calls = []
     build = code_base.build_code_graph
-    monkeypatch.setattr(
-        code_base, "build_code_graph", lambda *given: built.append(1) or build(*given)
-    )
-    return built
+
+    def record_and_build(*arguments):
+        calls.append(arguments)
+        return build(*arguments)
+
+    monkeypatch.setattr(code_base, "build_code_graph", record_and_build)
+    return calls
 
 
-def test_the_graph_is_built_once_and_again_after_an_edit(code, monkeypatch):
-    built = counted(monkeypatch)
-    first, second = knowledge(code).graph, knowledge(code).graph
-    assert len(built) == 1 and first.texts == second.texts
+def search(folder, query):
+    """Return the printed lines of a search for one unit."""
+    return list(search_code(knowledge(folder), query, top=1))
+
+
+def test_builds_the_graph_once_and_again_after_an_edit(code, builds):
+    first = knowledge(code).graph
+    second = knowledge(code).graph
+    assert len(builds) == 1
+    assert first.texts == second.texts
     (code / "a.py").write_text(SORT.replace("length", "size"))
     assert any("size" in text for text in knowledge(code).graph.texts.to_pylist())
-    assert len(built) == 2
+    assert len(builds) == 2
 
 
-def test_a_damaged_graph_is_built_again(code, monkeypatch):
-    built = counted(monkeypatch)
+def test_builds_a_damaged_graph_again(code, builds):
     texts = knowledge(code).graph.texts.to_pylist()
     (path,) = (code.parent / "cache" / "graphs").glob(f"*/{disk.GRAPH}")
     path.write_bytes(path.read_bytes()[:-40])
-    assert knowledge(code).graph.texts.to_pylist() == texts and len(built) == 2
+    assert knowledge(code).graph.texts.to_pylist() == texts
+    assert len(builds) == 2
 
 
-def test_a_graph_is_built_again_by_another_version_of_the_program(code, monkeypatch):
-    built = counted(monkeypatch)
+def test_another_version_of_the_program_builds_the_graph_again(code, builds, monkeypatch):
     assert knowledge(code).graph
     monkeypatch.setattr(code_base, "_builder_digest", lambda: "another")
-    assert knowledge(code).graph and len(built) == 2
+    assert knowledge(code).graph
+    assert len(builds) == 2
 
 
-def test_a_search_finds_by_words_and_by_meaning(code):
+def test_searches_by_words_and_by_meaning(code):
     for _ in range(2):  # the second search reads the stored index
-        shown = list(search_code(knowledge(code), "sort words by length", top=1))
-        assert [line.split("  ")[-1] for line in shown] == [
+        lines = search(code, "sort words by length")
+        assert [line.split("  ")[-1] for line in lines] == [
             "by words (BM25):",
             "def sort_words(words):",
             "by meaning (words):",
             "def sort_words(words):",
         ]
-    shown = list(search_code(knowledge(code), "zzz", top=1))
-    assert shown[1] == "  no word of the query is in the code"
+    lines = search(code, "zzz")
+    assert lines[1] == "  no word of the query is in the code"
 
 
-def test_the_stored_index_is_that_of_the_code_as_it_is_now(code):
-    assert "read_file" not in list(search_code(knowledge(code), "lengths", top=1))[1]
+def test_search_finds_edited_code(code):
+    assert "read_file" not in search(code, "lengths")[1]
     (code / "b.py").write_text(READ.replace("path", "lengths"))
-    assert "read_file" in list(search_code(knowledge(code), "lengths", top=1))[1]
+    assert "read_file" in search(code, "lengths")[1]
 
 
 @pytest.mark.parametrize(
     ("query", "unit", "why"), [(" ", "function", "query is empty"), ("x", "leaf", "unknown unit")]
 )
-def test_a_mistake_is_one_line(code, query, unit, why):
+def test_rejects_an_empty_query_and_an_unknown_unit(code, query, unit, why):
     with pytest.raises(UserError, match=why):
         list(search_code(knowledge(code), query, unit))
 
 
 def test_after_an_edit_only_the_new_text_is_encoded(code):
     embedder = WordEmbedder()
-    before = knowledge(code)
-    texts = make_texts(before)
-    embedder.encode(texts)
-    (code / "b.py").write_text(READ.replace("path", "name"))
-    assert embedder.missing(make_texts(knowledge(code))) == [READ.replace("path", "name").strip()]
+    embedder.encode(FuncPKG(knowledge(code)).encoded_texts())
+    edited = READ.replace("path", "name")
+    (code / "b.py").write_text(edited)
+    texts = FuncPKG(knowledge(code)).encoded_texts()
+    assert embedder.missing(texts) == [edited.strip()]
 
 
-def make_texts(of):
-    from pkg_lib.retrieval.retrievers import FuncPKG
-
-    return FuncPKG(of).encoded_texts()
-
-
-def test_what_a_method_encodes(code):
-    of = knowledge(code)
-    from pkg_lib.retrieval import retrievers
-
-    assert retrievers.BM25Rows(of).encoded_texts() == []
-    assert retrievers.FuncBM25(of).encoded_texts() == []
-    assert len(retrievers.FuncPKG(of).encoded_texts()) == 2
-    assert len(retrievers.DenseRows(of).encoded_texts()) == 2
-    assert any("with open" in text for text in retrievers.BlockPKG(of).encoded_texts())
+def test_texts_that_each_method_encodes(code):
+    base = knowledge(code)
+    assert BM25Rows(base).encoded_texts() == []
+    assert FuncBM25(base).encoded_texts() == []
+    assert len(FuncPKG(base).encoded_texts()) == 2
+    assert len(DenseRows(base).encoded_texts()) == 2
+    assert any("with open" in text for text in BlockPKG(base).encoded_texts())
 
 
-def test_what_a_place_is(code, tmp_path):
+def test_recognises_folders_corpora_and_saved_graphs(code, tmp_path):
     disk.save(knowledge(code).graph, tmp_path / "saved")
     assert code_base.corpus_at(str(tmp_path / "saved")) == ""
     assert code_base.corpus_at("bolt://host/name") == ""
@@ -129,31 +132,31 @@ def test_what_a_place_is(code, tmp_path):
     assert code_base.corpus_at("/no/such/graph") == ""
 
 
-def test_a_retriever_of_the_api_uses_the_kept_graph(code, monkeypatch):
+def test_retriever_of_the_api_uses_the_cached_graph(code, builds):
     from pkg_lib import Task, load_corpus
 
-    built = counted(monkeypatch)
     task = Task("Mine/0", "humaneval", "sort words by length", "")
     for _ in range(2):
         retriever = make_retriever("Func-BM25", load_corpus(code))
         (context,) = retriever.retrieve([task])
         assert "sort_words" in context.text
-    assert len(built) == 1
+    assert len(builds) == 1
 
 
-def test_a_cache_that_cannot_be_written_only_costs_time(code, monkeypatch):
+def test_unwritable_cache_only_costs_time(code, builds):
     (code.parent / "cache").write_text("a file where the directory would be")
-    built = counted(monkeypatch)
-    assert knowledge(code).graph and knowledge(code).graph and len(built) == 2
-    shown = list(search_code(knowledge(code), "sort words by length", top=1))
-    assert shown[1].endswith("def sort_words(words):")
+    assert knowledge(code).graph
+    assert knowledge(code).graph
+    assert len(builds) == 2
+    lines = search(code, "sort words by length")
+    assert lines[1].endswith("def sort_words(words):")
 
 
 @pytest.mark.parametrize("content", [b"", b"no index"])
-def test_a_damaged_index_is_made_again(code, content):
-    first = list(search_code(knowledge(code), "sort words", top=1))
+def test_rebuilds_a_damaged_index(code, content):
+    lines = search(code, "sort words")
     files = list((code.parent / "cache" / "graphs").glob("*/bm25-*/*"))
     assert files
     for path in files:
         path.write_bytes(content)
-        assert list(search_code(knowledge(code), "sort words", top=1)) == first
+        assert search(code, "sort words") == lines

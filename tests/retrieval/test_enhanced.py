@@ -1,4 +1,4 @@
-"""Func-PKG over functions with docstrings that a model wrote: its corpus, its contexts, what is recorded."""
+"""Func-PKG over functions with docstrings by a model: its corpus, contexts and provenance."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def retrieve(corpus, *prompts) -> list[Context]:
     return METHODS[METHOD].make_retriever(knowledge(corpus)).retrieve(tasks)
 
 
-def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path):
+def test_written_docstrings_influence_retrieval_and_are_shown(corpus, tmp_path):
     enhance(corpus, tmp_path)
     prompts = (
         "kiwis there are on average sum items",
@@ -96,8 +96,8 @@ def test_written_docstrings_decide_what_is_found_and_are_shown(corpus, tmp_path)
     assert {c.method for c in (kiwi, banana)} == {METHOD}
 
 
-def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
-    """Functions that have docstrings, and those that got none, are retrieved and pruned as by Func-PKG."""
+def test_equals_func_pkg_without_new_docstrings(corpus, tmp_path):
+    """Functions whose docstring did not change are retrieved and pruned as by Func-PKG."""
     enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(lambda request: ""))
     tasks = [
         Task(f"T/{i}", "", p, "f") for i, p in enumerate(("mean items sum", "bananas", "x one"))
@@ -110,7 +110,7 @@ def test_without_new_docstrings_it_is_func_pkg(corpus, tmp_path):
     assert [c.score for c in enhanced] == pytest.approx([c.score for c in plain], abs=1e-6)
 
 
-def test_functions_that_were_not_asked_about_are_left_out(corpus, tmp_path, caplog):
+def test_omits_functions_that_the_model_was_not_prompted_for(corpus, tmp_path, caplog):
     log = enhance(corpus, tmp_path, 1)
     retriever = METHODS[METHOD].make_retriever(knowledge(corpus))
     counts = retriever.about["docstrings"]
@@ -128,8 +128,8 @@ def test_functions_that_were_not_asked_about_are_left_out(corpus, tmp_path, capl
     assert (later["written"], later["none accepted"], later["own docstring"]) == (2, 1, 1)
 
 
-def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
-    """Answers that were not judged yet are none; a rejected first form is still to be asked in the second."""
+def test_interrupted_enhancement_counts_settled_functions(corpus, tmp_path):
+    """Answers that are not judged do not count. A rejected first form is prompted for again."""
     with pytest.raises(KeyboardInterrupt):
         enhancer.enhance(corpus, MODEL, None, tmp_path / "results", FakeBackend(answer, stop=3))
     counts = METHODS[METHOD].make_retriever(knowledge(corpus)).about["docstrings"]
@@ -138,7 +138,7 @@ def test_an_interrupted_enhancement_counts_what_is_settled(corpus, tmp_path):
     )
 
 
-def test_users_mistakes(corpus, tmp_path, monkeypatch):
+def test_reports_missing_and_ambiguous_docstrings(corpus, tmp_path, monkeypatch):
     with pytest.raises(Unavailable, match="pkg-lib pkg enhance"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
@@ -156,7 +156,7 @@ def test_users_mistakes(corpus, tmp_path, monkeypatch):
         METHODS[METHOD].make_retriever(knowledge(corpus))
 
 
-def test_it_is_a_method_of_its_own_for_code(corpus):
+def test_is_a_separate_method_for_code(corpus):
     assert METHOD in variant_methods() and METHOD not in retrieving_methods()
     assert Results("qwen2.5-coder-0.5b-instruct", corpus=corpus, limit=1).offers(METHOD)
     for other in ("published", "python-docs"):
@@ -164,7 +164,7 @@ def test_it_is_a_method_of_its_own_for_code(corpus):
     assert knowledge_of(f"{corpus}, top 3").corpus == corpus
 
 
-def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_path, monkeypatch):
+def test_generates_again_when_docstrings_have_changed(corpus, tmp_path, monkeypatch):
     enhance(corpus, tmp_path, 1)
     monkeypatch.setattr(
         "pkg_lib.evaluation.stored_answers.knowledge_of", lambda name: knowledge(corpus)
@@ -194,7 +194,7 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
     assert len(Results(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD)) == 2
 
 
-def test_a_context_is_traced_where_the_corpus_holds_it(corpus, tmp_path):
+def test_traces_only_contexts_that_the_corpus_contains(corpus, tmp_path):
     enhance(corpus, tmp_path)
     kiwi, banana = retrieve(corpus, "kiwis there are on average sum items", "bananas by weight")
     documents = {d.id: d for d in load_corpus(corpus)}
@@ -203,7 +203,7 @@ def test_a_context_is_traced_where_the_corpus_holds_it(corpus, tmp_path):
         trace(kiwi, documents)
 
 
-def test_a_damaged_file_of_docstrings_is_named(corpus, tmp_path):
+def test_reports_a_damaged_file_of_docstrings(corpus, tmp_path):
     enhance(corpus, tmp_path)
     (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl")
     file.write_text(file.read_text() + '{"payload_sha256": 7}\n')
@@ -211,7 +211,7 @@ def test_a_damaged_file_of_docstrings_is_named(corpus, tmp_path):
         retrieve(corpus, "x")
 
 
-def test_a_hand_edited_docstring_that_does_not_fit_is_left_out(corpus, tmp_path):
+def test_omits_an_edited_docstring_that_does_not_fit(corpus, tmp_path):
     enhance(corpus, tmp_path)
     (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]

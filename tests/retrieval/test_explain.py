@@ -1,4 +1,4 @@
-"""What `explain` shows is what the columns do."""
+"""The output of `explain` agrees with the retrievers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def knowledge(embedder):
 
 @pytest.mark.parametrize(("unit", "column"), [("function", FuncPKG), ("block", BlockPKG)])
 @pytest.mark.parametrize(("pruning", "calls"), [("paper-literal", 0), ("guarded", 500)])
-def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
+def test_shows_the_context_of_the_method(knowledge, unit, column, pruning, calls):
     explained, graph = explain(knowledge, QUERY, unit, pruning, calls), knowledge.graph
     context = explained.context
     assert [context] == column(knowledge, pruning, calls).retrieve([Task("query", "", QUERY, "")])
@@ -49,7 +49,7 @@ def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
     )
 
 
-def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
+def test_ranks_nodes_and_removes_the_branch_with_the_highest_score(knowledge):
     explained, graph = explain(knowledge, QUERY, pruning="paper-literal"), knowledge.graph
     assert graph.where(explained.nodes[0]) == "d:5-12"
     assert explained.cosines == sorted(explained.cosines, reverse=True)
@@ -58,13 +58,13 @@ def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
     assert explained.removed == max(explained.without, key=explained.without.get)
 
 
-def test_guarded_keeps_a_node_whole_that_is_nearest_as_it_is(embedder):
+def test_guarded_pruning_keeps_a_node_that_is_nearest_when_whole(embedder):
     knowledge = Knowledge([Document("d", "def f():\n    if prime:\n        number\n")], embedder)
     assert explain(knowledge, "prime number", pruning="paper-literal").removed == 3
     assert explain(knowledge, "prime number").removed == -1
 
 
-def test_called_functions_are_named(knowledge):
+def test_names_called_functions(knowledge):
     explained = explain(knowledge, QUERY, "block", calls=500)
     assert [knowledge.graph.where(v) for v in explained.called.added] == ["d:1-2"]
     assert "def helper" in explained.context.text
@@ -73,7 +73,7 @@ def test_called_functions_are_named(knowledge):
     }
 
 
-def test_mistakes_are_named(knowledge):
+def test_reports_mistakes(knowledge):
     with pytest.raises(UserError, match="unknown unit 'file'; choose from: function, block"):
         explain(knowledge, "x", "file")
     with pytest.raises(UserError, match="empty"):

@@ -1,4 +1,4 @@
-"""Flat and HNSW behind one name: against numpy, recall, the same index twice, files."""
+"""Flat and HNSW indexes: exactness, recall, reproducibility and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex
 
 
 def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:
-    """Unit rows around 40 centres, as texts lie around topics."""
+    """Make unit vectors around 40 centres, like texts around topics."""
     random = np.random.default_rng(seed)
     centres = np.random.default_rng(7).normal(size=(40, dimension))
     rows = centres[random.integers(0, 40, count)] + 0.7 * random.normal(size=(count, dimension))
@@ -26,7 +26,7 @@ def hnsw():
     return HNSWIndex(VECTORS)
 
 
-def test_flat_is_exact():
+def test_flat_index_is_exact():
     positions, cosines = FlatIndex(VECTORS).search(QUERIES, 5)
     truth = QUERIES @ VECTORS.T
     np.testing.assert_array_equal(positions, np.argsort(-truth, axis=1)[:, :5])
@@ -34,7 +34,7 @@ def test_flat_is_exact():
 
 
 @pytest.mark.skipif(not faiss.get_num_gpus(), reason="FAISS sees no GPU here")
-def test_the_same_on_a_gpu_as_on_the_cpu():
+def test_gives_equal_results_on_a_gpu_and_on_the_cpu():
     on_gpu, on_cpu = FlatIndex(VECTORS), FlatIndex(VECTORS, gpu=False)
     assert not isinstance(on_gpu.index, faiss.IndexFlatIP) and isinstance(
         on_cpu.index, faiss.IndexFlatIP
@@ -44,7 +44,7 @@ def test_the_same_on_a_gpu_as_on_the_cpu():
     np.testing.assert_allclose(cosines, truth, rtol=1e-5)
 
 
-def test_hnsw_finds_nearly_all(hnsw):
+def test_hnsw_finds_nearly_all_neighbours(hnsw):
     flat = FlatIndex(VECTORS)
     positions, cosines = hnsw.search(QUERIES, 3)
     assert positions.shape == cosines.shape == (100, 3) and (np.diff(cosines, axis=1) <= 0).all()
@@ -52,12 +52,12 @@ def test_hnsw_finds_nearly_all(hnsw):
 
 
 @pytest.mark.parametrize("kind", INDEXES)
-def test_more_neighbours_than_vectors(kind):
+def test_accepts_more_neighbours_than_vectors(kind):
     positions, cosines = INDEXES[kind](VECTORS[:2]).search(QUERIES[:1], 9)
     assert sorted(positions[0]) == [0, 1] and cosines.shape == (1, 2)
 
 
-def test_files(tmp_path, hnsw):
+def test_saves_and_loads_an_index(tmp_path, hnsw):
     path = tmp_path / "hnsw.index"
     hnsw.save(path)
     again = HNSWIndex.load(path, VECTORS)
@@ -66,7 +66,7 @@ def test_files(tmp_path, hnsw):
     assert path.stat().st_size < VECTORS.nbytes + 300 * len(VECTORS)
 
 
-def test_a_damaged_file_or_one_of_other_vectors_is_named(tmp_path, hnsw):
+def test_reports_a_damaged_file_and_one_of_other_vectors(tmp_path, hnsw):
     path = tmp_path / "i"
     with pytest.raises(UserError, match="cannot read the index"):
         HNSWIndex.load(path, VECTORS)
@@ -83,6 +83,6 @@ def test_a_damaged_file_or_one_of_other_vectors_is_named(tmp_path, hnsw):
         hnsw.save(tmp_path)
 
 
-def test_an_unknown_name():
+def test_rejects_an_unknown_name():
     with pytest.raises(UserError, match="unknown index 'tree'; choose from: flat, hnsw"):
         INDEXES.get_or_fail("tree")

@@ -1,4 +1,4 @@
-"""Nearest nodes of a stored graph, with a database that is replaced; test_stored_graph.py has a real one."""
+"""Nearest nodes of a stored graph in a fake database. test_stored_graph.py uses a real one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODES = GRAPH.first_of_each_text(IMPL)
 
 
 class Database:
-    """What the vector index of a server finds (None: it has no index), and the stored vectors."""
+    """A database with given neighbours (None if it has no vector index) and given vectors."""
 
     def __init__(self, found, vectors):
         self.found, self.stored = found, vectors
@@ -39,10 +39,10 @@ class Database:
         return self.stored
 
 
-def test_enhanced_functions_of_a_stored_graph_are_those_of_the_corpus(
+def test_enhanced_functions_of_a_stored_graph_equal_those_of_the_corpus(
     embedder, tmp_path, monkeypatch
 ):
-    """They are a graph of their own, other than the stored one."""
+    """They form a separate graph beside the stored one."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     monkeypatch.setattr(bolt, "opened", lambda place: nullcontext(Database(None, None)))
     place = "bolt://host/name"
@@ -73,19 +73,19 @@ def nearest(embedder, monkeypatch):
     return search
 
 
-def test_stored_vectors_are_ranked_as_those_of_the_corpus(nearest, embedder):
+def test_ranks_stored_vectors_like_those_of_the_corpus(nearest, embedder):
     vectors = embedder.encode(GRAPH.payloads(NODES))
     own = Knowledge(DOCUMENTS, embedder).nearest(IMPL, embedder.encode(["print y"]), 1, NODES)
     for mine, theirs in zip(own, nearest(None, vectors), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_what_the_server_finds_is_taken(nearest):
+def test_uses_the_neighbours_that_the_server_finds(nearest):
     found = np.array([[NODES[1]]]), np.array([[0.5]], np.float32)
     assert nearest(found) == found
 
 
-def test_vectors_that_do_not_fit_the_graph_are_refused(nearest, embedder):
+def test_rejects_vectors_that_do_not_fit_the_graph(nearest, embedder):
     vectors = embedder.encode(GRAPH.payloads(NODES))
     name_node = np.array([[0]]), np.array([[0.5]], np.float32)
     for found, stored in ((name_node, None), (None, vectors[:1]), (None, vectors[:, :3])):

@@ -1,4 +1,4 @@
-"""Which columns a corpus offers, and the authors' own contexts as columns."""
+"""The methods that a corpus offers, and the contexts that the authors published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from pkg_lib.retrieval.retrievers import NoRetrieval
 
 @pytest.fixture
 def authors(tmp_path, monkeypatch):
-    """Two HumanEval tasks and one of MBPP; the second has no function, and the files stand out of order."""
+    """Published contexts of two HumanEval tasks and one of MBPP.
+
+    The second task has no function, and the rows of the files are not in order.
+    """
     first, second, eleven = "HumanEval/0", "HumanEval/1", "MBPP/0"
     rows = {
         "voyage_code_relevant_context_human_eval": {1: "answer one", 0: "answer zero"},
@@ -59,7 +62,7 @@ def task(i, benchmark="humaneval"):
     return Task(i, benchmark, "", "f")
 
 
-def test_columns_by_corpus():
+def test_methods_by_corpus():
     assert list(methods_of("python-docs+docstrings:json")) == [
         "NoRAG",
         "BM25",
@@ -85,7 +88,7 @@ def test_columns_by_corpus():
     assert isinstance(knowledge_of("docstrings:json"), TextKnowledge)
 
 
-def test_published_contexts_are_the_authors_first_of_each_task(authors):
+def test_published_context_is_the_authors_first_one_of_each_task(authors):
     knowledge = knowledge_of("published")
     tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
     columns = methods_of("published")
@@ -100,19 +103,19 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
     }
 
 
-def test_a_task_that_the_authors_did_not_have_is_named(authors):
+def test_reports_a_task_without_a_published_context(authors):
     retriever = methods_of("published")["Func-PKG"](knowledge_of("published"))
     with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
         retriever.retrieve([task("MBPP/600", "mbpp-all")])
 
 
-def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
+def test_reports_a_missing_file_of_the_authors(authors, tmp_path):
     (tmp_path / "contexts" / f"{published.FILES['VoyageEmb'][1]}.jsonl").unlink()
     with pytest.raises(UserError, match=r"voyage_code_relevant_context_mbpp\.jsonl cannot be read"):
         load_corpus("published")
 
 
-def test_a_column_is_one_entry(monkeypatch):
+def test_method_is_added_by_one_entry(monkeypatch):
     monkeypatch.setitem(METHODS, "Toy", Method("Toy", NoRetrieval, ("text",)))
     assert (
         list(methods_of("python-docs"))[-1]
@@ -122,7 +125,7 @@ def test_a_column_is_one_entry(monkeypatch):
     )
 
 
-def test_a_method_stands_for_its_rounds():
+def test_name_of_a_method_includes_its_rounds():
     load_plugins()
     assert rounds_of("EVOR") == [f"EVOR@{number}" for number in range(5)]
     assert rounds_of("EVOR@2") == ["EVOR@2"] and rounds_of("RK") == ["RK"]

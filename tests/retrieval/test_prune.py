@@ -1,4 +1,4 @@
-"""Equations 6 and 7: what a removal leaves, and which one wins."""
+"""Pruning by Equations 6 and 7: the text without a branch, and the choice of the branch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pkg_lib.retrieval.prune import (
     without_branch,
 )
 
-# Figure 3 of the paper: sentences that begin with "I" are boring; the code counts exciting ones too.
+# Figure 3 of the paper. Sentences that begin with "I" are boring. The code also counts exciting ones.
 FIGURE_3 = """def count_sentences(text):
     boring = exciting = 0
     for sentence in text.split("."):
@@ -37,21 +37,30 @@ FIGURE_3 = """def count_sentences(text):
 """
 
 
+def check_removal(graph, node: int, branch: int) -> None:
+    """Check that a removal parses if the node did, and changes no line outside the branch."""
+    source = graph.payload(node)
+    rest = without_branch(graph, node, branch)
+    assert parses(rest) or not parses(source)
+    lines = source.split("\n")
+    kept = rest.split("\n")
+    start = graph.first[branch] - graph.first[node]
+    stop = graph.last[branch] - graph.first[node] + 1
+    lines_after = len(lines) - stop
+    assert kept[:start] == lines[:start]
+    assert kept[len(kept) - lines_after :] == lines[stop:]
+    replacement = [line.strip() for line in kept[start : len(kept) - lines_after]]
+    assert replacement in ([], ["pass"])
+
+
 def check_removals(graph) -> int:
-    """Every removal parses where the node did, and leaves every line outside the branch as it was."""
-    removals = [
-        (v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.branches(v))
-    ]
-    for v, branch in removals:
-        rest, lines = without_branch(graph, v, branch), graph.payload(v).split("\n")
-        assert parses(rest) or not parses("\n".join(lines))
-        start, stop = graph.first[branch] - graph.first[v], graph.last[branch] - graph.first[v] + 1
-        kept = rest.split("\n")
-        assert kept[:start] == lines[:start]
-        after = len(lines) - stop
-        assert kept[len(kept) - after :] == lines[stop:]
-        assert [line.strip() for line in kept[start : len(kept) - after]] in ([], ["pass"])
-    return len(removals)
+    """Check every removal of a graph and return their number."""
+    count = 0
+    for node in np.flatnonzero(graph.type):
+        for branch in graph.branches(int(node)):
+            check_removal(graph, int(node), int(branch))
+            count += 1
+    return count
 
 
 def test_every_removal_of_the_textbook_keeps_parsing(textbook):
@@ -79,76 +88,85 @@ def test_every_removal_of_generated_source_keeps_parsing(body):
         ("def f():\n\tif a:\n\t\tc\n", "def f():\n\tpass"),
     ],
 )
-def test_a_suite_left_empty_gets_a_pass(source, rest):
+def test_removal_fills_an_empty_suite_with_pass(source, rest):
     graph = build_code_graph([Document("d", source)])
     assert without_branch(graph, 1, graph.branches(1)[0]) == rest
 
 
-def test_figure_3_keeps_what_counts_boring_sentences(embedder):
+def test_figure_3_keeps_the_branch_that_counts_boring_sentences(embedder):
     graph = build_code_graph([Document("d", FIGURE_3)])
     loop = int(graph.of_type(BLOCK)[1])
     (query,) = embedder.encode(
         ["Count boredoms: a boring sentence starts with the word I. Sentence boring."]
     )
     pruned = prune(graph, loop, query, embedder, LITERAL)
-    assert "boring += 1" in pruned.text and "exciting" not in pruned.text
-    assert pruned.text.startswith("for sentence in")  # dedented
+    assert "boring += 1" in pruned.text
+    assert "exciting" not in pruned.text
+    assert pruned.text.startswith("for sentence in"), "the text must be dedented"
     assert graph.first[pruned.branch] == 6
 
 
-def test_equation_7_takes_the_highest_cosine(embedder):
+def test_equation_7_selects_the_highest_cosine(embedder):
     graph = build_code_graph([Document("d", FIGURE_3)])
-    nodes = [
-        v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.branches(v))
-    ]
+    candidates = [node for node in range(len(graph)) if graph.type[node] in (IMPL, BLOCK)]
+    nodes = [node for node in candidates if len(graph.branches(node))]
     for question in ("exciting sentence ends", "boring sentence starts", "text split"):
         (query,) = embedder.encode([question])
-        for v in nodes:
-            branches = graph.branches(v).tolist()
-            scores = [
-                float(embedder.encode([without_branch(graph, v, b)])[0] @ query) for b in branches
-            ]
-            pruned = prune(graph, v, query, embedder, LITERAL)
-            assert pruned.score == pytest.approx(max(scores))
-            assert pruned.branch == branches[int(np.argmax(scores))]
-            assert pruned.text == textwrap.dedent(without_branch(graph, v, pruned.branch))
+        for node in nodes:
+            branches = graph.branches(node).tolist()
+            texts = [without_branch(graph, node, branch) for branch in branches]
+            scores = [float(embedder.encode([text])[0] @ query) for text in texts]
+            best = int(np.argmax(scores))
+            pruned = prune(graph, node, query, embedder, LITERAL)
+            assert pruned.score == pytest.approx(scores[best])
+            assert pruned.branch == branches[best]
+            assert pruned.text == textwrap.dedent(texts[best])
 
 
-def test_a_node_without_branches_stays(embedder):
+def test_node_without_branches_is_not_changed(embedder):
     graph = build_code_graph([Document("d", "class A:\n    def f(self):\n        return 1\n")])
+    (query,) = embedder.encode(["one"])
     for pruning in PRUNINGS:
-        pruned = prune(graph, 1, embedder.encode(["one"])[0], embedder, pruning)
-        assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
+        pruned = prune(graph, 1, query, embedder, pruning)
+        assert pruned.text == "def f(self):\n    return 1"
+        assert pruned.branch == -1
 
 
-def test_guarded_pruning_is_equation_7_where_that_raises_the_cosine(embedder, textbook):
+def test_guarded_pruning_removes_a_branch_only_if_that_raises_the_cosine(embedder, textbook):
     graph = textbook[1]
-    kept = removed = 0
-    for v in (int(v) for v in graph.of_type(IMPL)[:150] if len(graph.branches(v))):
-        for question in ("sort the items of a list", graph.payload(v - 1)):
-            (query,) = embedder.encode([question])
-            whole = float(embedder.encode([graph.payload(v)])[0] @ query)
-            paper, guarded = (prune(graph, v, query, embedder, p) for p in (LITERAL, GUARDED))
-            assert prune(graph, v, query, embedder, UNPRUNED).score == pytest.approx(whole)
-            assert guarded.score == pytest.approx(max(paper.score, whole))
-            assert guarded.branch in (paper.branch, -1)
-            assert guarded.text == (
-                paper.text if guarded.branch >= 0 else textwrap.dedent(graph.payload(v))
-            )
-            kept, removed = kept + (guarded.branch < 0), removed + (guarded.branch >= 0)
-    assert kept and removed
+    kept = 0
+    removed = 0
+    nodes = [int(node) for node in graph.of_type(IMPL)[:150] if len(graph.branches(node))]
+    for node in nodes:
+        payload = graph.payload(node)
+        for question in ("sort the items of a list", graph.payload(node - 1)):
+            query, vector = embedder.encode([question, payload])
+            whole = float(vector @ query)
+            unpruned = prune(graph, node, query, embedder, UNPRUNED)
+            literal = prune(graph, node, query, embedder, LITERAL)
+            guarded = prune(graph, node, query, embedder, GUARDED)
+            assert unpruned.score == pytest.approx(whole)
+            assert guarded.score == pytest.approx(max(literal.score, whole))
+            if guarded.branch == -1:
+                assert guarded.text == textwrap.dedent(payload)
+                kept += 1
+            else:
+                assert guarded.branch == literal.branch
+                assert guarded.text == literal.text
+                removed += 1
+    assert kept > 0
+    assert removed > 0
 
 
-def test_equal_cosines_leave_the_node_whole_and_else_take_the_first_branch(embedder):
-    graph = build_code_graph(
-        [Document("d", "def f():\n    if a1:\n        1\n    if a2:\n        1\n")]
-    )
+def test_equal_cosines_keep_the_node_and_literal_pruning_removes_the_first_branch(embedder):
+    source = "def f():\n    if a1:\n        1\n    if a2:\n        1\n"
+    graph = build_code_graph([Document("d", source)])
     query = np.zeros(256, np.float32)
     assert prune(graph, 1, query, embedder, LITERAL).branch == 3
     assert prune(graph, 1, query, embedder).branch == -1
 
 
-# Figure 3 again, as MiniLM sees it. The first function counts both in one loop, the second in a loop each.
+# A variant of Figure 3 for MiniLM. FIGURE_3 counts both kinds in one loop, this function in two.
 TWO_LOOPS = """def count_sentences(text):
     boring = 0
     exciting = 0
@@ -161,8 +179,10 @@ TWO_LOOPS = """def count_sentences(text):
             exciting += 1
     return boring, exciting
 """
-CAPTION = "Write a function that counts the total number of boring sentences. "
-CAPTION += "A boring sentence starts with the word 'I'."
+CAPTION = (
+    "Write a function that counts the total number of boring sentences. "
+    "A boring sentence starts with the word 'I'."
+)
 
 
 @pytest.fixture(scope="module")
@@ -177,31 +197,35 @@ def minilm(tmp_path_factory):
         (FIGURE_3, BLOCK, CAPTION, "exciting", False),
         (TWO_LOOPS, IMPL, CAPTION, "exciting", False),
         (TWO_LOOPS, IMPL, "HumanEval/91", "exciting", True),
-        # Not what the paper says: with the benchmark's own words the wrong branch goes, by 0.003.
+        # Unlike in the paper, the prompt of the benchmark removes the wrong branch, by 0.003.
         (FIGURE_3, BLOCK, "HumanEval/91", "boring", True),
     ],
     ids=["caption, block", "caption, function", "HumanEval/91, function", "HumanEval/91, block"],
 )
 def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, pruning):
-    """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
-    graph, prompts = (
-        build_code_graph([Document("d", source)]),
-        {t.id: t.prompt for t in load_benchmark("humaneval")},
-    )
+    """Equation 7 with real vectors removes one branch; the guarded form sometimes removes none."""
+    graph = build_code_graph([Document("d", source)])
+    prompts = {task.id: task.prompt for task in load_benchmark("humaneval")}
     (query,) = minilm.encode([prompts.get(question, question)])
-    pruned = prune(graph, int(graph.of_type(node)[int(node == BLOCK)]), query, minilm, pruning)
+    # The loop is the second block.
+    position = 1 if node == BLOCK else 0
+    pruned = prune(graph, int(graph.of_type(node)[position]), query, minilm, pruning)
     if pruning == GUARDED and kept_by_guard:
-        assert (
-            pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text
-        )
+        assert pruned.branch == -1
+        assert "boring += 1" in pruned.text
+        assert "exciting += 1" in pruned.text
     else:
-        assert (
-            f"{paper} += 1" in graph.payload(pruned.branch) and f"{paper} += 1" not in pruned.text
-        )
-        assert ("exciting" if paper == "boring" else "boring") + " += 1" in pruned.text
+        other = "exciting" if paper == "boring" else "boring"
+        assert f"{paper} += 1" in graph.payload(pruned.branch)
+        assert f"{paper} += 1" not in pruned.text
+        assert f"{other} += 1" in pruned.text
 
 
 @pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
-def test_a_column_is_guarded_unless_its_name_says_otherwise(column):
-    ways = {"": "guarded", ", paper-literal": "paper-literal", ", unpruned": "unpruned"}
-    assert {name: METHODS[f"{column}{name}"].make_retriever(None).pruning for name in ways} == ways
+def test_method_is_guarded_unless_its_name_says_otherwise(column):
+    def pruning(method):
+        return METHODS[method].make_retriever(None).pruning
+
+    assert pruning(column) == "guarded"
+    assert pruning(f"{column}, paper-literal") == "paper-literal"
+    assert pruning(f"{column}, unpruned") == "unpruned"

@@ -1,4 +1,4 @@
-"""MiniLM in 8-bit integers: nearly the vectors of the whole model, and the same in any company."""
+"""MiniLM in 8-bit integers: vectors are close to those of the full model and independent of the batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cache(tmp_path_factory):
     quantized.quantized_model.cache_clear()
 
 
-def test_its_vectors_are_close_to_those_of_the_whole_model(cache):
+def test_vectors_are_close_to_those_of_the_full_model(cache):
     small, whole = Embedder(INT8), Embedder(DEFAULT)
     found, exact = small.compute(TEXTS), whole.compute(TEXTS)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
@@ -42,14 +42,14 @@ def test_its_vectors_are_close_to_those_of_the_whole_model(cache):
     np.testing.assert_allclose(found @ found.T, exact @ exact.T, atol=0.05)
 
 
-def test_a_text_has_the_same_vector_in_any_batch(cache):
+def test_vector_of_a_text_does_not_depend_on_the_batch(cache):
     embedder = Embedder(INT8)
     together = embedder.compute(TEXTS)
     alone = np.concatenate([embedder.compute([text]) for text in TEXTS])
     np.testing.assert_array_equal(together, alone)
 
 
-def test_the_whole_model_counts_the_same_tokens_and_is_not_changed_by_the_conversion(cache):
+def test_full_model_counts_equal_tokens_and_is_not_changed_by_the_conversion(cache):
     small, whole = Embedder(INT8), Embedder(DEFAULT)
     before = whole.compute(TEXTS)
     small.compute(TEXTS)
@@ -59,7 +59,7 @@ def test_the_whole_model_counts_the_same_tokens_and_is_not_changed_by_the_conver
     np.testing.assert_array_equal(whole.compute(TEXTS), before)
 
 
-def test_once_converted_it_needs_no_torch(cache):
+def test_converted_model_does_not_need_torch(cache):
     Embedder(INT8).compute(TEXTS[:1])
     program = (
         "import sys; from pkg_lib.retrieval.embed import Embedder\n"
@@ -69,7 +69,7 @@ def test_once_converted_it_needs_no_torch(cache):
     assert done.stdout == "False\n", done.stderr
 
 
-def test_a_damaged_model_is_one_line(tmp_path):
+def test_reports_a_damaged_model_in_one_line(tmp_path):
     (tmp_path / quantized.MODEL).write_bytes(b"no model")
     with pytest.raises(UserError, match=r"is damaged .* remove it"):
         quantized.QuantizedModel(tmp_path)

@@ -1,4 +1,4 @@
-"""Each column of Tables 1 to 4 on corpora of code and of text whose best answers are plain."""
+"""Every retriever of Tables 1 to 4, on small corpora of code and text with obvious best answers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def read_lines(path):
 
 
 def tasks(*prompts: str) -> list[Task]:
+    """Make one task of each prompt."""
     return [Task(f"T/{i}", "made-up", prompt, "f") for i, prompt in enumerate(prompts)]
 
 
@@ -64,13 +65,15 @@ def knowledge(embedder):
 
 
 @pytest.mark.parametrize("column", RETRIEVERS)
-def test_protocol(knowledge, column):
+def test_retrieves_one_context_per_task_and_repeats_itself(knowledge, column):
     contexts = RETRIEVERS[column](knowledge).retrieve(TASKS)
-    assert [(c.task_id, c.method) for c in contexts] == [(t.id, column) for t in TASKS]
-    assert contexts == RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert [context.task_id for context in contexts] == [task.id for task in TASKS]
+    assert {context.method for context in contexts} == {column}
+    assert RETRIEVERS[column](knowledge).retrieve(TASKS) == contexts
 
 
 FUNCTIONS = ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
+# Method -> the sources of its contexts, and the lines that pruning removed from them.
 BEST = {
     "BM25": (PATHS, ["", "", ""]),
     "VoyageEmb": (PATHS, ["", "", ""]),
@@ -84,6 +87,7 @@ BEST = {
         ["3-4", "", ""],
     ),
 }
+# Method -> the text of its first context.
 TEXTS = {
     "BM25": PRIMES,
     "VoyageEmb": PRIMES,
@@ -92,48 +96,56 @@ TEXTS = {
     "Func-PKG, paper-literal": "def is_prime(number):\n    pass",
     "Func-PKG, unpruned": PRIMES.rstrip("\n"),
     "Block-PKG": textwrap.dedent(PRIMES.partition("\n")[2].rstrip("\n")),
-    "Block-PKG, paper-literal": "for divisor in range(2, number):\n    pass",  # the only branch gone
+    "Block-PKG, paper-literal": "for divisor in range(2, number):\n    pass",  # the only branch is removed
 }
 
 
 @pytest.mark.parametrize("column", BEST)
-def test_the_best_unit_is_found_and_pruned(knowledge, column):
+def test_retrieves_and_prunes_the_best_unit(knowledge, column):
     contexts = METHODS[column].make_retriever(knowledge).retrieve(TASKS)
-    assert ([c.source for c in contexts], [c.pruned for c in contexts]) == BEST[column]
+    sources, pruned = BEST[column]
+    assert [context.source for context in contexts] == sources
+    assert [context.pruned for context in contexts] == pruned
     assert contexts[0].text == TEXTS[column]
-    assert all(c.score > 0 and not c.truncated for c in contexts)
+    for context in contexts:
+        assert context.score > 0
+        assert not context.truncated
 
 
 @pytest.mark.parametrize("column", ["BM25", "VoyageEmb"])
 @pytest.mark.parametrize("top", [1, 2])
-def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(
-    embedder, column, top
-):
-    asked = "How does one fly a quaternion kite?"
+def test_searches_both_parts_of_a_question_answer_pair_and_shows_the_answer(embedder, column, top):
+    question = "How does one fly a quaternion kite?"
     documents = [
         Document(
             "alpaca/0", "```python\ndef kites(): pass\n```", kind="answer", question="Bake bread."
         ),
-        Document("alpaca/1", ANSWER, kind="answer", question=asked),
+        Document("alpaca/1", ANSWER, kind="answer", question=question),
     ]
+    retriever = RETRIEVERS[column]
     by_question, by_answer = tasks("quaternion kite", "read lines of a file at a path")
     knowledge = Knowledge(documents, embedder, top)
-    for context in RETRIEVERS[column](knowledge).retrieve([by_question, by_answer]):
-        assert context.source.split("; ")[0] == "alpaca/1" and ANSWER in context.text
-        assert "quaternion" not in context.text and "Bake" not in context.text
-    (alone,) = RETRIEVERS[column](
-        Knowledge([replace(documents[1], question="")], embedder)
-    ).retrieve([by_question])
-    assert (
-        alone.score == 0 if column == "BM25" else alone.score < 0.1
-    )  # the answer says nothing of it
+    for context in retriever(knowledge).retrieve([by_question, by_answer]):
+        assert context.source.split("; ")[0] == "alpaca/1"
+        assert ANSWER in context.text
+        assert "quaternion" not in context.text
+        assert "Bake" not in context.text
+
+    # Without its question, the answer does not match the first task.
+    answer_only = Knowledge([replace(documents[1], question="")], embedder)
+    (context,) = retriever(answer_only).retrieve([by_question])
+    if column == "BM25":
+        assert context.score == 0
+    else:
+        assert context.score < 0.1
 
 
 @pytest.mark.parametrize("column", ["BM25", "Func-BM25"])
-def test_no_word_in_common_is_no_context(embedder, column):
+def test_context_is_empty_when_no_word_matches(embedder, column):
     documents = [Document("a", PRIMES), Document("empty", "")]
-    (found,) = RETRIEVERS[column](Knowledge(documents, embedder)).retrieve(tasks("quaternion"))
-    assert (found.text, found.source, found.score) == ("", "", 0.0)
+    knowledge = Knowledge(documents, embedder)
+    (context,) = RETRIEVERS[column](knowledge).retrieve(tasks("quaternion"))
+    assert (context.text, context.source, context.score) == ("", "", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -144,24 +156,25 @@ def test_no_word_in_common_is_no_context(embedder, column):
         (Document("f", PRIMES, unit="function"), ["BM25", "VoyageEmb"]),
     ],
 )
-def test_a_corpus_without_such_units_is_a_users_error(embedder, document, columns):
+def test_reports_a_corpus_without_units_to_retrieve(embedder, document, columns):
+    knowledge = Knowledge([document], embedder)
     for column in columns:
         with pytest.raises(UserError, match=f"that {column} could find"):
-            RETRIEVERS[column](Knowledge([document], embedder)).retrieve(TASKS)
+            RETRIEVERS[column](knowledge).retrieve(TASKS)
 
 
-def test_long_contexts_are_cut_and_say_so(embedder):
+def test_long_contexts_are_truncated_and_marked(embedder):
     body = "".join(f"    prime_{i} = {i}\n" for i in range(400))
-    knowledge = Knowledge(
-        [Document("long", f"def primes():\n    if number: pass\n{body}")], embedder
-    )
-    for column in ("BM25", "VoyageEmb", "Func-BM25", "Func-PKG"):
-        (found,) = RETRIEVERS[column](knowledge).retrieve(TASKS[:1])
-        assert found.truncated == (
-            column not in ("BM25", "VoyageEmb")
-        )  # whose rows are cut between statements
-        assert len(found.text) <= CONTEXT_CHARS
-        assert found.text.split("\n")[-1].strip().startswith("prime_")
+    document = Document("long", f"def primes():\n    if number: pass\n{body}")
+    knowledge = Knowledge([document], embedder)
+    # Rows are split between statements, so they are never too long.
+    is_truncated = {"BM25": False, "VoyageEmb": False, "Func-BM25": True, "Func-PKG": True}
+    for method, expected in is_truncated.items():
+        (context,) = RETRIEVERS[method](knowledge).retrieve(TASKS[:1])
+        assert context.truncated == expected
+        assert len(context.text) <= CONTEXT_CHARS
+        last_line = context.text.split("\n")[-1]
+        assert last_line.strip().startswith("prime_")
 
 
 TEXT_PRIMES = (
@@ -181,8 +194,11 @@ PAGES = [
 QUESTIONS = tasks(
     "for divisor in range of number", "append an item at the end", "where the file is: path"
 )
-LEAVES = ["t/primes#Primes/examples[0]/code", "t/lists#Lists/More/explanation"]
-LEAVES += ["t/m.read_lines#m.read_lines/parameters[0]/description"]
+LEAVES = [
+    "t/primes#Primes/examples[0]/code",
+    "t/lists#Lists/More/explanation",
+    "t/m.read_lines#m.read_lines/parameters[0]/description",
+]
 
 
 @pytest.fixture
@@ -192,47 +208,45 @@ def pages(embedder):
 
 def test_json_pkg_returns_the_payload_of_the_nearest_leaf(pages, embedder):
     contexts = JsonPKG(pages).retrieve(QUESTIONS)
-    assert [c.source for c in contexts] == LEAVES
-    assert (
-        contexts[1].text == "path = Lists/More/explanation ; value = append puts an item at the end"
-    )
-    assert not any(c.pruned or c.truncated for c in contexts)
+    assert [context.source for context in contexts] == LEAVES
+    expected = "path = Lists/More/explanation ; value = append puts an item at the end"
+    assert contexts[1].text == expected
     for context, task in zip(contexts, QUESTIONS, strict=True):
+        assert not context.pruned
+        assert not context.truncated
         leaf, query = embedder.encode([context.text, task.prompt])
         assert context.score == pytest.approx(float(leaf @ query), abs=1e-6)
 
 
 @pytest.mark.parametrize("column", methods_of("python-docs"))
-def test_every_column_of_a_text_corpus(pages, column):
-    found = methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
-    assert [(c.task_id, c.method) for c in found] == [(t.id, column) for t in QUESTIONS]
-    assert found == methods_of("python-docs")[column](pages).retrieve(QUESTIONS)
-    if column != "NoRAG":  # all columns see the same documents
-        assert [c.source.partition("#")[0] for c in found] == [
-            "t/primes",
-            "t/lists",
-            "t/m.read_lines",
-        ]
+def test_every_method_of_a_text_corpus_retrieves_the_best_documents(pages, column):
+    make_retriever = methods_of("python-docs")[column]
+    contexts = make_retriever(pages).retrieve(QUESTIONS)
+    assert [context.task_id for context in contexts] == [task.id for task in QUESTIONS]
+    assert {context.method for context in contexts} == {column}
+    assert make_retriever(pages).retrieve(QUESTIONS) == contexts
+    if column != "NoRAG":
+        documents = [context.source.partition("#")[0] for context in contexts]
+        assert documents == ["t/primes", "t/lists", "t/m.read_lines"]
 
 
-def test_a_given_structure_is_used_as_it_is(embedder):
+def test_uses_a_given_structure_without_changes(embedder):
     leaf = Structured("t/lists", {"a": {"b": "append"}})
     knowledge = TextKnowledge(PAGES[:2], embedder, structure=lambda documents: [leaf])
-    found = JsonPKG(knowledge).retrieve(QUESTIONS)
-    assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
+    contexts = JsonPKG(knowledge).retrieve(QUESTIONS)
+    assert {context.source for context in contexts} == {"t/lists#a/b"}
+    assert {context.text for context in contexts} == {"path = a/b ; value = append"}
     assert knowledge.graph.skipped == [("t/primes", "not structured")]
 
 
-def test_no_leaves_is_a_users_error(embedder):
+def test_json_pkg_reports_a_corpus_without_leaves(embedder):
     with pytest.raises(UserError, match="no leaves that JSON-PKG could find"):
         JsonPKG(TextKnowledge([PAGES[3]], embedder)).retrieve(QUESTIONS)
 
 
-def test_long_leaves_are_cut_and_say_so(embedder):
+def test_long_leaves_are_truncated_and_marked(embedder):
     document = Document("long", "T\n=\n\n::\n\n" + "    divisor = number\n" * 300, "rst")
-    (found,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(QUESTIONS[:1])
-    assert (
-        found.truncated
-        and len(found.text) <= CONTEXT_CHARS
-        and found.text.endswith("divisor = number")
-    )
+    (context,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(QUESTIONS[:1])
+    assert context.truncated
+    assert len(context.text) <= CONTEXT_CHARS
+    assert context.text.endswith("divisor = number")

@@ -1,4 +1,4 @@
-"""Rows of source files: windows of whole definitions within the budget, which tile the file."""
+"""Rows of source files: windows of whole definitions that cover the file within the budget."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DEEP += "".join(f"    elif x == {i}:\n        y\n" for i in range(900))
 
 
 def spans(source: str, limit: int) -> list[tuple[int, int]]:
-    """First and last lines of the windows of a source over the limit."""
+    """Return the first and last lines of the windows of a source that is above the limit."""
     lines = [row.source.rpartition(":")[2].split("-") for row in rows(Document("d", source), limit)]
     return [(int(first), int(last)) for first, last in lines]
 
 
 @given(bodies, st.integers(1, 400))
-def test_windows_tile_any_source_and_keep_the_limit(body, limit):
+def test_windows_cover_any_source_within_the_limit(body, limit):
     out = Expected()
     render(body, out)
     source = "\n".join(out.lines)
@@ -49,11 +49,11 @@ def test_windows_end_with_definitions(source, limit, expected):
     assert spans(source, limit) == expected
 
 
-def test_a_file_nested_too_deep_to_follow_is_cut_too():
+def test_splits_a_file_that_is_nested_too_deeply_to_parse():
     assert all(len(row.text) <= 200 for row in rows(Document("d", DEEP), 200))
 
 
-def test_only_long_files_of_python_are_cut(textbook):
+def test_splits_only_long_python_files(textbook):
     assert rows(Document("a", TWO, kind="answer"), 5) == [Unit("a", TWO)]
     assert rows(Document("a", TWO), 500) == [Unit("a", TWO)]
     for document in textbook[0][:60]:

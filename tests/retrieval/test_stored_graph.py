@@ -1,5 +1,7 @@
-"""A graph in a graph database as the corpus of the study: the same contexts as from the corpus itself, ranked by
-the server's own vector index or on this machine. Against a real server, over Bolt."""
+"""A graph in a graph database as the corpus of a study, on a real server over Bolt.
+
+Contexts equal those of the corpus itself, whether the server's vector index or this machine ranks.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def stored(running, textbook) -> str:
 
 @pytest.fixture(scope="module")
 def queries(textbook) -> list[Task]:
-    """200 queries: words of functions of the textbook."""
+    """200 queries that consist of words from functions of the textbook."""
     graph = textbook[1]
     payloads = graph.payloads(graph.first_of_each_text(IMPL))
     texts = [" ".join(text.split()[2:9]) for text in payloads[:200]]
@@ -95,7 +97,7 @@ def nearest(knowledge, kind, vectors, k):
 
 
 def same_neighbours(knowledge, stored, kind, queries, k):
-    """The nodes agree but for those of equal cosines, whose order is nobody's."""
+    """Compare neighbours by their cosines, because nodes of equal cosines have no order."""
     vectors = WordEmbedder().encode([t.prompt for t in queries])
     (ours, exact), (theirs, found) = (
         nearest(knowledge, kind, vectors, k),
@@ -107,9 +109,7 @@ def same_neighbours(knowledge, stored, kind, queries, k):
         assert (ours == theirs).all()
 
 
-def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machine(
-    stored, textbook, queries
-):
+def test_contexts_ranked_on_this_machine_equal_those_of_the_corpus(stored, textbook, queries):
     assert kind_of(stored) == "code" and tokenizer_of(stored) == "ascii"
     assert set(methods_of(stored)) == CODE_METHODS
     knowledge, read = (
@@ -125,7 +125,7 @@ def test_200_queries_give_the_same_contexts_by_every_method_ranked_on_this_machi
     assert len(read.embedder.seen) == encoded  # the vectors of the nodes come from the database
 
 
-def test_200_queries_give_the_same_contexts_by_the_servers_own_index(
+def test_contexts_ranked_by_the_server_equal_those_of_the_corpus(
     stored, textbook, queries, monkeypatch
 ):
     for label in ("IMPL", "BLOCK"):
@@ -158,8 +158,8 @@ def test_documents_keep_their_questions(running):
     assert "already" in write(f"{running}/pairs", pairs)
 
 
-def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):
-    """Three functions are fewer than any index is asked for; a query that fails is answered here, and said."""
+def test_ranks_on_this_machine_for_few_nodes_and_after_a_failed_query(running, monkeypatch, caplog):
+    """Three functions are too few to query an index. A failed query is reported and ranked here."""
     write(f"{running}/few", [A, B])
     create_vector_index(running, "IMPL", 256)
     knowledge, read = Knowledge([A, B], WordEmbedder()), knowledge_of(f"{running}/few")
@@ -177,7 +177,7 @@ def test_few_nodes_and_an_index_that_refuses(running, monkeypatch, caplog):
     assert "ranking on this machine" in caplog.text
 
 
-def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
+def test_corpus_of_text_keeps_its_kind_and_leaves(running):
     graph = build_text_graph(PAGES, structured(PAGES))
     write(f"{running}/pages", PAGES, graph, "text")
     place = f"{running}/pages"
@@ -196,7 +196,7 @@ def test_a_corpus_of_text_keeps_its_kind_and_its_leaves(running):
         assert ours.retrieve(tasks) == theirs.retrieve(tasks), method
 
 
-def test_a_run_prepares_contexts_and_completions(stored, tmp_path, monkeypatch):
+def test_evaluator_retrieves_contexts_and_generates_completions(stored, tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     run = Results(MODEL, corpus=stored, limit=2)
     preparer = Evaluator(run, backend=FakeBackend(lambda r: "```python\ndef f():\n    pass\n```"))
@@ -208,7 +208,7 @@ def test_a_run_prepares_contexts_and_completions(stored, tmp_path, monkeypatch):
     assert run.provenance()["corpus_digest"] == [corpus_digest(load_corpus("textbook").documents)]
 
 
-def test_the_command_line_writes_what_run_reads(running, tmp_path, monkeypatch, capsys):
+def test_run_reads_the_graph_that_the_command_line_writes(running, tmp_path, monkeypatch, capsys):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(B.text)
     place = f"{running}/command"
@@ -235,7 +235,7 @@ def test_the_command_line_writes_what_run_reads(running, tmp_path, monkeypatch, 
         "MATCH (g:PKG {name: 'c'}) SET g.about = '[[1, 2], 3, 4]'",
     ],
 )
-def test_documents_that_were_changed_are_refused_and_repaired(running, change):
+def test_rejects_changed_documents_until_they_are_written_again(running, change):
     place = f"{running}/c"
     write(place, [A, B])
     asked(place, change)
@@ -245,14 +245,14 @@ def test_documents_that_were_changed_are_refused_and_repaired(running, change):
 
 
 @pytest.mark.parametrize("vector", [["x"], [1.0], 3, None])
-def test_vectors_that_were_changed_are_refused(running, vector):
+def test_rejects_changed_vectors(running, vector):
     write(f"{running}/v", PAGES, build_text_graph(PAGES, structured(PAGES)), "text")
     asked(f"{running}/v", "MATCH (n:PATHVALUE {graph: 'v'}) SET n.vector = $vector", vector=vector)
     with pytest.raises(UserError, match="write it again"):
         nearest(knowledge_of(f"{running}/v"), PATHVALUE, WordEmbedder().encode(["x"]), 1)
 
 
-def test_more_than_a_graph_may_hold_is_not_read(running, monkeypatch):
+def test_does_not_read_more_than_a_graph_may_contain(running, monkeypatch):
     write(f"{running}/large", [A, B])
     for limit in ("MAX_DATABASE_ROWS", "MAX_DATABASE_BYTES"):
         with (
@@ -263,7 +263,7 @@ def test_more_than_a_graph_may_hold_is_not_read(running, monkeypatch):
             load_corpus(f"{running}/large")
 
 
-def test_mistakes_get_one_line(running, monkeypatch):
+def test_reports_mistakes_of_the_user(running, monkeypatch):
     with bolt.opened(
         f"{running}/bare"
     ) as database:  # as `graph --store` wrote before it kept the documents

