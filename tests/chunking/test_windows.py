@@ -1,4 +1,4 @@
-"""Algorithm 1 on trees of our own, beside a recursive reading of the paper's listing."""
+"""Algorithm 1 on random trees, compared with a recursive implementation of the paper's listing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ trees = st.recursive(
 
 
 def placed(tree, start: int = 0):
-    """(start, end, children) with sizes as bytes: a number is a leaf of that size, a list a node."""
+    """Convert a tree of sizes into spans.
+
+    Args:
+        tree: An integer is a leaf of that size; a list is a node with these children.
+        start: Offset of the tree.
+    """
     if isinstance(tree, int):
         return Span(start, start + tree, [])
-    children, at = [], start
+    children = []
+    end = start
     for part in tree:
-        children.append(placed(part, at))
-        at = children[-1][1]
-    return Span(start, at, children)
+        child = placed(part, end)
+        children.append(child)
+        end = child.end
+    return Span(start, end, children)
 
 
 def length(span: Span) -> int:
@@ -30,19 +37,20 @@ def length(span: Span) -> int:
 
 
 def size(nodes) -> int:
+    """The total length of nodes, each of which starts with its start and end."""
     return sum(end - start for start, end, *_ in nodes)
 
 
 def chunk_nodes(nodes, merge: bool):
-    """CHUNKNODES of the listing, the node that does not fit opening the next chunk."""
+    """CHUNKNODES of the listing, where a node that does not fit starts the next chunk."""
     chunks, chunk = [], []
     for node in nodes:
-        s = size([node])
-        if size(chunk) + s > LIMIT:
+        node_size = size([node])
+        if size(chunk) + node_size > LIMIT:
             if chunk:
                 chunks.append(chunk)
                 chunk = []
-            if s > LIMIT:
+            if node_size > LIMIT:
                 inner = chunk_nodes(node[2], merge)
                 chunks += merged(inner) if merge else inner
                 continue
@@ -51,6 +59,7 @@ def chunk_nodes(nodes, merge: bool):
 
 
 def merged(chunks):
+    """Join each chunk with the one before if both fit the limit."""
     found = chunks[:1]
     for chunk in chunks[1:]:
         if size(found[-1]) + size(chunk) <= LIMIT:
@@ -60,27 +69,34 @@ def merged(chunks):
     return found
 
 
+def offsets(chunks) -> list[list[tuple[int, int]]]:
+    """The start and end of each node of each chunk."""
+    return [[node[:2] for node in chunk] for chunk in chunks]
+
+
 def packed(tree, method="cast") -> list[list[tuple[int, int]]]:
+    """The start and end of each node in each window of a tree."""
     root = placed(tree)
     root = root._replace(end=root.end + LIMIT + 1)  # over the limit, so that it is split
     windows = pack(root, lambda span: span.node, length, LIMIT, method)
-    assert [size(window.spans) for window in windows] == [window.size for window in windows]
-    return [[span[:2] for span in window.spans] for window in windows]
+    for window in windows:
+        assert size(window.spans) == window.size
+    return offsets(window.spans for window in windows)
 
 
 @given(st.lists(trees, min_size=1, max_size=6), st.booleans())
-def test_windows_are_those_of_the_recursive_listing(tree, merge):
+def test_windows_equal_the_chunks_of_the_recursive_listing(tree, merge):
     chunks = chunk_nodes(placed(tree)[2], merge)
-    assert packed(tree, "cast" if merge else "algorithm-1") == [
-        [n[:2] for n in chunk] for chunk in chunks
-    ]
+    method = "cast" if merge else "algorithm-1"
+    assert packed(tree, method) == offsets(chunks)
 
 
 @given(st.lists(trees, min_size=1, max_size=6))
-def test_split_only_gives_every_node_that_fits_its_own_window(tree):
+def test_split_only_gives_each_node_that_fits_its_own_window(tree):
     found = packed(tree, "split-only")
     assert all(len(window) == 1 for window in found)
-    assert [w[0] for w in found] == [n for window in packed(tree) for n in window]
+    nodes = [node for window in packed(tree) for node in window]
+    assert [window[0] for window in found] == nodes
 
 
 def test_merging_joins_across_levels_but_not_at_the_top():
@@ -89,10 +105,12 @@ def test_merging_joins_across_levels_but_not_at_the_top():
     assert packed(tree) == [[(0, 1)], [(1, 2), (2, 6)], [(6, 9)], [(9, 10)]]
 
 
-def test_depth_costs_no_recursion():
+def test_a_deep_tree_does_not_exceed_the_recursion_limit():
     tree = placed([3])
     for _ in range(20_000):
-        tree = Span(0, tree.end + 1, [tree, Span(tree.end, tree.end + 1, [])])
+        leaf = Span(tree.end, tree.end + 1, [])
+        tree = Span(0, tree.end + 1, [tree, leaf])
     windows = pack(tree, lambda span: span.node, length, LIMIT)
     sizes = [window.size for window in windows]
-    assert sum(sizes) == tree.end and max(sizes) == LIMIT
+    assert sum(sizes) == tree.end
+    assert max(sizes) == LIMIT

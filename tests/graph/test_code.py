@@ -1,4 +1,8 @@
-"""Functions and blocks against two independent methods: known by construction, and Python's own symtable."""
+"""Functions and blocks of Python source, checked in two independent ways.
+
+Random source has known functions and blocks by construction. Functions of existing source are compared with
+Python's own symbol tables.
+"""
 
 from __future__ import annotations
 
@@ -16,45 +20,55 @@ from pkg_lib.graph.code import functions_of, parses, sources_of
 from .source_trees import Expected, bodies, render
 
 SAMPLE = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))[::8]
+# Scopes that symtable lists as functions, although no `def` statement defines them.
 HIDDEN = {"lambda", "listcomp", "setcomp", "dictcomp", "genexpr", "top"}
 
 
 def by_symtable(source: str) -> Counter[str]:
-    """Function names as the compiler's symbol tables have them."""
-    stack = [symtable.symtable(source, "x", "exec")]
-    for table in stack:
-        stack += table.get_children()
-    functions = (table.get_name() for table in stack if table.get_type() == "function")
-    return Counter(name for name in functions if name not in HIDDEN)
+    """Count function names in the compiler's symbol tables."""
+    tables = [symtable.symtable(source, "x", "exec")]
+    for table in tables:
+        tables += table.get_children()
+    names: Counter[str] = Counter()
+    for table in tables:
+        if table.get_type() == "function" and table.get_name() not in HIDDEN:
+            names[table.get_name()] += 1
+    return names
 
 
 @given(bodies)
-def test_generated_source_gives_what_it_was_made_of(body):
+def test_finds_the_functions_and_blocks_of_generated_source(body):
     out = Expected()
     render(body, out)
     functions = {}
-    for f in functions_of("\n".join(out.lines) + "\n"):
-        parents = [f.blocks[b.parent].first if b.parent >= 0 else 0 for b in f.blocks]
-        blocks = sorted((b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True))
-        functions[f.name, f.first, f.last] = blocks
-    assert functions == {k: sorted(v) for k, v in out.functions.items()}
+    for function in functions_of("\n".join(out.lines) + "\n"):
+        blocks = []
+        for block in function.blocks:
+            parent = function.blocks[block.parent].first if block.parent >= 0 else 0
+            blocks.append((block.first, block.last, parent))
+        functions[function.name, function.first, function.last] = sorted(blocks)
+    assert functions == {key: sorted(blocks) for key, blocks in out.functions.items()}
 
 
-def test_textbook_and_standard_library_agree_with_symtable(textbook):
-    for source in [d.text for d in textbook[0]] + [path.read_text("utf8") for path in SAMPLE]:
-        functions, lines = functions_of(source), source.split("\n")
-        assert Counter(f.name for f in functions) == by_symtable(source)
-        for f in functions:
-            assert lines[f.first - 1].lstrip().startswith(("@", "def ", "async "))
-            for b in f.blocks:
-                around = f.blocks[b.parent] if b.parent >= 0 else f
-                inside = b.parent == 0 or around.first < b.first
-                assert inside and around.first <= b.first <= b.last <= around.last
-            assert {b.parent for b in f.blocks[:1]} <= {-1} and all(
-                b.parent >= 0 for b in f.blocks[1:]
-            )
+def test_finds_the_functions_that_symtable_finds(textbook):
+    documents, _ = textbook
+    sources = [document.text for document in documents]
+    sources += [path.read_text("utf8") for path in SAMPLE]
+    for source in sources:
+        functions = functions_of(source)
+        lines = source.split("\n")
+        assert Counter(function.name for function in functions) == by_symtable(source)
+        for function in functions:
+            assert lines[function.first - 1].lstrip().startswith(("@", "def ", "async "))
+            for block in function.blocks:
+                outer = function.blocks[block.parent] if block.parent >= 0 else function
+                assert block.parent == 0 or outer.first < block.first
+                assert outer.first <= block.first <= block.last <= outer.last
+            assert {block.parent for block in function.blocks[:1]} <= {-1}
+            assert all(block.parent >= 0 for block in function.blocks[1:])
 
 
+# The body of a function, and its inner blocks as (first line, last line, index of the parent).
 CASES = {
     "elif": ("if a:\n  x\n elif b:\n  y\n else:\n  z\n", [(2, 7, -1), (4, 7, 0)]),
     "else": ("for a in b:\n  x\n else:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
@@ -70,12 +84,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_branches(case):
+def test_finds_blocks_inside_branches(case):
     body, blocks = CASES[case]
     (function,) = functions_of(f"async def f():\n {body}")
     whole, *inside = function.blocks
     assert (whole.first, whole.last, whole.parent) == (2, function.last, -1)
-    assert [(b.first, b.last, b.parent - 1) for b in inside] == blocks
+    assert [(block.first, block.last, block.parent - 1) for block in inside] == blocks
 
 
 BODIES = {
@@ -90,19 +104,19 @@ BODIES = {
 
 
 @pytest.mark.parametrize("source", BODIES)
-def test_a_body_starts_below_the_docstring(source):
-    assert [(b.first, b.last) for b in functions_of(source)[0].blocks] == BODIES[source]
+def test_a_body_starts_after_the_docstring(source):
+    function, *_ = functions_of(source)
+    assert [(block.first, block.last) for block in function.blocks] == BODIES[source]
 
 
-def test_methods_of_classes_and_of_local_classes():
+def test_finds_methods_of_classes_and_of_local_classes():
     source = "class A:\n    def m(self):\n        class B:\n            async def n(self): pass\n"
-    m, n = functions_of(source)
-    assert (m.name, n.name, n.first, n.last) == ("m", "n", 4, 4)
-    assert [(b.first, b.last, b.parent) for b in m.blocks] == [
-        (3, 4, -1),
-        (3, 4, 0),
-        (4, 4, 1),
-    ] and not n.blocks
+    outer, inner = functions_of(source)
+    assert outer.name == "m"
+    assert (inner.name, inner.first, inner.last) == ("n", 4, 4)
+    blocks = [(block.first, block.last, block.parent) for block in outer.blocks]
+    assert blocks == [(3, 4, -1), (3, 4, 0), (4, 4, 1)]
+    assert not inner.blocks
 
 
 CODE = "def f():\n    pass\n"
@@ -127,7 +141,7 @@ MARKS = ("```python", "```", "```py", "``` python", "```python3", "```Python ", 
         ("No code here.", []),
     ],
 )
-def test_the_code_of_an_answer(text, sources):
+def test_extracts_the_code_blocks_of_an_answer(text, sources):
     assert sources_of(Document("a", text, kind="answer")) == sources
 
 
@@ -145,7 +159,7 @@ def test_the_code_of_an_answer(text, sources):
         ("(" * 300 + ")" * 300, False),
     ],
 )
-def test_parses(text, good):
+def test_recognises_source_that_parses(text, good):
     assert parses(text) is good
 
 
@@ -160,9 +174,10 @@ HEADS = (
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("indent", ["", "  "])
-def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, indent):
+def test_a_function_starts_at_the_first_decorator(head, indent):
     body = f"{head}def f():\n    return 1\n".replace("\n", f"\n{indent}").rstrip(" ")
     source = f"if 1:\n{indent}{body}" if indent else f"x = 1\n{body}"
     (function,) = functions_of(source)
     text = "\n".join(source.split("\n")[function.first - 1 : function.last])
-    assert function.first == 2 and parses(text)
+    assert function.first == 2
+    assert parses(text)

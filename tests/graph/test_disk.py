@@ -1,4 +1,4 @@
-"""The graph on disk: round trip, the same bytes twice, damage, crashes."""
+"""Saving and loading a graph: round trips, reproducible bytes, damaged files and interrupted saves."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ BAD = Document("bad", "def broken(:\n")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+    """The files of a folder by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_round_trip(tmp_path, textbook):
-    graph = textbook[1]
+def test_saves_and_loads_a_graph_and_always_writes_the_same_bytes(tmp_path, textbook):
+    documents, graph = textbook
     disk.save(graph, tmp_path / "g")
-    again = disk.load(tmp_path / "g")
-    assert same_graph(again, graph) and again.edges.equals(graph.edges)
-    assert again.payloads([5, 1, 5]) == graph.payloads([5, 1, 5])
-    disk.save(build_code_graph(textbook[0]), tmp_path / "twice")
+    loaded = disk.load(tmp_path / "g")
+    assert same_graph(loaded, graph)
+    assert loaded.edges.equals(graph.edges)
+    assert loaded.payloads([5, 1, 5]) == graph.payloads([5, 1, 5])
+    disk.save(build_code_graph(documents), tmp_path / "twice")
     assert contents(tmp_path / "g") == contents(tmp_path / "twice")
 
 
-def test_round_trip_keeps_what_was_skipped_and_names_that_are_no_utf8(tmp_path):
-    graph = build_code_graph(
-        [BAD, Document("caf\udce9.py", A.text), Document("empty", "")], {"corpus": "x"}
-    )
-    for kept in (build_code_graph([]), graph):
-        disk.save(kept, tmp_path)
-        assert same_graph(disk.load(tmp_path), kept)
-    assert graph.skipped[0][0] == "bad" and graph.meta == {"corpus": "x"}
+def test_saves_skipped_documents_and_names_that_are_not_utf8(tmp_path):
+    documents = [BAD, Document("caf\udce9.py", A.text), Document("empty", "")]
+    graph = build_code_graph(documents, {"corpus": "x"})
+    for saved in (build_code_graph([]), graph):
+        disk.save(saved, tmp_path)
+        assert same_graph(disk.load(tmp_path), saved)
+    assert graph.skipped[0][0] == "bad"
+    assert graph.meta == {"corpus": "x"}
 
 
 def flip(data: bytes) -> bytes:
+    """The same bytes with one bit in the middle changed."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-40], flip, lambda data: b""])
-def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
+def test_reports_a_damaged_file_which_the_next_save_replaces(tmp_path, damage):
     disk.save(build_code_graph([A, B]), tmp_path)
     path = tmp_path / disk.GRAPH
     path.write_bytes(damage(path.read_bytes()))
@@ -57,7 +60,7 @@ def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
     assert same_graph(disk.load(tmp_path), build_code_graph([B]))
 
 
-def test_no_graph_and_a_directory_that_cannot_be_written(tmp_path):
+def test_reports_a_missing_graph_and_a_directory_that_cannot_be_written(tmp_path):
     with pytest.raises(UserError, match=r"nowhere does not exist; save a graph with"):
         disk.load(tmp_path / "nowhere")
     disk.save(build_code_graph([A]), tmp_path)
@@ -65,34 +68,36 @@ def test_no_graph_and_a_directory_that_cannot_be_written(tmp_path):
         disk.save(build_code_graph([A]), tmp_path / disk.GRAPH / "g")
 
 
-def test_an_index_is_that_of_the_payloads(tmp_path):
-    for documents, stays in (([A], False), ([A, BAD], True), ([A, B], False)):
-        disk.save(build_code_graph(documents), tmp_path)
-        assert bool(list(tmp_path.glob("index-*"))) == stays
-        (
-            tmp_path / f"index-{disk.payloads_digest(build_code_graph(documents).texts)}.words"
-        ).touch()
+def test_saving_removes_the_index_of_other_payloads(tmp_path):
+    for documents, keeps_index in (([A], False), ([A, BAD], True), ([A, B], False)):
+        graph = build_code_graph(documents)
+        disk.save(graph, tmp_path)
+        assert bool(list(tmp_path.glob("index-*"))) == keeps_index
+        digest = disk.payloads_digest(build_code_graph(documents).texts)
+        (tmp_path / f"index-{digest}.words").touch()
 
 
 @pytest.mark.parametrize(("owner", "call"), [(Path, "replace"), (disk.os, "fsync")])
-def test_a_crash_leaves_the_last_complete_version(tmp_path, monkeypatch, owner, call):
-    first, whole = build_code_graph([A]), build_code_graph([A, B])
-    disk.save(first, tmp_path)
+def test_an_interrupted_save_keeps_the_last_complete_graph(tmp_path, monkeypatch, owner, call):
+    old, new = build_code_graph([A]), build_code_graph([A, B])
+    disk.save(old, tmp_path)
 
-    def stops(*arguments):
+    def interrupt(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(owner, call, stops)
-        disk.save(whole, tmp_path)
-    assert same_graph(disk.load(tmp_path), first)
+        patch.setattr(owner, call, interrupt)
+        disk.save(new, tmp_path)
+    assert same_graph(disk.load(tmp_path), old)
     for folder in (tmp_path, tmp_path / "fresh"):
-        disk.save(whole, folder)
-    assert contents(tmp_path) == contents(tmp_path / "fresh")  # nothing of the crash is left
+        disk.save(new, folder)
+    # The interrupted save left no file behind.
+    assert contents(tmp_path) == contents(tmp_path / "fresh")
 
 
-def test_an_open_graph_outlives_its_files(tmp_path):
+def test_a_loaded_graph_stays_readable_after_its_files_are_replaced(tmp_path):
     disk.save(build_code_graph([A]), tmp_path)
     graph = disk.load(tmp_path)
     disk.save(build_code_graph([BAD]), tmp_path)
-    assert graph.payloads(range(len(graph))) == build_code_graph([A]).payloads(range(len(graph)))
+    rows = range(len(graph))
+    assert graph.payloads(rows) == build_code_graph([A]).payloads(rows)

@@ -1,4 +1,4 @@
-"""LLM-KB's extraction: the published prompt, and what the paper counts of a model's answers."""
+"""LLM-KB's extraction: the published prompt, and what the paper counts in the answers of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ def record(path, name="Cart", needs=("Order",)):
 
 
 def after(answer, batch=BATCH, finish="end"):
-    """The extraction of a batch from one answer: text, or the list of its results."""
+    """The extraction of a batch from one answer.
+
+    Args:
+        answer: The text of the answer, or the list of its results.
+        batch: Paths of the files in the prompt.
+        finish: Why the model stopped.
+    """
     extraction = Extraction(list(batch))
     raw = answer if isinstance(answer, str) else json.dumps({"results": answer})
     extraction.read(batch, raw, finish)
@@ -32,20 +38,20 @@ def after(answer, batch=BATCH, finish="end"):
 def test_the_prompt_names_and_truncates_the_files():
     texts = {"A.java": "x" * 15_001, "{question}.java": "class {batch_content} {}"}
     prompt = prompt_of(list(texts), texts)
-    assert "x" * 15_000 in prompt and "x" * 15_001 not in prompt
+    assert "x" * 15_000 in prompt
+    assert "x" * 15_001 not in prompt
     assert "\n--- FILE: {question}.java ---\nclass {batch_content} {}\n" in prompt
     assert '"file_path": "path/to/File.java"' in prompt
 
 
-def test_records_by_path_and_by_file_name():
+def test_identifies_files_by_path_and_by_file_name():
     extraction = after([record("./src/a/../a/Cart.java"), record("Order.java", "Order", [])])
-    assert (
-        list(extraction.records) == list(BATCH)
-        and extraction.by_name == 1
-        and not extraction.faults
-    )
+    assert list(extraction.records) == list(BATCH)
+    assert extraction.by_name == 1
+    assert not extraction.faults
     assert extraction.records[BATCH[0]].dependencies == ("Order",)
-    assert extraction.skipped == [] and extraction.success_rate == 1.0
+    assert extraction.skipped == []
+    assert extraction.success_rate == 1.0
 
 
 NO_LIST = 'no list "results"'
@@ -67,46 +73,49 @@ NO_LIST = 'no list "results"'
         ([record("src/c/Other.java")], "names a file not in the batch"),
     ],
 )
-def test_answers_that_give_no_record_are_counted_by_reason(answer, fault):
+def test_counts_answers_without_a_record_by_reason(answer, fault):
     extraction = after(answer)
-    assert extraction.faults == {fault: 1} and not extraction.records
-    assert extraction.skipped == list(BATCH) and extraction.success_rate == 0.0
-    assert after(answer, finish="length").faults == {"cut off" if fault == "no JSON" else fault: 1}
+    assert extraction.faults == {fault: 1}
+    assert not extraction.records
+    assert extraction.skipped == list(BATCH)
+    assert extraction.success_rate == 0.0
+    truncated = after(answer, finish="length")
+    assert truncated.faults == {"cut off" if fault == "no JSON" else fault: 1}
 
 
 @pytest.mark.parametrize("name", ["", None])
-def test_a_file_that_is_named_without_a_class_is_processed_and_has_no_record(name):
+def test_a_file_named_without_a_class_counts_as_processed_and_has_no_record(name):
     extraction = after([record(BATCH[0], name)])
-    assert extraction.faults == {"names no class": 1} and not extraction.records
-    assert extraction.skipped == [BATCH[1]] and extraction.success_rate == 0.5
+    assert extraction.faults == {"names no class": 1}
+    assert not extraction.records
+    assert extraction.skipped == [BATCH[1]]
+    assert extraction.success_rate == 0.5
 
 
 @pytest.mark.parametrize(
     ("named", "identified"),
     [(["a/X.java"], 1), (["X.java"], 0), (["X.java", "X.java"], 0), (["else/X.java"], 0)],
 )
-def test_files_of_one_name_are_all_processed_when_one_is_named(named, identified):
-    """Listing 3 looks for the last part of the path among all that was returned."""
-    extraction = after([record(n, "X", []) for n in named], ["a/X.java", "b/X.java", "c/Y.java"])
-    assert extraction.skipped == ["c/Y.java"] and list(extraction.records) == ["a/X.java"]
+def test_naming_one_file_marks_all_files_of_that_name_as_processed(named, identified):
+    """Listing 3 searches all returned paths for the last part of a file's path."""
+    records = [record(path, "X", []) for path in named]
+    extraction = after(records, ["a/X.java", "b/X.java", "c/Y.java"])
+    assert extraction.skipped == ["c/Y.java"]
+    assert list(extraction.records) == ["a/X.java"]
     assert len(extraction.identified) == identified
 
 
-def test_good_records_count_among_faults_and_in_a_fence():
-    good = record(BATCH[1], "Order", ["Cart", 3, " Cart "])
+def test_reads_valid_records_beside_faulty_ones_in_a_fenced_answer():
     results = [
         7,
         record("X.java"),
-        good,
+        record(BATCH[1], "Order", ["Cart", 3, " Cart "]),
         record(BATCH[1]),
         record(BATCH[0]) | {"dependencies": "Order"},
     ]
-    fenced = f"Here it is:\n```json\n{json.dumps({'results': results})}\n```"
-    extraction = after(fenced)
-    assert {path: r.dependencies for path, r in extraction.records.items()} == {
-        BATCH[1]: ("Cart",),
-        BATCH[0]: (),
-    }
+    extraction = after(f"Here it is:\n```json\n{json.dumps({'results': results})}\n```")
+    dependencies = {path: found.dependencies for path, found in extraction.records.items()}
+    assert dependencies == {BATCH[1]: ("Cart",), BATCH[0]: ()}
     assert extraction.faults == {
         "no object": 1,
         "names a file not in the batch": 1,
@@ -119,7 +128,7 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 
 
 @given(st.recursive(LEAVES, lambda v: st.lists(v) | st.dictionaries(KEYS, v), max_leaves=8))
-def test_any_json_is_read(value):
+def test_reads_any_json(value):
     assert set(after(json.dumps(value)).records) <= set(BATCH)
     assert set(after([value]).records) <= set(BATCH)
 
@@ -128,56 +137,75 @@ TEXTS = {f"s/{n}.java": f"class {n} {{}}" for n in "ABCDE"}
 
 
 def names(request):
-    return [line[10:-4] for line in request.text.split("\n") if line.startswith("--- FILE: ")]
+    """The paths of the files in a prompt."""
+    lines = request.text.split("\n")
+    return [line[10:-4] for line in lines if line.startswith("--- FILE: ")]
 
 
 def all_but(*skipped):
-    """Answers with a record for each file, but for these where others are asked for with them."""
+    """A model that gives a record for each file, but skips these if they are not alone in the prompt."""
 
     def answer(request):
-        kept = [f for f in names(request) if f not in skipped or len(names(request)) == 1]
-        return json.dumps({"results": [record(f, f[2], ["A", "Logger"]) for f in kept]})
+        files = names(request)
+        kept = [file for file in files if file not in skipped or len(files) == 1]
+        records = [record(file, file[2], ["A", "Logger"]) for file in kept]
+        return json.dumps({"results": records})
 
     return answer
 
 
 @pytest.fixture
-def asked(tmp_path):
-    """(the extraction of texts by a model that answers so, the files of each prompt); answers are kept."""
+def extracted(tmp_path):
+    """Extract texts with a fake model; return the extraction and the files of each new prompt.
 
-    def of(answer, texts=TEXTS, **options):
-        backend, cache = FakeBackend(answer), GenerationCache(tmp_path)
+    Answers are stored, so that a second call sends only prompts that are new.
+    """
+
+    def extract(answer, texts=TEXTS, **options):
+        backend = FakeBackend(answer)
+        cache = GenerationCache(tmp_path)
         generator = Generator("qwen2.5-coder-1.5b-instruct", Decoding({}), cache, tmp_path, backend)
         while prompts := extraction_of(texts, generator, **options).missing:
-            requests = (Request(name, text, "") for name, text in prompts.items())
-            generator.complete((StoredRequest(r, "extraction.jsonl") for r in requests), "")
-        return extraction_of(texts, generator, **options), list(map(names, backend.asked))
+            requests = []
+            for name, text in prompts.items():
+                requests.append(StoredRequest(Request(name, text, ""), "extraction.jsonl"))
+            generator.complete(requests, "")
+        prompted_files = [names(request) for request in backend.asked]
+        return extraction_of(texts, generator, **options), prompted_files
 
-    return of
+    return extract
 
 
-def test_batches_are_asked_once_and_retries_ask_for_skipped_files_alone(asked):
+def test_prompts_for_each_batch_once_and_retries_only_skipped_files(extracted):
     answer = all_but("s/B.java", "s/D.java")
-    first, prompts = asked(answer, batch=2)
-    assert list(map(len, prompts)) == [2, 2, 1] and first.skipped == ["s/B.java", "s/D.java"]
-    again, prompts = asked(answer, batch=2)
-    assert again.records == first.records and len(again.answers) == 3 and not prompts
-    retried, prompts = asked(answer, batch=2, retries=1)
-    assert retried.skipped == [] and prompts == [["s/B.java"], ["s/D.java"]]
+    first, prompts = extracted(answer, batch=2)
+    assert [len(files) for files in prompts] == [2, 2, 1]
+    assert first.skipped == ["s/B.java", "s/D.java"]
+    again, prompts = extracted(answer, batch=2)
+    assert again.records == first.records
+    assert len(again.answers) == 3
+    assert not prompts
+    retried, prompts = extracted(answer, batch=2, retries=1)
+    assert retried.skipped == []
+    assert prompts == [["s/B.java"], ["s/D.java"]]
 
 
-def test_a_second_retry_is_another_prompt(asked):
-    _, prompts = asked(lambda request: "no", {"s/A.java": "class A {}"}, batch=1, retries=3)
-    assert len(prompts) == 3  # the first retry has the first prompt again, which is known
+def test_a_second_retry_is_another_prompt(extracted):
+    texts = {"s/A.java": "class A {}"}
+    _, prompts = extracted(lambda request: "no", texts, batch=1, retries=3)
+    # The first retry repeats the first prompt, whose answer is stored.
+    assert len(prompts) == 3
 
 
-def test_the_graph_holds_extracted_classes_only_and_of_two_the_first(asked):
-    extraction, _ = asked(all_but("s/E.java"), batch=5)
+def test_the_graph_contains_extracted_classes_and_the_first_of_equal_names(extracted):
+    extraction, _ = extracted(all_but("s/E.java"), batch=5)
     graph = extraction.graph()
-    assert {n.name: n.path for n in graph.nodes.values()} == {n: f"s/{n}.java" for n in "ABCD"}
+    paths = {node.name: node.path for node in graph.nodes.values()}
+    assert paths == {"A": "s/A.java", "B": "s/B.java", "C": "s/C.java", "D": "s/D.java"}
     assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")}
-    assert graph.edge_counts() == {"depends_on": 3} and len(extraction.dependencies) == 8
-    twice = after(
-        [record("a/X.java", "X", []), record("b/X.java", "X", [])], ["a/X.java", "b/X.java"]
-    )
-    assert len(twice.records) == 2 and twice.graph().nodes["X"].path == "a/X.java"
+    assert graph.edge_counts() == {"depends_on": 3}
+    assert len(extraction.dependencies) == 8
+    same_name = [record("a/X.java", "X", []), record("b/X.java", "X", [])]
+    extraction = after(same_name, ["a/X.java", "b/X.java"])
+    assert len(extraction.records) == 2
+    assert extraction.graph().nodes["X"].path == "a/X.java"

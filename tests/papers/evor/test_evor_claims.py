@@ -1,4 +1,4 @@
-"""The claims of the EVOR paper on its own tables."""
+"""The claims that the EVOR paper makes on its own tables."""
 
 import pytest
 
@@ -7,13 +7,14 @@ from pkg_lib.papers.claims import evor_claims
 CLAIMS = {claim.id: claim for claim in evor_claims.load_evor_claims()}
 
 
-def test_each_claim_has_a_test_and_each_check_a_claim():
+def test_every_claim_has_a_test_and_every_check_has_a_claim():
     tests = {claim.test for claim in CLAIMS.values()}
     assert tests == {"paired", *evor_claims.CHECKS}
 
 
-def test_claims_on_runs_name_two_methods():
-    assert {len(claim.methods) for claim in CLAIMS.values() if claim.test == "paired"} == {2}
+def test_paired_claims_name_two_methods():
+    paired = [claim for claim in CLAIMS.values() if claim.test == "paired"]
+    assert {len(claim.methods) for claim in paired} == {2}
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,6 @@ def test_claims_on_runs_name_two_methods():
         ("ring-zero", {"MPSC": 0.0, "ExeDec": 0.0, "Reflexion": 0.0}),
     ],
 )
-def test_readings_are_the_printed_numbers(claim, numbers):
+def test_checks_read_the_published_numbers(claim, numbers):
     check = evor_claims.CHECKS[CLAIMS[claim].test]
     assert check(CLAIMS[claim].args) == pytest.approx(numbers)

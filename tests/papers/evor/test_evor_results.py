@@ -1,4 +1,4 @@
-"""What EVOR's tables and figures count where results are incomplete."""
+"""EVOR's tables and figures count only complete results."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,10 @@ from pkg_lib.papers.evor.evor_results import BenchmarkResults, EvorResults, load
 from tests.analysis.checks import legible
 
 TASKS = "ab"
-ALL, NONE, HALF = {"a": True, "b": True}, {"a": False, "b": False}, {"a": True}
+# Verdicts of the two tasks; HALF lacks the second.
+ALL = {"a": True, "b": True}
+NONE = {"a": False, "b": False}
+HALF = {"a": True}
 
 
 def results_of(passed, contexts=None, feedback=None, solutions=None, details=None):
@@ -57,65 +60,71 @@ def results_of(passed, contexts=None, feedback=None, solutions=None, details=Non
 
 
 def benchmark_of(*arguments):
-    """The only benchmark of `results_of`."""
+    """The only benchmark of `results_of`, with the same arguments."""
     (benchmark,) = results_of(*arguments).benchmarks
     return benchmark
 
 
-def test_an_incomplete_round_does_not_count():
-    """The tasks that it lacks are those that failed before, so that it would look better than it is."""
+def test_ignores_incomplete_rounds():
+    """An incomplete round lacks tasks that failed before, so it would look better than it is."""
     evor = results_of({"EVOR@0": ALL, "EVOR@1": ALL, "EVOR@2": HALF, "NoRAG": HALF})
     (benchmark,) = evor.benchmarks
     assert benchmark.rounds("EVOR") == ["EVOR@0", "EVOR@1"]
-    assert benchmark.rounds("NoRAG") == ["NoRAG"] and benchmark.rounds("MPSC") == []
+    assert benchmark.rounds("NoRAG") == ["NoRAG"]
+    assert benchmark.rounds("MPSC") == []
     assert benchmark.last_verdicts("MPSC").isna().all()
     assert evor.with_any_of(["MPSC"]) == []
     assert evor.with_any_of(["MPSC", "EVOR"]) == evor.evolved == [benchmark]
     assert benchmark.short_title == "M"
 
 
-def test_knowledge_bases_are_compared_after_the_same_round():
+def test_compares_knowledge_bases_after_the_same_round():
     method = "EVOR of documents"
-    passed = {f"EVOR@{n}": ALL if n == 3 else NONE for n in range(4)}
-    evor = results_of(
-        passed | {f"{method}@0": NONE, f"{method}@1": ALL, "EVOR of snippets@0": NONE}
-    )
+    of_documents = {f"{method}@0": NONE, f"{method}@1": ALL}
+    passed = {"EVOR@0": NONE, "EVOR@1": NONE, "EVOR@2": NONE, "EVOR@3": ALL}
+    evor = results_of(passed | of_documents | {"EVOR of snippets@0": NONE})
     (benchmark,) = evor.benchmarks
     assert evor_tables.last_common_round(benchmark) == 1
     before, after, change = evor_tables.source_cells(benchmark, method)
-    assert before.startswith("0.0") and after.startswith("100.0") and change.startswith("+100.0")
+    assert before.startswith("0.0")
+    assert after.startswith("100.0")
+    assert change.startswith("+100.0")
     assert evor_tables.source_cells(benchmark, "EVOR")[1].startswith("0.0")
     assert evor_tables.source_cells(benchmark, "EVOR")[2] == DASH
     assert evor_tables.source_cells(benchmark, "EVOR of snippets")[1:] == [DASH, DASH]
     table = evor_tables.sources_table(evor)
     assert list(table.frame.index) == ["documents (Doc)", "snippets (Code)", "EVOR"]
-    # An incomplete round is left out, and no other takes its name.
-    benchmark = benchmark_of(passed | {"EVOR@1": HALF, f"{method}@0": NONE, f"{method}@1": ALL})
+    # An incomplete round is omitted, and later rounds keep their numbers.
+    benchmark = benchmark_of(passed | {"EVOR@1": HALF} | of_documents)
     assert evor_tables.source_cells(benchmark, "EVOR")[1] == DASH
     assert evor_tables.source_cells(benchmark, method)[2] == DASH
 
 
 @pytest.mark.parametrize("forms", [("RK, BM25", "RK, 500 tokens"), ("RK, whole documents",), ()])
-def test_a_form_that_is_incomplete_is_not_drawn(forms):
-    evor = results_of({"RK": ALL, "RK, 2000 tokens": HALF} | dict.fromkeys(forms, NONE))
+def test_does_not_draw_incomplete_retrieval_forms(forms):
+    complete = dict.fromkeys(forms, NONE)
+    evor = results_of({"RK": ALL, "RK, 2000 tokens": HALF} | complete)
     figure = evor_figures.form_figure(evor)
     (axes,) = figure.axes
     points = [line.get_xdata() for line in axes.lines if line.get_marker() == "o"]
     rows = [label.get_text() for label in axes.get_yticklabels()]
-    retrievers, lengths = ["both (RK)"], ["1,000 (RK)"]
     if "RK, BM25" in forms:
-        retrievers, lengths = ["BM25", *retrievers], ["500", *lengths]
+        retrievers = ["BM25", "both (RK)"]
+        lengths = ["500", "1,000 (RK)"]
+        compared = 2
         assert points == [[0], [100], [0], [100]]
     else:
+        retrievers = ["both (RK)"]
+        lengths = ["1,000 (RK)"]
+        compared = 0
         assert points == [[100], [100]]
     assert rows == ["retriever", *retrievers, "tokens of context", *lengths]
-    compared = 2 if "RK, BM25" in forms else 0
     shown = legible(figure)
     assert "M (2)" in shown
     assert any(text.startswith(f"0 of {compared} other retrievers") for text in shown)
 
 
-def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
+def test_a_finished_task_costs_only_the_tokens_of_its_inputs():
     samples = MPSC_SAMPLES["EVOR + MPSC"]
     contexts = {
         "EVOR@0": [("EVOR@0", 0, None), ("EVOR@0", 0, None)],
@@ -131,7 +140,7 @@ def test_tokens_of_a_task_that_had_ended_are_those_of_its_inputs():
     assert with_mpsc == {"a": 320 + 50 + 1000, "b": 210 + 50 + 1000}
 
 
-def test_losses_follow_a_failed_draft_through_recall_and_use():
+def test_the_losses_table_follows_failed_drafts_through_recall_and_use():
     contexts = {
         "EVOR@0": [("EVOR@0", 0, 0.5), ("EVOR@0", 0, 1.0)],
         "EVOR@1": [("EVOR@1", 0, 1.0), ("EVOR@0", 0, 1.0)],
@@ -142,7 +151,7 @@ def test_losses_follow_a_failed_draft_through_recall_and_use():
     assert table.frame.iloc[0].tolist() == [2, 1, 1, 0, 1, 1, 0, 1, 1, 1]
 
 
-def test_programs_that_use_a_missing_attribute_again_are_counted():
+def test_counts_programs_that_use_a_missing_attribute_again():
     rows = {i: {"ok": False, "error": "has no attribute 'root'"} for i in TASKS}
     evor = results_of(
         {"EVOR@0": NONE, "EVOR@1": {"a": False, "b": True}},
@@ -153,20 +162,20 @@ def test_programs_that_use_a_missing_attribute_again_are_counted():
     assert table.frame.iloc[0].tolist() == [2, 1, 1, 0]
 
 
-def test_names_that_do_not_exist_are_counted_once_for_each_program():
+def test_counts_a_missing_name_once_per_program():
     details = ["renamed away: drop, append", "renamed away: drop", "name 'x' is not defined", "no"]
     evor = results_of({"NoRAG": NONE}, details={"NoRAG": details})
     table = evor_analysis.missing_names_table(evor)
     assert table.frame.iloc[0].tolist() == [2, 0, 3, "drop", 2]
 
 
-def test_a_method_without_such_a_name_has_dashes():
+def test_a_method_without_missing_names_has_dashes():
     evor = results_of({"NoRAG": NONE}, details={"NoRAG": ["no"]})
     table = evor_analysis.missing_names_table(evor)
     assert table.frame.iloc[0].tolist() == [2, 0, 0, DASH, DASH]
 
 
-def test_queries_are_compared_on_the_tasks_that_were_prompted_again():
+def test_compares_queries_on_tasks_that_were_prompted_again():
     contexts = {
         "EVOR@0": [("EVOR@0", 0, 0.0), ("EVOR@0", 0, 1.0)],
         "EVOR@1": [("EVOR@1", 0, 1.0), ("EVOR@0", 0, 1.0)],
@@ -181,7 +190,7 @@ def test_queries_are_compared_on_the_tasks_that_were_prompted_again():
     assert cells[6:] == [DASH, DASH]
 
 
-def test_what_is_not_stored_is_in_no_table():
+def test_tables_omit_results_that_are_not_stored():
     evor = results_of({"NoRAG": ALL}, {"NoRAG": [("NoRAG", None, None)] * 2})
     tables = (
         evor_tables.judging_table,
@@ -195,7 +204,7 @@ def test_what_is_not_stored_is_in_no_table():
     assert list(evor_tables.methods_table(evor).frame.index) == ["M (a rule): NoRAG"]
 
 
-def test_a_round_figure_draws_verdicts_and_recall():
+def test_the_round_figure_draws_verdicts_and_recall():
     contexts = {f"EVOR@{n}": [(f"EVOR@{n}", 0, 1.0), (f"EVOR@{n}", 0, 0.0)] for n in range(2)}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL}, contexts)
     evor.model = "qwen2.5-coder-1.5b-instruct"
@@ -210,7 +219,7 @@ def test_a_round_figure_draws_verdicts_and_recall():
     assert curves.keys() == {"EVOR"}
 
 
-def test_a_token_figure_says_what_all_rounds_cost():
+def test_the_token_figure_states_the_cost_of_all_rounds():
     contexts = {name: [(name, 0, 1.0)] * 2 for name in ("EVOR@0", "EVOR@1", "NoRAG")}
     evor = results_of({"EVOR@0": NONE, "EVOR@1": ALL, "NoRAG": HALF | {"b": False}}, contexts)
     evor.model = "qwen2.5-coder-1.5b-instruct"
@@ -230,7 +239,7 @@ def test_a_round_that_solves_many_more_tasks_counts_as_a_change(monkeypatch):
     assert evor_figures.changed_benchmarks(results_of({"EVOR@0": ALL, "EVOR@1": ALL})) == 0
 
 
-def test_a_benchmark_that_is_none_of_evors_or_not_measured_is_named(tmp_path):
+def test_rejects_benchmarks_that_are_not_part_of_evor_or_not_measured(tmp_path):
     load_plugins()
     with pytest.raises(UserError, match="no benchmark of EVOR: humaneval; choose from"):
         load_evor_results(tmp_path, "qwen2.5-coder-1.5b-instruct", "humaneval", None)
@@ -258,7 +267,7 @@ def test_captions_name_the_benchmarks_with_fewer_rounds():
     assert "was run until" not in evor_figures.round_caption(EvorResults("model", [longer]))
 
 
-def test_a_note_on_mpsc_is_shown_where_mpsc_is():
+def test_a_note_on_mpsc_is_shown_only_with_results_of_mpsc():
     contexts = {"NoRAG": [("NoRAG", None, None)] * 2, "MPSC": [("NoRAG", 5, None)] * 2}
     without = evor_tables.methods_table(results_of({"NoRAG": ALL}, contexts))
     assert not any("MPSC" in note for note in without.notes)
@@ -273,7 +282,7 @@ def test_a_note_on_mpsc_is_shown_where_mpsc_is():
     assert "M (a rule)" in note
 
 
-def test_the_first_finding_says_what_retrieval_and_rounds_change(monkeypatch):
+def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch):
     monkeypatch.setattr("pkg_lib.analysis.stats.ALPHA", 0.6)  # p is 0.5 with two tasks
     evor = results_of({"NoRAG": NONE, "RK": ALL, "EVOR@0": ALL, "EVOR@1": ALL})
     raised = evor_analysis.evor_findings(evor)[0]

@@ -1,4 +1,4 @@
-"""newLISP: what its judge promises, and that an untrusted program stays in the sandbox."""
+"""newLISP: verdicts on programs, feedback on drafts, and isolation of untrusted programs in the sandbox."""
 
 from __future__ import annotations
 
@@ -15,48 +15,65 @@ from pkg_lib.papers.evor.newlisp import NewLisp, judged, same
 from tests.papers.evor import newlisp_recipe as recipe
 
 BENCHMARK = NewLisp()
-TASKS = {t.entry_point: t for t in BENCHMARK.tasks()}
+TASKS = {task.entry_point: task for task in BENCHMARK.tasks()}
 TASK = TASKS["plus-one"]
 TESTS = TASK.hidden_tests
 
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter, fetched once a machine; where it cannot be had the test is skipped, and says why."""
+    """The interpreter, fetched once per machine. Tests are skipped where it is unavailable."""
     try:
         return newlisp.fetched()
-    except BenchmarkMissing as e:
-        pytest.skip(str(e))
+    except BenchmarkMissing as error:
+        pytest.skip(str(error))
 
 
 def outcomes(*jobs: Job | Outcome) -> list[Outcome]:
+    """Run jobs in the sandbox."""
     return list(run_jobs(jobs, BENCHMARK.limits(TASK), workers=1))
 
 
 def draft(body: str, seconds: float = 3.0, calls: tuple[str, ...] = ("(f 1)",)) -> Job:
+    """A job that runs a draft on its calls."""
     job = BENCHMARK.draft_job(TASK, body, calls)
     return Job(job.id, job.solution, job.tests, job.entry_point, seconds, job.judge)
 
 
 def values(*bodies: str) -> list[str]:
-    """What (f 1) prints for each body, as the judge of a wrong value names it."""
-    jobs = [draft(f"(define (f x) {body})") for body in bodies]
-    wrong = lambda job: lambda text: judged(job.solution, ("(f 1)",), ['"never"'], text)  # noqa: E731
-    jobs = [Job(j.id, j.solution, j.tests, "", j.seconds, wrong(j)) for j in jobs]
-    return [o.detail.removeprefix("(f 1) is ") for o in outcomes(*jobs)]
+    """Evaluate function bodies in the sandbox.
+
+    Each job expects a value that no body returns, so that the outcome's detail names the actual value.
+
+    Args:
+        *bodies: Bodies of a function `f` that is called as `(f 1)`.
+
+    Returns:
+        The value of each body in newLISP's syntax.
+    """
+
+    def never_equal(solution):
+        return lambda printed: judged(solution, ("(f 1)",), ['"never"'], printed)
+
+    jobs = []
+    for body in bodies:
+        job = draft(f"(define (f x) {body})")
+        judge = never_equal(job.solution)
+        jobs.append(Job(job.id, job.solution, job.tests, "", job.seconds, judge))
+    return [outcome.detail.removeprefix("(f 1) is ") for outcome in outcomes(*jobs)]
 
 
-def test_every_canonical_solution_passes_and_nil_never(program):
-    rights = [BENCHMARK.job(t, BENCHMARK.control(t, "canonical solution")) for t in TASKS.values()]
-    wrongs = [
-        BENCHMARK.job(t, BENCHMARK.control(t, "return None")) for t in list(TASKS.values())[::6]
-    ]
-    assert [o.status for o in outcomes(*rights, *wrongs)] == ["passed"] * 60 + ["failed"] * 10
+def test_canonical_solutions_pass_and_nil_fails(program):
+    tasks = list(TASKS.values())
+    canonical = [BENCHMARK.job(t, BENCHMARK.control(t, "canonical solution")) for t in tasks]
+    nil = [BENCHMARK.job(t, BENCHMARK.control(t, "return None")) for t in tasks[::6]]
+    statuses = [outcome.status for outcome in outcomes(*canonical, *nil)]
+    assert statuses == ["passed"] * 60 + ["failed"] * 10
 
 
-def test_files_network_processes_and_memory_are_out_of_reach(program):
+def test_programs_cannot_reach_files_network_processes_or_memory(program):
     checkout = Path(newlisp.__file__).resolve().parents[3]
-    said = values(
+    returned = values(
         f'(list (read-file "{checkout}/README.md") (directory "{checkout}") (directory "/proc/1"))',
         '(list (net-connect "127.0.0.1" 80) (net-listen 4711) (net-eval "127.0.0.1" 4711 "1"))',
         '(import "libc.so.6" "socket") (socket 2 1 0)',
@@ -65,7 +82,7 @@ def test_files_network_processes_and_memory_are_out_of_reach(program):
         f'(import "libc.so.6" "execl") (execl "{program}" "newlisp" 0)',
         '(list (write-file "/usr/a" "b") (delete-file "/usr/bin/env") (env "HOME"))',
     )
-    assert said == [
+    assert returned == [
         "(nil nil nil)",
         '(nil nil (1 "Cannot open socket"))',
         "-1",
@@ -76,7 +93,7 @@ def test_files_network_processes_and_memory_are_out_of_reach(program):
     ]
 
 
-def test_endless_programs_end_and_are_named(program):
+def test_stops_programs_that_exceed_a_limit_and_reports_the_limit(program):
     loop, recursion, memory, flood = outcomes(
         draft("(define (f x) (while true))", 0.3),
         draft("(define (f x) (+ 1 (f x)))"),
@@ -89,31 +106,34 @@ def test_endless_programs_end_and_are_named(program):
     assert (flood.status, flood.detail) == ("failed", "printed more than 1048576 bytes")
 
 
-def test_a_verdict_cannot_be_printed(program):
+def test_a_program_cannot_forge_a_verdict(program):
     calls, expected = TESTS.calls, TESTS.expected
-    mark = "\2{} ({})\3".format
-    guesses = "".join(mark(i, "(1 2 4)") for i in range(len(calls)))
-    both = "(define (plus-one d) (print {}) nil)"
+
+    def result_line(number, value):
+        """What the harness prints for the value of one call."""
+        return f"\2{number} ({value})\3"
+
+    all_results = "".join(result_line(number, "(1 2 4)") for number in range(len(calls)))
+    first_result = json.dumps(result_line(0, expected[0]))
     forged = [
-        f"(print {json.dumps(guesses)}) (exit)",
-        both.format(json.dumps(mark(0, expected[0]))),
-        "(define (plus-one d) (for (i 3 40) (write i {})))".format('"P"'),
+        f"(print {json.dumps(all_results)}) (exit)",
+        f"(define (plus-one d) (print {first_result}) nil)",
+        '(define (plus-one d) (for (i 3 40) (write i "P")))',
         "(define (plus-one d) '(1 2 4)) (constant 'list (fn () '(1 2 4)))",
     ]
     found = outcomes(*(BENCHMARK.job(TASK, text) for text in forged))
-    assert [o.status for o in found] == ["failed"] * 4
+    assert [outcome.status for outcome in found] == ["failed"] * 4
     assert found[2].error == "Suspicious"
 
 
-def test_output_of_its_own_does_not_spoil_a_right_answer(program):
+def test_a_correct_program_may_print_or_change_the_context(program):
     noisy = TASK.solution.replace("(let (out", '(println "look: 1 2 (") (let (out', 1)
     other_context = f"{TASK.solution}\n(context 'Other)"
-    assert [
-        o.status for o in outcomes(*(BENCHMARK.job(TASK, s) for s in (noisy, other_context)))
-    ] == ["passed"] * 2
+    found = outcomes(BENCHMARK.job(TASK, noisy), BENCHMARK.job(TASK, other_context))
+    assert [outcome.status for outcome in found] == ["passed"] * 2
 
 
-def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
+def test_feedback_is_the_error_of_the_interpreter_and_the_calling_line(program):
     cases = {
         "(define (f x)\n  (let (y 1)\n    (first y)))": (
             "array, list or string expected in function first : y",
@@ -130,28 +150,30 @@ def test_feedback_is_the_language_s_own_error_and_the_line_that_calls(program):
         ),
         "(define (f x) x)": ("", ""),
     }
-    for solution, outcome in zip(cases, outcomes(*map(draft, cases)), strict=True):
-        feedback, (error, line) = read_feedback(outcome), cases[solution]
+    found = outcomes(*map(draft, cases))
+    for (error, line), outcome in zip(cases.values(), found, strict=True):
+        feedback = read_feedback(outcome)
         assert feedback.ok == (not error) == (outcome.status == "passed")
         assert feedback.error.removeprefix("ERR: ").startswith(error)
         assert feedback.line == line
 
 
-def test_stored_results_still_belong_to_these_tasks():
+def test_the_text_of_the_tests_holds_calls_and_expected_values():
     assert json.loads(TESTS.text) == [[*TESTS.calls], [*TESTS.expected]]
 
 
-def test_a_draft_is_run_on_its_calls_alone(program):
-    job = BENCHMARK.draft_job(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
-    sent = "\n".join((job.solution, *job.tests))
+def test_a_draft_runs_only_on_its_own_calls(program):
+    draft_job = BENCHMARK.draft_job(TASK, "(define (plus-one d) d)", ("(plus-one '(7))",))
+    sent = "\n".join((draft_job.solution, *draft_job.tests))
     assert "(plus-one '(7))" in sent
     assert not any(call in sent for call in TESTS.calls)
-    expected, task_calls = TESTS.expected, "".join(TESTS.calls)
-    judging = BENCHMARK.job(TASK, "")
-    assert not any(value in judging.tests[0] for value in expected if f"'{value}" not in task_calls)
+    task_calls = "".join(TESTS.calls)
+    (tests, *_) = BENCHMARK.job(TASK, "").tests
+    for value in TESTS.expected:
+        assert value not in tests or f"'{value}" in task_calls
 
 
-def test_no_start_of_the_interpreter_is_not_a_failure():
+def test_an_interpreter_that_does_not_start_is_not_a_failed_program():
     outcome = judged("", ("(f)",), ["1"], "error while loading shared libraries: libreadline.so.8")
     assert outcome.status == "not_measured"
     assert read_feedback(outcome) is None
@@ -174,54 +196,57 @@ def test_no_start_of_the_interpreter_is_not_a_failure():
         ("", "nil", False),
     ],
 )
-def test_values_are_compared_as_data(printed, expected, equal):
+def test_compares_values_as_data(printed, expected, equal):
     assert same(printed, f"({expected})") is equal
 
 
-def test_the_block_that_defines_the_function_is_the_solution():
-    raw = "First:\n```lisp\n(define (help x) x)\n```\nthen\n```\n(define (plus-one digits)\n  digits)\n```\n"
-    assert BENCHMARK.solution(TASK, raw) == "(define (plus-one digits)\n  digits)\n"
-    assert (
-        BENCHMARK.solution(TASK, "```\n(define (plus-one-more d) d)\n```")
-        == "(define (plus-one-more d) d)\n"
-    )
+def test_the_solution_is_the_block_that_defines_the_function():
+    definition = "(define (plus-one digits)\n  digits)\n"
+    raw = f"First:\n```lisp\n(define (help x) x)\n```\nthen\n```\n{definition}```\n"
+    assert BENCHMARK.solution(TASK, raw) == definition
+    other_name = "```\n(define (plus-one-more d) d)\n```"
+    assert BENCHMARK.solution(TASK, other_name) == "(define (plus-one-more d) d)\n"
     assert BENCHMARK.solution(TASK, "(define (plus-one d) d)") == "(define (plus-one d) d)"
 
 
-def test_generated_inputs_are_calls_that_close():
-    raw = "Here:\n(plus-one '(1 2))\n(plus-one '(1 2)\n(plus-one \"a)\n(other 1)\n(plus-one '(1 2))\n(plus-one '(9))"
-    assert BENCHMARK.input_calls(raw, TASK) == ("(plus-one '(1 2))", "(plus-one '(9))")
+def test_extracts_distinct_complete_calls_as_inputs():
+    lines = [
+        "Here:",
+        "(plus-one '(1 2))",
+        "(plus-one '(1 2)",
+        '(plus-one "a)',
+        "(other 1)",
+        "(plus-one '(1 2))",
+        "(plus-one '(9))",
+    ]
+    calls = BENCHMARK.input_calls("\n".join(lines), TASK)
+    assert calls == ("(plus-one '(1 2))", "(plus-one '(9))")
 
 
-def test_the_manual_is_cut_into_its_sections(program):
+def test_splits_the_manual_into_sections(program):
     documents = BENCHMARK.documents()
-    assert len(documents) == 485  # of 489 anchors four are other names of the next
-    assert "syntax: (append list-1 [list-2 ... ])" in documents["append"]
-    assert (
-        "(append '(1 2 3) '(4 5 6) '(a b))  → (1 2 3 4 5 6 a b)\n\n(set 'aList"
-        in documents["append"]
-    )
+    assert len(documents) == 485  # Four of the 489 anchors are other names of the next section.
+    section = documents["append"]
+    assert "syntax: (append list-1 [list-2 ... ])" in section
+    assert "(append '(1 2 3) '(4 5 6) '(a b))  → (1 2 3 4 5 6 a b)\n\n(set 'aList" in section
     assert not any("<tt>" in text or "&lt;" in text for text in documents.values())
 
 
-def test_needed_are_the_sections_of_what_the_solution_uses(program):
+def test_needed_sections_are_those_of_the_functions_that_the_solution_uses(program):
     assert BENCHMARK.needed(TASKS["add-binary"]) == {"define", "bits", "arithmetic", "int"}
-    needed = [BENCHMARK.needed(t) for t in TASKS.values()]
+    needed = [BENCHMARK.needed(task) for task in TASKS.values()]
     assert all(needed)
     assert len(frozenset().union(*needed)) > 70
 
 
 @pytest.mark.parametrize("name", ["move-zeros", "reverse-vowels"])
-def test_inputs_are_made_again_as_they_are(name):
-    row = next(
-        r
-        for r in map(json.loads, newlisp.PROBLEMS.read_text("utf8").splitlines())
-        if r["name"] == name
-    )
-    assert recipe.made(row) == row
+def test_regenerates_the_stored_inputs(name):
+    rows = map(json.loads, newlisp.PROBLEMS.read_text("utf8").splitlines())
+    row = next(row for row in rows if row["name"] == name)
+    assert recipe.regenerated(row) == row
 
 
-def test_inputs_are_valid_few_and_tell_faulty_solutions():
+def test_stored_inputs_are_few_and_have_different_results():
     for row in map(json.loads, newlisp.PROBLEMS.read_text("utf8").splitlines()):
         assert 4 <= len(row["calls"]) == len(row["expected"]) <= recipe.MOST
         assert len(set(row["expected"])) > 1
@@ -230,7 +255,7 @@ def test_inputs_are_valid_few_and_tell_faulty_solutions():
         assert example not in row["calls"]
 
 
-def test_what_is_missing_is_one_line_of_advice(own_cache, monkeypatch, tmp_path):
+def test_a_missing_interpreter_is_reported_with_advice(own_cache, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BenchmarkMissing, match="install Debian's package newlisp"):
         BENCHMARK.draft_job(TASK, "", ())

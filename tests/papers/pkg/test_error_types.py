@@ -1,7 +1,6 @@
-"""Table 7 and what is shown next to it, from outcomes whose counts are known."""
+"""Table 7 and the tables and figures beside it, computed from outcomes with known counts."""
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -15,7 +14,14 @@ from pkg_lib.papers.pkg.error_figures import draw_errors
 from pkg_lib.papers.pkg.error_types import compare_errors, stage_counts, table7_row
 from tests.analysis.checks import legible
 
-PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")
+PASSED = Outcome("passed")
+UNKNOWN = Outcome("not_measured")
+# What a task with each status contributes to the five stages.
+STAGES_OF_STATUS = {
+    "passed": (True, True, True, True, True),
+    "failed": (True, True, True, False, False),
+    "not_measured": (True, True, True, True, None),
+}
 
 
 def failed(error, detail=""):
@@ -26,57 +32,67 @@ def undefined(name):
     return failed("NameError", f"NameError: name '{name}' is not defined")
 
 
+# The outcomes of five tasks without retrieval and with Block-PKG.
 WITHOUT = [PASSED, failed("AssertionError"), undefined("x1"), failed("Timeout"), UNKNOWN]
 WITH = [undefined("y22"), PASSED, undefined("x1"), failed("Timeout"), undefined("z")]
 
 
+class StoredOutcomes:
+    """Results of five tasks with the given outcomes by method."""
+
+    model, benchmark, limit = "a-model", "humaneval", None
+    task_ids = tuple(f"HumanEval/{number}" for number in range(5))
+
+    def __init__(self, folder, **by_method):
+        self.results = folder
+        self.by_method = {}
+        for method, outcomes in by_method.items():
+            self.by_method[method] = dict(zip(self.task_ids, outcomes, strict=True))
+
+    def outcomes(self, method):
+        return self.by_method.get(method)
+
+    def records(self, method):
+        rows = {}
+        for task, outcome in self.by_method[method].items():
+            rows[task] = (None, None, *STAGES_OF_STATUS[outcome.status])
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=STAGES)
+        return frame.astype("boolean")
+
+    def verdicts(self, methods):
+        return pd.DataFrame({m: verdict_series(self.by_method[m]) for m in methods})
+
+    def own_assertions(self, method):
+        return frozenset(self.task_ids[:1]) if method == "NoRAG" else frozenset()
+
+
 @pytest.fixture
 def compared(tmp_path):
-    """The comparison of five tasks with these outcomes without retrieval and with Block-PKG."""
+    """Compare outcomes of five tasks without retrieval and with Block-PKG."""
 
     def compare(without, with_, **options):
-        ids = [f"HumanEval/{i}" for i in range(5)]
-        outcomes = {
-            "NoRAG": dict(zip(ids, without, strict=True)),
-            "Block-PKG": dict(zip(ids, with_, strict=True)),
-        }
-
-        def records(method):
-            answers = {"passed": (True,) * 5, "failed": (True,) * 3 + (False,) * 2}
-            stages = answers | {"not_measured": (True,) * 4 + (None,)}
-            way = {i: (None, None, *stages[o.status]) for i, o in outcomes[method].items()}
-            return pd.DataFrame.from_dict(way, orient="index", columns=STAGES).astype("boolean")
-
-        results = SimpleNamespace(
-            model="a-model",
-            benchmark="humaneval",
-            limit=None,
-            results=tmp_path,
-            outcomes=outcomes.get,
-            records=records,
-            verdicts=lambda ms: pd.DataFrame({m: verdict_series(outcomes[m]) for m in ms}),
-            own_assertions=lambda method: frozenset(ids[:1]) if method == "NoRAG" else frozenset(),
-        )
+        results = StoredOutcomes(tmp_path, **{"NoRAG": without, "Block-PKG": with_})
         return compare_errors(results, "Block-PKG", **options)
 
     return compare
 
 
-def test_types_beyond_the_table_count_as_others():
+def test_error_types_outside_table7_count_as_others():
     assert [table7_row(error) for error in TABLE7] == list(TABLE7)
     assert {table7_row(error) for error in BEYOND} == {"Others"}
 
 
-def test_errors_are_counted_by_table7_and_named_beyond_it(compared):
+def test_counts_errors_by_table7_and_names_the_others(compared):
     columns = error_types.errors_table(compared(WITHOUT, WITH)).frame["This study"]
     without, with_ = columns["a-model"], columns["+ Block-PKG"]
     rows = ["AssertionError", "NameError", "Others", "all failed", "not measured"]
     assert without[rows].tolist() == ["1", "1", "1", "3", "1"]
     assert with_[rows].tolist() == ["0", "3", "1", "4", "0"]
-    assert without["of Others: Timeout"] == "1" and without["of Others: Memory"] == "0"
+    assert without["of Others: Timeout"] == "1"
+    assert without["of Others: Memory"] == "0"
 
 
-def test_changes_are_of_the_tasks_that_both_measured(compared):
+def test_changes_count_only_tasks_that_both_measured(compared):
     changes = error_types.changes_table(compared(WITHOUT, WITH)).frame
     assert changes.loc["NameError"].tolist() == ["1", "2", "+1"]
     assert changes.loc["AssertionError", "change"] == f"{MINUS}1"
@@ -86,7 +102,8 @@ def test_changes_are_of_the_tasks_that_both_measured(compared):
 def test_the_cross_table_and_the_agreement_count_every_pair(compared):
     comparison = compared(WITHOUT, WITH)
     endings = error_types.endings_table(comparison).frame
-    assert endings.at["passed", "NameError"] == "1" == endings.at["AssertionError", "passed"]
+    assert endings.at["passed", "NameError"] == "1"
+    assert endings.at["AssertionError", "passed"] == "1"
     assert endings.astype(int).to_numpy().sum() == 4
     agreement = error_types.agreement_table(comparison)
     assert agreement.frame.loc["Block-PKG passed"].tolist() == ["0", "1"]
@@ -94,9 +111,9 @@ def test_the_cross_table_and_the_agreement_count_every_pair(compared):
     assert "1 tasks are not measured" in agreement.notes[0]
 
 
-def test_messages_of_one_kind_count_together():
-    outcomes = dict(enumerate([undefined("x1"), undefined("z"), failed("Timeout", "30 s"), PASSED]))
-    table = error_types.messages_table(outcomes).frame
+def test_messages_that_differ_in_names_or_numbers_count_together():
+    outcomes = [undefined("x1"), undefined("z"), failed("Timeout", "30 s"), PASSED]
+    table = error_types.messages_table(dict(enumerate(outcomes))).frame
     assert table.loc["NameError"].tolist() == ["2", "2: NameError: name '…' is not defined"]
     assert table.loc["Timeout", "most common messages"] == "1: N s"
     assert error_types.messages_table({}).frame.empty
@@ -105,28 +122,29 @@ def test_messages_of_one_kind_count_together():
 def test_findings_name_the_errors_of_lost_tasks_and_own_assertions(compared):
     text = "\n".join(error_types.error_findings(compared(WITHOUT, WITH)))
     assert "Of 4 tasks measured in both, 3 fail with NoRAG and 3 with Block-PKG." in text
-    assert "NameError 1 to 2 (p = 1.000)" in text and "TypeError" not in text
+    assert "NameError 1 to 2 (p = 1.000)" in text
+    assert "TypeError" not in text
     assert "Errors of the 1 tasks that only NoRAG solves: NameError 1." in text
     assert "1 of 1 NoRAG" in text
 
 
-def test_what_is_not_measured_is_not_zero(compared):
+def test_shows_unmeasured_values_as_missing_rather_than_zero(compared):
     comparison = compared(WITHOUT, [UNKNOWN] * 5)
     column = error_types.errors_table(comparison).frame["This study", "+ Block-PKG"]
-    assert column.pop("not measured") == "5" and set(column) == {DASH}
+    assert column.pop("not measured") == "5"
+    assert set(column) == {DASH}
     assert (error_types.changes_table(comparison).frame["Block-PKG"] == DASH).all()
     assert (error_types.agreement_table(comparison).frame == DASH).all(axis=None)
     assert (error_types.stages_table(comparison).frame["Block-PKG"] == DASH).all()
     assert error_types.endings_table(comparison).frame.empty
     assert "no task measured in both" in error_types.error_findings(comparison)[0]
     figure = draw_errors(error_types.settings_counts(comparison), "Errors")
-    texts = [t.get_text() for t in figure.axes[0].texts]
-    assert {"not measured", DASH} <= set(texts) and "0" not in texts
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert {"not measured", DASH} <= set(texts)
+    assert "0" not in texts
 
 
-def test_a_replayed_model_that_is_missing_is_reported_where_others_were_replayed(
-    compared, tmp_path
-):
+def test_a_missing_replay_is_an_error_only_if_other_models_were_replayed(compared, tmp_path):
     assert len(compared(WITHOUT, WITH, replays="nosuch").settings) == 2
     (tmp_path / "replay" / "other" / "humaneval").mkdir(parents=True)
     assert len(compared(WITHOUT, WITH, replays="other").settings) == 2
@@ -143,34 +161,50 @@ def test_the_figure_is_legible_and_shows_every_total(times):
     assert {str(7 * times), "0", DASH, "not measured"} <= set(shown)
 
 
+# The record of a task that reaches every stage.
 FULL = dict.fromkeys(STAGES, True)
 
 
 def counts(*records):
-    """Stage -> (reached, lost, passed anyway, not measured) of tasks that reach all stages but these."""
-    frame = pd.DataFrame([FULL | r for r in records], columns=list(STAGES), dtype="boolean")
-    return {row[0]: row[1:] for row in stage_counts(frame).itertuples(name=None)}
+    """Count the tasks of each stage.
+
+    Args:
+        *records: What each task has instead of reaching every stage.
+
+    Returns:
+        (reached, lost, passed anyway, not measured) by stage.
+    """
+    frame = pd.DataFrame([FULL | record for record in records], columns=list(STAGES))
+    rows = stage_counts(frame.astype("boolean")).itertuples(name=None)
+    return {stage: numbers for stage, *numbers in rows}
 
 
 def test_each_stage_loses_its_own_tasks():
-    stages = counts({}, *({s: False, "passed": False} for s in STAGES))
-    assert stages["tasks"] == (8, 0, 0, 0)
-    assert [stages[s][:2] for s in STAGES] == [(reached, 1) for reached in (7, 6, 5, 4, 3, 2, 1)]
+    failing = [{stage: False, "passed": False} for stage in STAGES]
+    stages = counts({}, *failing)
+    assert stages["tasks"] == [8, 0, 0, 0]
+    reached_and_lost = [stages[stage][:2] for stage in STAGES]
+    assert reached_and_lost == [[7, 1], [6, 1], [5, 1], [4, 1], [3, 1], [2, 1], [1, 1]]
 
 
 def test_counts_add_up_with_every_kind_of_record():
-    kinds = [{s: value} for s in STAGES for value in (False, True)]
-    rows = list(counts(*kinds, *[{"passed": None}] * 3).values())
+    records = [{"passed": None}] * 3
+    for stage in STAGES:
+        records += [{stage: False}, {stage: True}]
+    rows = list(counts(*records).values())
     for (before, *_), (reached, lost, _, unknown) in pairwise(rows):
         assert before == reached + lost + unknown
-    assert rows[-1][0] + sum(row[2] for row in rows) == 2 * len(STAGES) - 1 and rows[-1][3] == 3
+    reached, _, _, unknown = rows[-1]
+    passed_anyway = sum(row[2] for row in rows)
+    assert reached + passed_anyway == 2 * len(STAGES) - 1
+    assert unknown == 3
 
 
-def test_without_retrieval_there_are_no_context_stages():
+def test_a_method_without_retrieval_has_no_context_stages():
     without = {"context found": None, "in the prompt": None}
     assert list(counts(without, without)) == ["tasks", *STAGES[2:]]
     assert [row[0] for row in counts().values()] == [0] * 8
 
 
 def test_a_task_without_context_can_pass_anyway():
-    assert counts({}, {"context found": False})["context found"] == (1, 1, 1, 0)
+    assert counts({}, {"context found": False})["context found"] == [1, 1, 1, 0]

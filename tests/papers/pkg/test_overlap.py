@@ -1,4 +1,4 @@
-"""Figure 6: regions that are a partition, counts by chance by hand, the greedy order, and both figures."""
+"""Figure 6: a partition of the solved tasks, counts expected by chance, the greedy order and both figures."""
 
 import numpy as np
 import pandas as pd
@@ -21,41 +21,57 @@ from pkg_lib.papers.pkg.overlap_figures import (
 from tests.analysis.checks import CODE, TEXT, legible
 
 THREE = ["NoRAG", "Func-BM25", "Block-PKG"]
-ROWS = [(1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 0)]
+# Whether each method solves each of eight tasks.
+ROWS = [
+    (1, 1, 1),
+    (1, 1, 0),
+    (1, 0, 0),
+    (1, 0, 0),
+    (0, 1, 1),
+    (0, 1, 0),
+    (0, 0, 0),
+    (0, 0, 0),
+]
 SMALL = pd.DataFrame(ROWS, [f"HumanEval/{i}" for i in range(8)], THREE).astype(bool)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30))
-def test_regions_part_the_tasks_and_so_do_their_chances(rows):
+def test_regions_and_their_expected_counts_partition_the_tasks(rows):
     solved = pd.DataFrame(rows, [str(i) for i in range(len(rows))], columns=THREE)
-    parts = exact_regions(solved)
-    assert sorted(t for tasks in parts.values() for t in tasks) == sorted(solved.index)
-    for region, tasks in parts.items():
-        assert all(frozenset(solved.columns[solved.loc[t]]) == region for t in tasks)
-    assert sum(expected_by_chance(solved, r) for r in parts) == pytest.approx(len(solved))
+    regions = exact_regions(solved)
+    partitioned = []
+    for region, tasks in regions.items():
+        partitioned += tasks
+        for task in tasks:
+            assert frozenset(solved.columns[solved.loc[task]]) == region
+    assert sorted(partitioned) == sorted(solved.index)
+    total = sum(expected_by_chance(solved, region) for region in regions)
+    assert total == pytest.approx(len(solved))
     assert expected_by_chance(SMALL, frozenset(THREE)) == 0.5
 
 
 @given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=30))
-def test_the_greedy_order_ends_at_ideal_and_adds_less_and_less(rows):
+def test_the_greedy_order_adds_ever_fewer_tasks_and_ends_at_the_ideal(rows):
     solved = pd.DataFrame(rows, columns=list("abcd"))
     steps = greedy_order(solved)
     added = steps["adds"].tolist()
     assert steps["together"].iloc[-1] == solved.any(axis=1).sum() == sum(added)
-    assert added == sorted(added, reverse=True) and added[0] == solved.sum().max()
+    assert added == sorted(added, reverse=True)
+    assert added[0] == solved.sum().max()
 
 
-def test_of_methods_that_add_equally_many_the_first_comes_first():
+def test_the_greedy_order_breaks_ties_by_the_given_order():
     assert list(greedy_order(SMALL.iloc[-2:]).index) == THREE
 
 
-def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user():
-    verdicts = pd.DataFrame({c: [True] for c in CODE}).astype("boolean")
+def test_selects_the_sets_of_the_paper_the_corpus_or_the_user():
+    verdicts = pd.DataFrame({method: [True] for method in CODE}).astype("boolean")
     assert venn_methods(verdicts) == THREE
     assert venn_methods(verdicts, "VoyageEmb+BM25") == ["VoyageEmb", "BM25"]
-    text = pd.DataFrame({c: [True] for c in TEXT}).astype("boolean")
+    text = pd.DataFrame({method: [True] for method in TEXT}).astype("boolean")
     assert venn_methods(text) == ["NoRAG", "BM25", "JSON-PKG"]
-    assert venn_methods(verdicts.assign(**{"Func-BM25": pd.NA})) == ["NoRAG", "Block-PKG"]
+    unmeasured = verdicts.assign(**{"Func-BM25": pd.NA})
+    assert venn_methods(unmeasured) == ["NoRAG", "Block-PKG"]
     with pytest.raises(UserError, match="unknown method 'Ideal Reranker' in sets"):
         venn_methods(verdicts, "NoRAG+Ideal Reranker")
     for wrong in ("NoRAG", "NoRAG+NoRAG", "NoRAG+BM25+VoyageEmb+Func-PKG"):
@@ -63,42 +79,49 @@ def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user():
             venn_methods(verdicts, wrong)
 
 
-def test_tasks_that_a_method_did_not_measure_are_in_no_region():
+def test_excludes_tasks_that_a_method_did_not_measure():
     verdicts = SMALL.astype("boolean")
     verdicts.iloc[0, 1] = pd.NA
     assert "HumanEval/0" not in overlap.solved_tasks(verdicts, THREE).index
     assert "HumanEval/0" in overlap.solved_tasks(verdicts, ["NoRAG"]).index
 
 
-def test_tables_hold_every_region_the_tasks_of_one_method_and_what_each_adds():
+def test_tables_list_regions_tasks_of_a_single_method_and_gains():
     regions = overlap.regions_table(SMALL, "HumanEval").frame
-    assert len(regions) == 8 and regions.loc["NoRAG", "tasks"] == "2"
+    assert len(regions) == 8
+    assert regions.loc["NoRAG", "tasks"] == "2"
     assert regions.loc["NoRAG + Func-BM25 + Block-PKG", "by chance"] == "0.5"
     assert (regions["in the paper (CodeLlama-7B)"] != DASH).sum() == 3
-    assert (overlap.regions_table(SMALL, "MBPP").frame.iloc[:, -1] == DASH).all()
+    on_mbpp = overlap.regions_table(SMALL, "MBPP").frame
+    assert (on_mbpp.iloc[:, -1] == DASH).all()
     alone = overlap.alone_table(SMALL).frame
     assert alone["tasks solved by no other method"].tolist() == ["2, 3", "5", "none"]
     gains = overlap.gains_table(SMALL).frame
     assert gains["solved so far"].tolist() == [4, 6, 6]
     assert gains.loc["2. Func-BM25"].tolist() == [4, 2, "2.0", 6, "75.0"]
     sizes = overlap.intersections_table(SMALL).frame["tasks"]
-    assert sizes.index[-1] == "no method" and sizes.sum() == 8 and sizes.iloc[0] == 2
+    assert sizes.index[-1] == "no method"
+    assert sizes.sum() == 8
+    assert sizes.iloc[0] == 2
 
 
-def test_tables_and_findings_without_a_task_show_no_number():
-    nothing = SMALL.iloc[:0]
-    assert (overlap.regions_table(nothing, "HumanEval").frame.iloc[:, :4] == DASH).all(axis=None)
-    assert (overlap.gains_table(nothing).frame["% of tasks"] == DASH).all()
-    assert "Fewer than two" in overlap.venn_findings(nothing)[0]
-    assert overlap.gain_findings(nothing) == []
+def test_tables_and_findings_without_tasks_show_no_number():
+    empty = SMALL.iloc[:0]
+    regions = overlap.regions_table(empty, "HumanEval").frame
+    assert (regions.iloc[:, :4] == DASH).all(axis=None)
+    assert (overlap.gains_table(empty).frame["% of tasks"] == DASH).all()
+    assert "Fewer than two" in overlap.venn_findings(empty)[0]
+    assert overlap.gain_findings(empty) == []
 
 
-def test_findings_give_counts_with_their_chance_and_methods_that_add_nothing():
-    first, alone = overlap.venn_findings(SMALL)
-    assert "1 (by chance 0.5)" in first and "NoRAG 2 (by chance 1.5)" in alone
-    together, useless = overlap.gain_findings(SMALL)
-    assert "6 of 8 tasks" in together and "Func-BM25 adds 2" in together
-    assert useless.endswith("Block-PKG.")
+def test_findings_report_expected_counts_and_methods_that_add_nothing():
+    shared, alone = overlap.venn_findings(SMALL)
+    assert "1 (by chance 0.5)" in shared
+    assert "NoRAG 2 (by chance 1.5)" in alone
+    together, without_gain = overlap.gain_findings(SMALL)
+    assert "6 of 8 tasks" in together
+    assert "Func-BM25 adds 2" in together
+    assert without_gain.endswith("Block-PKG.")
 
 
 @pytest.mark.parametrize(
@@ -107,37 +130,43 @@ def test_findings_give_counts_with_their_chance_and_methods_that_add_nothing():
 def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
     solved = pd.concat([SMALL[columns]] * times) if times else SMALL[columns].iloc[:0]
     shown = legible(draw_venn(solved, "qwen2.5-coder-0.5b-instruct, humaneval"))
-    if times and len(columns) > 1:
-        counts = [str(len(tasks)) for tasks in exact_regions(solved).values()]
-        assert sorted(t for t in shown if t.isdigit()) == sorted(counts)
-        methods = "both methods" if len(columns) == 2 else "all 3 methods"
-        about = f"{len(solved)} tasks, measured with {methods}"
-        assert [t for t in shown if t.endswith(about)], "the two figures may count different tasks"
-    else:
+    if not times or len(columns) < 2:
         assert "fewer than two methods are measured" in shown
+        return
+    counts = [str(len(tasks)) for tasks in exact_regions(solved).values()]
+    shown_counts = [text for text in shown if text.isdigit()]
+    assert sorted(shown_counts) == sorted(counts)
+    methods = "both methods" if len(columns) == 2 else "all 3 methods"
+    note = f"{len(solved)} tasks, measured with {methods}"
+    message = "the figure does not state its tasks; the two figures may count different ones"
+    assert [text for text in shown if text.endswith(note)], message
 
 
 def test_every_count_is_placed_in_its_region():
     for region in exact_regions(SMALL):
         place = np.array(place_of_count(THREE, region))
-        circles = zip(THREE, CENTRES[3], strict=True)
-        around = {m for m, centre in circles if np.linalg.norm(place - centre) < RADIUS}
+        around = set()
+        for method, centre in zip(THREE, CENTRES[3], strict=True):
+            if np.linalg.norm(place - centre) < RADIUS:
+                around.add(method)
         assert around == region
 
 
 def many(tasks):
+    """Random verdicts of six methods on the given number of tasks."""
     solves = np.random.default_rng(3).random((tasks, 6)) < 0.4
     return pd.DataFrame(solves, [f"HumanEval/{i}" for i in range(tasks)], CODE[:6])
 
 
 @pytest.mark.parametrize("solved", [many(2_000), many(0), SMALL[["NoRAG"]]], ids=len)
-def test_the_intersections_are_legible_and_say_what_they_leave_out(solved):
+def test_the_intersections_are_legible_and_state_how_many_are_omitted(solved):
     title = "qwen2.5-coder-0.5b-instruct\nHumanEval, corpus textbook+stdlib"
     figure = draw_intersections(solved, title)
     shown = legible(figure)
     sizes = [len(tasks) for tasks in overlap.intersections(solved).values()]
-    assert [b.get_height() for b in figure.axes[0].patches] == sizes[:LARGEST]
-    assert any("smaller combinations" in t for t in shown) == (len(sizes) > LARGEST)
+    assert [bar.get_height() for bar in figure.axes[0].patches] == sizes[:LARGEST]
+    states_omitted = any("smaller combinations" in text for text in shown)
+    assert states_omitted == (len(sizes) > LARGEST)
     if len(solved):
-        about = f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
-        assert [t for t in shown if t.startswith(about)]
+        note = f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
+        assert [text for text in shown if text.startswith(note)]
