@@ -1,6 +1,6 @@
 """Runs commands of pkg_lib in separate processes, without importing its libraries for each.
 
-A new interpreter spends seconds on imports before it carries out a command. Here a server imports the libraries once
+A new interpreter spends seconds on imports before it executes a command. Here a server imports the libraries once
 and forks for every command. Each command has its own memory, environment, directory and streams, as in a shell.
 """
 
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What the commands import, the program itself among it. It must read no variable of the environment while it is imported.
+# Modules that the commands import. None of them may read an environment variable while it is imported.
 IMPORTED = [
     "pkg_lib.cli",
     "pkg_lib.analysis.report",
@@ -33,22 +33,38 @@ FORKING.set_forkserver_preload(IMPORTED)
 def run(
     *words: object, folder: Path | None = None, timeout: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m pkg_lib WORDS`, in this directory or another, with variables beside those of this process."""
+    """Run `python -m pkg_lib WORDS`.
+
+    Args:
+        *words: Arguments of the command.
+        folder: Current directory of the command; this process's if not given.
+        timeout: Time limit in seconds.
+        **environment: Variables to add to those of this process.
+
+    Returns:
+        The finished command with its output as text.
+
+    Raises:
+        subprocess.TimeoutExpired: The command did not finish within the time limit.
+    """
     command = ["pkg_lib", *map(str, words)]
+    variables = os.environ | environment
     with tempfile.TemporaryDirectory() as streams:
-        output, errors = Path(streams, "output"), Path(streams, "errors")
-        arguments = (command, folder or Path.cwd(), os.environ | environment, output, errors)
-        process = FORKING.Process(target=_carry_out, args=arguments)
+        output = Path(streams, "output")
+        errors = Path(streams, "errors")
+        arguments = (command, folder or Path.cwd(), variables, output, errors)
+        process = FORKING.Process(target=_execute, args=arguments)
         process.start()
         process.join(timeout)
         if process.is_alive():
             process.kill()
             raise subprocess.TimeoutExpired(command, timeout)
-        texts = [path.read_text("utf8") for path in (output, errors)]
-        return subprocess.CompletedProcess(command, process.exitcode, *texts)
+        return subprocess.CompletedProcess(
+            command, process.exitcode, output.read_text("utf8"), errors.read_text("utf8")
+        )
 
 
-def _carry_out(
+def _execute(
     command: list[str], folder: Path, environment: dict[str, str], output: Path, errors: Path
 ) -> None:
     for stream, path in ((1, output), (2, errors)):

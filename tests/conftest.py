@@ -1,5 +1,4 @@
-"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for
-hypothesis."""
+"""Fixtures that the tests share, the selection of tests for each lane, and the settings of hypothesis."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ from pkg_lib.core.data_folders import SUBFOLDERS, data_folder
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Tests set and remove a data set's own variable, so that PKG_DATA must not provide it a second time.
+# Tests set and remove the variable of a single data set. PKG_DATA must not provide that data set as well.
 for variable in SUBFOLDERS:
     if folder := data_folder(variable):
         os.environ[variable] = str(folder)
 os.environ.pop("PKG_DATA", None)
-# Files that the fast lane does not even import: their tests take about two seconds or more together. They start kernels,
-# browsers, models and processes, or wait for a limit. Single tests elsewhere carry the marker `slow`.
+# Files that the fast lane does not even import, because the tests of each take two seconds or more. They start
+# kernels, browsers, models and processes, or wait for a limit. Single tests elsewhere carry the marker `slow`.
 SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
@@ -123,9 +122,9 @@ SLOW = {
 }
 
 
-# `tests/run.sh` should take a quarter of an hour on two cores, so it leaves out further cases of slow tests.
-# `tests/run.sh --all` runs them too. The number of first cases that stay is given for each test; 0 leaves out a whole
-# test, whose behaviour a smaller test checks as well.
+# `tests/run.sh` should take a quarter of an hour on two cores, so it skips some cases of slow tests.
+# `tests/run.sh --all` runs them too. Test -> number of its first cases that `tests/run.sh` runs. 0 skips the whole
+# test; a smaller test checks the same behaviour.
 CASES_THAT_STAY = {
     "benchmarks/test_benchmarks.py::test_batching_with_a_tiny_model": 0,
     "benchmarks/test_benchmarks.py::test_choice_small": 0,
@@ -152,23 +151,27 @@ CASES_THAT_STAY = {
     "papers/evor/test_rounds.py::test_a_finished_task_is_not_asked_again_and_keeps_its_answer": 1,
     "papers/evor/test_rounds.py::test_no_round_sees_a_hidden_test_or_a_solution": 3,
     "papers/evor/test_rounds.py::test_rounds_go_on_where_they_were_stopped": 0,
-    "test_benchmarks.py::test_control_rows": 1,
-    "test_front_door.py::test_a_command_does_what_it_says_and_leaves_nothing_for_git": 8,
-    "test_front_door.py::test_one_model_runs_with_an_empty_results_directory": 0,
-    "test_hostile_results.py::test_a_case_is_shown_unless_it_needs_the_damaged_file": 2,
-    "test_hostile_results.py::test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on": 6,
+    "test_benchmarks.py::test_reference_solutions_pass_and_empty_functions_fail": 1,
+    "test_front_door.py::test_a_command_works_as_documented_and_leaves_the_checkout_unchanged": 8,
+    "test_front_door.py::test_runs_one_model_with_an_empty_results_directory": 0,
+    "test_hostile_results.py::test_shows_a_case_unless_it_needs_the_damaged_file": 2,
+    "test_hostile_results.py::test_skips_a_run_that_needs_a_damaged_file_and_continues_with_others": 6,
     "test_hostile_results.py::test_packing_and_merging_lose_nothing": 2,
-    "test_jupyter.py::test_a_notebook_runs_to_its_end_and_changes_nothing": 0,
-    "test_plugins.py::test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run": 0,
-    "test_reading.py::test_a_bomb_is_refused_early_and_in_little_memory": 1,
-    "test_release.py::test_what_needs_the_checkout_or_its_results_says_so_in_one_line": 1,
-    "test_revisions.py::test_the_enhancer_and_the_structurer_take_a_model_of_the_hub": 0,
-    "test_structuring.py::test_a_model_of_a_directory_structures": 1,
+    "test_jupyter.py::test_executes_a_notebook_without_changing_the_checkout": 0,
+    "test_plugins.py::test_list_doctor_and_dry_run_know_the_names_of_plugins": 0,
+    "test_reading.py::test_refuses_a_decompression_bomb_early_and_with_little_memory": 1,
+    "test_release.py::test_reports_in_one_line_that_a_command_needs_the_checkout": 1,
+    "test_revisions.py::test_enhancer_and_structurer_accept_a_hub_model": 0,
+    "test_structuring.py::test_structures_with_a_model_from_a_directory": 1,
 }
 
 
 def mark_cases_left_out(items: list[pytest.Item]) -> None:
-    """Mark the cases that only `tests/run.sh --all` runs."""
+    """Mark the cases that only `tests/run.sh --all` runs.
+
+    Args:
+        items: All collected tests.
+    """
     seen: Counter[str] = Counter()
     for item in items:
         name = f"{within_tests(item.path)}::{item.originalname}"
@@ -178,16 +181,35 @@ def mark_cases_left_out(items: list[pytest.Item]) -> None:
 
 
 def within_tests(path: Path) -> str:
+    """Return a path relative to this folder.
+
+    Args:
+        path: Path of a test file.
+
+    Returns:
+        The relative path, with slashes.
+    """
     return path.relative_to(ROOT / "tests").as_posix()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore the slow files in the fast lane.
+
+    Args:
+        collection_path: A file or directory.
+        config: pytest's configuration, which holds the selection of markers.
+
+    Returns:
+        True for an ignored file; None leaves the decision to pytest.
+    """
     fast = "not slow" in config.option.markexpr
-    return True if fast and within_tests(collection_path) in SLOW else None
+    if fast and within_tests(collection_path) in SLOW:
+        return True
+    return None
 
 
-# Files that take minutes. They start first, then the other slow ones, and quick ones last: no worker is left alone with
-# a long one at the end.
+# Files that take minutes. They start first, then the other slow ones, and quick ones last. Otherwise one worker
+# would still run a long file after the others have finished.
 LONGEST = (
     "test_golden.py",
     "test_front_door.py",
@@ -201,13 +223,28 @@ LONGEST = (
 
 
 def starts_at(item: pytest.Item) -> int:
+    """Return the sort key of a test: tests of longer files run earlier.
+
+    Args:
+        item: The test.
+
+    Returns:
+        The rank of its file, from 0.
+    """
     name = within_tests(item.path)
     if name in LONGEST:
         return LONGEST.index(name)
-    return len(LONGEST) if name in SLOW else len(LONGEST) + 1
+    if name in SLOW:
+        return len(LONGEST)
+    return len(LONGEST) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests and mark the slow ones.
+
+    Args:
+        items: All collected tests.
+    """
     items.sort(key=starts_at)
     mark_cases_left_out(items)
     for item in items:
@@ -217,15 +254,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def no_waiting():
-    """End a test that waits for the other end of a FIFO."""
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits"))
+    """Fail a test that blocks for a minute, for example because it waits for the other end of a FIFO."""
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("blocked for 60 seconds"))
     signal.alarm(60)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
 
 
-# The same examples at every run: a red test must be red again.
+# Every run uses the same examples, so that a failure can be reproduced.
 settings.register_profile(
     "repeatable",
     derandomize=True,
@@ -238,7 +275,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
-    """A checkout of its own, set up by run_all.sh (`checkout.make`)."""
+    """Return a separate checkout that run_all.sh has set up."""
     import checkout
 
     return checkout.make(tmp_path_factory.mktemp("clone"))
@@ -246,19 +283,20 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture
 def embedder() -> WordEmbedder:
+    """Return an embedder that needs no model."""
     return WordEmbedder()
 
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty PKG_CACHE."""
+    """Set PKG_CACHE to a directory that does not exist yet."""
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")
 def textbook():
-    """(documents, graph) of the whole `algorithms` package."""
+    """Return the documents and the graph of the corpus `textbook`."""
     from pkg_lib.data.corpora import load_corpus
     from pkg_lib.graph.schema import build_code_graph
 
@@ -268,8 +306,10 @@ def textbook():
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
-    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special
-    ones."""
+    """Return the directory of a two-layer Qwen2 with random weights.
+
+    Its tokenizer knows the 256 bytes and the special tokens.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -284,26 +324,27 @@ def tiny_model(tmp_path_factory) -> Path:
         "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
     }
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-    fast.chat_template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant:"
+    fast.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant:"
+    )
     fast.save_pretrained(folder)
-    about = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(about | {"unk_token": None})
-    )  # as Qwen's own says
+    configuration = folder / "tokenizer_config.json"
+    tokenizer_settings = json.loads(configuration.read_text())
+    tokenizer_settings["unk_token"] = None  # as in Qwen's tokenizers
+    configuration.write_text(json.dumps(tokenizer_settings))
     torch.manual_seed(0)
-    shape = {
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    }
-    ids = {
-        "bos_token_id": None,
-        "eos_token_id": fast.eos_token_id,
-        "pad_token_id": fast.eos_token_id,
-    }
     config = Qwen2Config(
-        vocab_size=len(fast), intermediate_size=64, initializer_range=0.5, **shape, **ids
+        vocab_size=len(fast),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.5,
+        bos_token_id=None,
+        eos_token_id=fast.eos_token_id,
+        pad_token_id=fast.eos_token_id,
     )
     Qwen2ForCausalLM(config).float().save_pretrained(folder)
     return folder
@@ -311,7 +352,7 @@ def tiny_model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def filling_model(tiny_model, tmp_path_factory) -> Path:
-    """The tiny model with Qwen's tokens for filling in the middle."""
+    """Return the directory of the tiny model with Qwen's fill-in-the-middle tokens."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from pkg_lib.graph.enhance import FAMILIES
@@ -329,7 +370,7 @@ def filling_model(tiny_model, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def held_completions():
-    """The committed completions. While they are held, files with the same contents need no parsing."""
+    """Keep the committed completions in memory, so that files with the same contents need no parsing."""
     from pkg_lib.generation.cache import GenerationCache
 
     return [GenerationCache(model) for model in (ROOT / "results" / "cache").iterdir()]
@@ -337,8 +378,10 @@ def held_completions():
 
 @pytest.fixture
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_completions) -> Path:
-    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
-    fall back on."""
+    """Set PKG_RESULTS to a copy of the committed contexts, completions and verdicts.
+
+    A test fails if it loads the weights of a model.
+    """
     for stage in (
         "contexts",
         "cache",
@@ -351,6 +394,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_completions)
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(
-        "pkg_lib.core.models.fetch", lambda name, revision="": pytest.fail("asked for weights")
+        "pkg_lib.core.models.fetch",
+        lambda name, revision="": pytest.fail("a test without models requested weights"),
     )
     return tmp_path / "results"

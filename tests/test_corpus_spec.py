@@ -1,4 +1,4 @@
-"""Names of corpora: what is printed is read as the same value, and the other way round."""
+"""Names of corpora: parsing and printing are inverse to each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import load_corpus, with_options
 from pkg_lib.data.corpus_spec import CONTEXT_CHARS, MINILM, CorpusPart, CorpusSpec, parse_corpus
 
-# Joined at random, many of these look like options.
+# Random sequences of these words often look like options.
 WORDS = ["a", "/x y", "source", ":", "+", ",", " ", "3", "bolt", "//", "\n", "é"]
 OPTION_TEXTS = [", embedder ", ", top 3", ", top ", ", 500 characters", ", tokenizer a"]
 TEXTS = st.lists(st.sampled_from(WORDS + OPTION_TEXTS)).map("".join)
@@ -34,13 +34,15 @@ def specs(draw):
     fields = {name: draw(values) for name, values in OPTIONS.items()}
     try:
         return CorpusSpec(tuple(draw(st.lists(PARTS, min_size=1, max_size=3))), **fields)
-    except UserError:  # no name can mean these fields
+    except UserError:  # no name expresses these fields
         return CorpusSpec((CorpusPart("textbook"),), top_k=fields["top_k"])
 
 
 @given(specs())
-def test_a_printed_corpus_is_parsed_as_the_same(spec):
-    assert parse_corpus(spec.name) == parse_corpus(str(spec)) == parse_corpus(spec) == spec
+def test_parsing_a_printed_corpus_returns_the_same_corpus(spec):
+    assert parse_corpus(spec.name) == spec
+    assert parse_corpus(str(spec)) == spec
+    assert parse_corpus(spec) == spec
 
 
 @given(TEXTS)
@@ -50,56 +52,66 @@ def test_a_printed_corpus_is_parsed_as_the_same(spec):
 @example("bolt+s://host:7687/name, top 2")
 @example("")
 @example("source:")
-def test_a_canonical_name_is_printed_as_it_was(name):
+def test_printing_a_parsed_canonical_name_returns_the_same_name(name):
     with suppress(UserError):
         spec = parse_corpus(name)
         assert parse_corpus(spec.name) == spec
-        embedders = f", embedder {MINILM}", f", embedder {INT8}"
-        defaults = *embedders, ", top 1", f", {CONTEXT_CHARS} characters"
+        # A canonical name does not state the default options.
+        defaults = (
+            f", embedder {MINILM}",
+            f", embedder {INT8}",
+            ", top 1",
+            f", {CONTEXT_CHARS} characters",
+        )
         if not any(default in name for default in defaults):
             assert spec.name == name
 
 
-def test_the_fields_of_a_name():
+def test_parses_the_fields_of_a_name():
     spec = parse_corpus("textbook+source:/a:b, embedder E@c, top 3, 500 characters, tokenizer x")
     parts = (CorpusPart("textbook"), CorpusPart("source", "/a:b"))
     assert spec == CorpusSpec(parts, "E@c", 3, 500, "x")
-    assert spec.documents == "textbook+source:/a:b" and not spec.has_default_options
+    assert spec.documents == "textbook+source:/a:b"
+    assert not spec.has_default_options
     assert parse_corpus("textbook, top 1").name == "textbook"
     graph = parse_corpus("bolt+s://host/name, top 2")
-    assert graph.is_stored_graph and graph.documents == "bolt+s://host/name"
+    assert graph.is_stored_graph
+    assert graph.documents == "bolt+s://host/name"
 
 
 @pytest.mark.parametrize("path", ["/a+b", "/a, top 3", "/a, embedder x"])
-def test_a_path_that_no_name_can_contain_is_refused(path):
+def test_refuses_a_path_that_no_name_can_contain(path):
     with pytest.raises(UserError, match="rename it"):
         CorpusSpec((CorpusPart("source", path),))
 
 
-def test_options_that_are_not_given_stay_as_the_name_has_them():
+def test_keeps_the_options_of_a_name_unless_others_are_given():
     spec = with_options("textbook, top 3", "", 1, 100, "")
     assert spec == replace(parse_corpus("textbook"), top_k=3, length=100)
 
 
-def test_the_users_own_code_has_the_quantized_embedder_unless_another_one_is_chosen():
+def test_user_supplied_code_uses_the_quantized_embedder_by_default():
     assert parse_corpus("textbook+stdlib").embedder == MINILM
     assert parse_corpus("textbook+source:/a").embedder == INT8
     chosen = with_options("source:/", MINILM, 1, CONTEXT_CHARS, "")
-    assert chosen.name == f"source:/, embedder {MINILM}" and chosen.embedder == MINILM
+    assert chosen.name == f"source:/, embedder {MINILM}"
+    assert chosen.embedder == MINILM
     assert with_options("source:/", "", 1, CONTEXT_CHARS, "").name == "source:/"
 
 
-def test_a_directory_is_made_absolute(tmp_path, monkeypatch):
+def test_makes_the_path_of_a_directory_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = parse_corpus("textbook+source:code, top 3").with_absolute_paths()
     assert spec.name == f"textbook+source:{tmp_path}/code, top 3"
     assert parse_corpus("source:").with_absolute_paths().name == "source:"
 
 
-def test_a_corpus_is_loaded_by_name_by_path_and_by_value(tmp_path):
+def test_loads_a_corpus_by_name_by_path_and_by_value(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     name = f"source:{tmp_path}"
-    for given_as in (name, tmp_path, str(tmp_path), parse_corpus(name)):
-        corpus = load_corpus(given_as)
-        assert [d.id for d in corpus] == ["source/a.py"] and len(corpus) == 1
-        assert (corpus.spec.name, corpus.kind) == (name, "code")
+    for argument in (name, tmp_path, str(tmp_path), parse_corpus(name)):
+        corpus = load_corpus(argument)
+        assert [document.id for document in corpus] == ["source/a.py"]
+        assert len(corpus) == 1
+        assert corpus.spec.name == name
+        assert corpus.kind == "code"

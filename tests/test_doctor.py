@@ -1,4 +1,4 @@
-"""Every name has a line with its state, with and without the data."""
+"""The doctor prints the state of every name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS
 
 
-def test_every_name_has_a_line_and_what_is_not_available_stops_nothing(monkeypatch, tmp_path):
-    def load(name):  # what loads has tests of its own
+def test_prints_a_line_for_every_name_although_some_are_unavailable(monkeypatch, tmp_path):
+    def load(name):
+        """Replace the loading of a corpus, which has its own tests."""
         if name == "stdlib":
             raise doctor.UserError("no such corpus here")
         return []
@@ -20,16 +21,17 @@ def test_every_name_has_a_line_and_what_is_not_available_stops_nothing(monkeypat
     (tmp_path / "e.toml").write_text(
         '[mine]\nbase_url = "http://h/v1"\nmodel = "m"\nkey = "NO_SUCH_KEY"\n'
     )
-    monkeypatch.setattr(
-        doctor, "layers", lambda: {"seccomp": True, "namespaces": "not allowed here"}
-    )
+    layers = {"seccomp": True, "namespaces": "not allowed here"}
+    monkeypatch.setattr(doctor, "layers", lambda: layers)
     monkeypatch.setattr(corpora, "load_corpus", load)
-    facts = dict(line.split(None, 1) for line in doctor.lines() if line.startswith("  "))
-    assert {*models.MODELS, *BENCHMARKS, *corpora.CORPORA, "GPU", "results"} <= facts.keys()
-    assert facts["endpoint:mine"] == "m at http://h/v1 (not contacted now); NO_SUCH_KEY is not set"
-    assert facts["namespaces"] == "not active: not allowed here" and facts["seccomp"] == "active"
-    assert facts["stdlib"] == "not available: no such corpus here"
-    assert facts["textbook"].startswith("available, 0 documents")
-    # With a directory for it, or from the hub when it is used.
-    assert facts["mbpp"].startswith(("available", "loaded when used"))
-    assert facts["evor_web"].startswith("not found; set")
+    lines = [line for line in doctor.lines() if line.startswith("  ")]
+    states = dict(line.split(None, 1) for line in lines)
+    assert {*models.MODELS, *BENCHMARKS, *corpora.CORPORA, "GPU", "results"} <= states.keys()
+    assert states["endpoint:mine"] == "m at http://h/v1 (not contacted now); NO_SUCH_KEY is not set"
+    assert states["namespaces"] == "not active: not allowed here"
+    assert states["seccomp"] == "active"
+    assert states["stdlib"] == "not available: no such corpus here"
+    assert states["textbook"].startswith("available, 0 documents")
+    # MBPP is either in a local directory or loaded from the hub on first use.
+    assert states["mbpp"].startswith(("available", "loaded when used"))
+    assert states["evor_web"].startswith("not found; set")

@@ -1,4 +1,7 @@
-"""`--engine`: two nodes of local processes give what this process gives; what goes wrong is told in one line."""
+"""The option `--engine`: a Ray cluster gives the same results as the local engine, and errors take one line.
+
+The cluster consists of two nodes of local processes.
+"""
 
 from __future__ import annotations
 
@@ -46,90 +49,129 @@ CORPORA.register(CorpusSource("numbers-corpus", lambda: texts, "a file"))
 MODELS.register(ModelSpec("tiny", FOLDER, "chat", 0.001))
 """
 STUDY = "--model tiny --benchmark numbers --corpus numbers-corpus".split()
-COLUMNS = ["NoRAG", "VoyageEmb", "Func-PKG", "Block-PKG"]
-MAKE = f"""
-import sys; sys.path[:0] = [{str(ROOT / "tests")!r}]
+METHODS = ["NoRAG", "VoyageEmb", "Func-PKG", "Block-PKG"]
+# Generates the completions of the study. Every third one is wrong.
+GENERATE = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
 from fakes import FakeBackend
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
-answer = lambda r: f"    return {{int(r.task_id[2:]) * (int(r.task_id[2:]) % 3 > 0)}}\\n" if r.sample == 0 else ""
-print(Evaluator(Results("tiny", "numbers", "numbers-corpus"), backend=FakeBackend(answer)).generate({COLUMNS!r}))
+
+def answer(request):
+    if request.sample > 0:
+        return ""
+    number = int(request.task_id[2:])
+    result = number if number % 3 > 0 else 0
+    return f"    return {{result}}\\n"
+
+results = Results("tiny", "numbers", "numbers-corpus")
+print(Evaluator(results, backend=FakeBackend(answer)).generate({METHODS!r}))
 """
 
 
-def command(*words: str, code: int = 0, **variables: str) -> str:
-    """What `python ...` says, `-m pkg_lib` put before a command; it must end with the exit code."""
-    about = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | variables
-    called = [sys.executable, "-P", *(() if words[0] == "-c" else ("-m", "pkg_lib")), *words]
-    done = subprocess.run(called, env=about, capture_output=True, text=True)
+def python(*arguments: str, code: int = 0, **variables: str) -> str:
+    """Run Python; return its output and its errors.
+
+    Args:
+        *arguments: Arguments of the interpreter.
+        code: The expected exit code.
+        **variables: Further environment variables.
+    """
+    defaults = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | defaults | variables
+    command = [sys.executable, "-P", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def command(*words: str, code: int = 0, **variables: str) -> str:
+    """Run a command of pkg_lib; return its output and its errors, like `python`."""
+    return python("-m", "pkg_lib", *words, code=code, **variables)
 
 
 @pytest.mark.parametrize(
     "name", ["spark", "local:1", "ray:", "ray:host", "ray:host:port", "ray:host:70000"]
 )
-def test_an_unknown_engine_is_named(name):
-    with pytest.raises(
-        UserError, match=rf"unknown engine '{name}'; .*choose from: local, ray, ray:HOST:PORT"
-    ):
+def test_refuses_an_unknown_engine(name):
+    message = rf"unknown engine '{name}'; .*choose from: local, ray, ray:HOST:PORT"
+    with pytest.raises(UserError, match=message):
         workers.engine_name(name)
 
 
-def test_mistakes_are_told_in_one_line(tmp_path):
-    said = command("--engine", "spark", "--dry-run", code=2)
-    assert said == "error: unknown engine 'spark'; choose from: local, ray, ray:HOST:PORT\n"
+def test_reports_an_unknown_engine_and_a_missing_package_in_one_line(tmp_path):
+    error = command("--engine", "spark", "--dry-run", code=2)
+    assert error == "error: unknown engine 'spark'; choose from: local, ray, ray:HOST:PORT\n"
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
-    said = command("graph", "textbook", "--engine", "ray", code=2, PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert said == 'error: engine ray needs the package ray: pip install -e ".[cluster]"\n'
+    error = command("graph", "textbook", "--engine", "ray", code=2, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert error == 'error: engine ray needs the package ray: pip install -e ".[cluster]"\n'
 
 
-def test_ray_is_not_loaded_where_it_is_not_asked_for(tmp_path):
+def test_imports_ray_only_for_the_engine_ray(tmp_path):
     (tmp_path / "ray.py").write_text("raise SystemExit('loaded')")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.py").write_text("def f():\n    return 1\n")
-    assert "1 documents" in command(
-        "graph", f"source:{tmp_path}/code", PYTHONPATH=f"{tmp_path}:{ROOT}"
-    )
+    output = command("graph", f"source:{tmp_path}/code", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert "1 documents" in output
 
 
-def test_a_cluster_that_is_not_there_is_a_mistake_of_one_line(tmp_path):
+def skip_without_ray():
     pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
-    with socket.socket() as bound:  # taken, and nobody listens
+
+
+def test_reports_an_unreachable_cluster_in_one_line(tmp_path):
+    skip_without_ray()
+    results = tmp_path / "results"
+    # The port is bound, but no process listens on it.
+    with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        engine = f"ray:127.0.0.1:{bound.getsockname()[1]}"
-        said = command("--engine", engine, code=2, PKG_RESULTS=str(tmp_path / "results"))
-    assert said.startswith(
-        f"error: no Ray cluster at {engine[4:]} (Connection refused); start it with"
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        error = command("--engine", f"ray:{address}", code=2, PKG_RESULTS=str(results))
+    assert error.startswith(
+        f"error: no Ray cluster at {address} (Connection refused); start it with"
     )
-    assert said.count("\n") == 1 and not (tmp_path / "results").exists()
+    assert error.count("\n") == 1
+    assert not results.exists()
 
 
-def test_what_is_no_cluster_is_a_mistake_of_one_line(tmp_path, monkeypatch):
-    pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
+def test_reports_a_server_that_is_not_a_cluster(tmp_path, monkeypatch):
+    skip_without_ray()
     monkeypatch.setattr(workers, "HEALTH", 3.0)
-    with socket.create_server(("127.0.0.1", 0)) as other:  # it listens, and says nothing
+    # This server accepts connections and never answers.
+    with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(
-            UserError, match=f"the server at {address} is not a healthy Ray cluster"
-        ):
+        message = f"the server at {address} is not a healthy Ray cluster"
+        with pytest.raises(UserError, match=message):
             workers._join(address)
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes with a processor each; `cluster.add(NAME=VALUE)` starts another with such an environment."""
-    pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
+    """Start a cluster of two nodes with one processor each.
+
+    `cluster.add(NAME=VALUE)` starts another node with such an environment variable.
+    """
+    skip_without_ray()
     import ray
     from ray.cluster_utils import Cluster
 
     os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
     nodes = Cluster()
-    about = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-    nodes.add = lambda **variables: nodes.add_node(**about, env_vars=variables)
+
+    def add(**variables):
+        return nodes.add_node(
+            num_cpus=1,
+            object_store_memory=80 * 2**20,
+            include_dashboard=False,
+            env_vars=variables,
+        )
+
+    nodes.add = add
     nodes.add()
     nodes.add()
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # no node has the tests
+    # The nodes cannot import this module.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield nodes
     ray.shutdown()
     nodes.shutdown()
@@ -137,87 +179,101 @@ def cluster():
 
 @pytest.fixture
 def joined(cluster):
-    """The cluster, as the engine of this process."""
+    """Use the cluster as the engine of this process."""
     workers.use(f"ray:{cluster.address}")
     yield cluster
     workers.ENGINE.set("local")
 
 
-def untimed(value):
-    """Without the seconds that samples took."""
+def without_times(value):
+    """Remove the durations of samples from JSON data."""
     if isinstance(value, dict):
-        return {k: untimed(v) for k, v in value.items() if k != "seconds"}
-    return [untimed(v) for v in value] if isinstance(value, list) else value
+        return {key: without_times(item) for key, item in value.items() if key != "seconds"}
+    if isinstance(value, list):
+        return [without_times(item) for item in value]
+    return value
+
+
+# Digests of files that contain times.
+DIGEST = re.compile(rb'<!-- [0-9a-f]{64} -->|"from": "[0-9a-f]{64}"')
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Map each path to its bytes, or to the rows of a JSONL file without times.
+    """Return the bytes, or the rows of a JSONL file, by path.
 
-    Digests of files that contain times are left out. `leaderboard.made.json` consists of them.
+    Times and digests of files with times are left out. `leaderboard.made.json` consists of such digests.
     """
-    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
-    files.pop("leaderboard.made.json", None)
-    return {
-        name: untimed(read_rows(p))
-        if ".jsonl" in p.suffixes
-        else re.sub(rb'<!-- [0-9a-f]{64} -->|"from": "[0-9a-f]{64}"', b"", p.read_bytes())
-        for name, p in files.items()
-    }
+    found = {}
+    for path in folder.rglob("*"):
+        if not path.is_file() or path == folder / "leaderboard.made.json":
+            continue
+        name = path.relative_to(folder).as_posix()
+        if ".jsonl" in path.suffixes:
+            found[name] = without_times(read_rows(path))
+        else:
+            found[name] = DIGEST.sub(b"", path.read_bytes())
+    return found
 
 
-def near(one, other):
-    """Equal but for the sixth digit of a cosine.
+def nearly_equal(one, other):
+    """Compare JSON data; numbers may differ in the sixth digit.
 
-    A node computes vectors with one thread, the local engine with all; for batches of some sizes and on some
-    processors (measured on one with AMX) they are 2e-7 apart.
+    A node computes vectors with one thread, the local engine with all. For some batch sizes, their cosines differ
+    by 2e-7 on some processors (measured on one with AMX).
     """
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(near(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(nearly_equal(one[key], other[key]) for key in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(near, one, other))
-    return abs(one - other) < 5e-6 if isinstance(one, float) else one == other
+        return len(one) == len(other) and all(map(nearly_equal, one, other))
+    if isinstance(one, float):
+        return abs(one - other) < 5e-6
+    return one == other
 
 
-def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
-    (tmp_path / "plugin.py").write_text(PLUGIN.replace("FOLDER", repr(str(tiny_model))))
-    first, plugins = tmp_path / "made", {"PKG_PLUGINS": str(tmp_path / "plugin.py")}
-    command("-c", MAKE, PKG_RESULTS=str(first), PKG_CACHE=str(tmp_path / "cache-made"), **plugins)
-    found = {}
-    for engine in ("local", f"ray:{cluster.address}"):
-        results, cache = tmp_path / engine[:3], tmp_path / f"cache-{engine[:3]}"
-        shutil.copytree(first / "cache", results / "cache")
-        places = {"PKG_RESULTS": str(results), "PKG_CACHE": str(cache)} | plugins
-        columns = [word for column in COLUMNS for word in ("--method", column)]
-        said = command(*STUDY, *columns, "--notebook", "rq1_code_pkg", "--engine", engine, **places)
-        assert "numbers-corpus: 60 tasks, 0 completions generated" in said
-        command(
-            "graph",
-            "numbers-corpus",
-            "--output",
-            str(results / "graph"),
-            "--engine",
-            engine,
-            **places,
-        )
-        found[engine[:3]] = contents(results)
-    assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
-    assert found["loc"].keys() == found["ray"].keys()
-    verdicts = found["ray"]["runs/numbers/tiny/none/norag/samples.jsonl.gz"]
-    assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
-    assert (tmp_path / "ray" / "index.html").exists() and any(
-        (tmp_path / "ray" / "graph").iterdir()
-    )
+def run_study(folder: Path, engine: str, **variables: str) -> dict[str, object]:
+    """Run the study and build the graph with an engine; return the contents of its results."""
+    variables["PKG_RESULTS"] = str(folder)
+    variables["PKG_CACHE"] = str(folder.with_name(f"cache-{folder.name}"))
+    methods = [word for method in METHODS for word in ("--method", method)]
+    options = ("--notebook", "rq1_code_pkg", "--engine", engine)
+    output = command(*STUDY, *methods, *options, **variables)
+    assert "numbers-corpus: 60 tasks, 0 completions generated" in output
+    graph = str(folder / "graph")
+    command("graph", "numbers-corpus", "--output", graph, "--engine", engine, **variables)
+    return contents(folder)
+
+
+def test_a_study_has_the_same_results_with_both_engines(cluster, tmp_path, tiny_model):
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(PLUGIN.replace("FOLDER", repr(str(tiny_model))))
+    plugins = {"PKG_PLUGINS": str(plugin)}
+    generated = tmp_path / "generated"
+    cache = str(tmp_path / "cache-generated")
+    python("-c", GENERATE, PKG_RESULTS=str(generated), PKG_CACHE=cache, **plugins)
+    for name in ("local", "ray"):
+        shutil.copytree(generated / "cache", tmp_path / name / "cache")
+    local = run_study(tmp_path / "local", "local", **plugins)
+    remote = run_study(tmp_path / "ray", f"ray:{cluster.address}", **plugins)
+
+    assert local.keys() == remote.keys()
+    different = [name for name in local if not nearly_equal(local[name], remote[name])]
+    assert different == []
+    verdicts = remote["runs/numbers/tiny/none/norag/samples.jsonl.gz"]
+    assert len(verdicts) == 60
+    assert {row["status"] for row in verdicts} == {"passed", "failed"}
+    assert (tmp_path / "ray" / "index.html").exists()
+    assert any((tmp_path / "ray" / "graph").iterdir())
 
 
 JOBS = [Job(str(i), f"x = {i}", (f"assert x % 7 and {i} == x",)) for i in range(120)]
 
 
-def known(outcomes):
-    return [(o.status, o.error, o.detail) for o in outcomes]
+def without_durations(outcomes):
+    return [(outcome.status, outcome.error, outcome.detail) for outcome in outcomes]
 
 
 def once_killed(marker: Path, limits: Limits, jobs: list[Job]):
-    """The second part's worker is killed in the middle, the first time."""
+    """Run jobs on a node; kill the worker of the second part once."""
     if jobs[0].id != "0" and not marker.exists():
         marker.touch()
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -227,36 +283,38 @@ def once_killed(marker: Path, limits: Limits, jobs: list[Job]):
 ON_NODE = sandbox._on_node
 
 
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(joined, tmp_path, monkeypatch):
+def test_a_killed_worker_does_not_change_the_outcomes(joined, tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "_on_node", partial(once_killed, tmp_path / "killed"))
     done: list[int] = []
-    outcomes = known(run_jobs(JOBS, progress=done.append))
-    assert (tmp_path / "killed").exists() and done == [*range(1, len(JOBS) + 1)]
+    outcomes = run_jobs(JOBS, progress=done.append)
+    assert (tmp_path / "killed").exists()
+    assert done == [*range(1, len(JOBS) + 1)]
     workers.ENGINE.set("local")
-    assert outcomes == known(run_jobs(JOBS))
+    assert without_durations(outcomes) == without_durations(run_jobs(JOBS))
 
 
-def test_a_caller_that_stops_early_leaves_a_cluster_that_works(joined):
+def test_a_caller_may_stop_before_the_last_result(joined):
     taken = workers.ordered(str, range(100))
     assert next(taken) == "0"
     taken.close()
     assert list(workers.ordered(str, range(5))) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_node_that_lacks_a_layer_is_refused_by_name(joined):
-    if inactive := [name for name, on in sandbox.layers().items() if on is not True]:
+def test_refuses_a_node_without_a_layer_of_the_sandbox(joined):
+    inactive = [name for name, active in sandbox.layers().items() if active is not True]
+    if inactive:
         pytest.skip(f"layers of the sandbox are not active here: {inactive}")
     node = joined.add(PKG_SANDBOX_DENY="landlock")
-    said = rf"^node [\d.]+ \({node.node_id[:8]}\): it lacks layers of the sandbox: Landlock \(switched off"
+    message = rf"^node [\d.]+ \({node.node_id[:8]}\): it lacks layers of the sandbox: Landlock \(switched off"
     try:
-        with pytest.raises(UserError, match=said):
-            for _ in range(20):  # a new node is not given work at once
+        with pytest.raises(UserError, match=message):
+            for _ in range(20):  # the scheduler may not use a new node at once
                 list(run_jobs(JOBS * 2))
     finally:
         joined.remove_node(node)
 
 
-def test_a_node_with_another_program_or_without_what_jobs_need_is_refused(joined, monkeypatch):
+def test_refuses_a_node_with_another_version_or_without_a_required_program(joined, monkeypatch):
     with pytest.raises(UserError, match=r"^node .*: /no/such/newlisp is not there"):
         list(run_jobs(JOBS, Limits(packages="stdlib", command=("/no/such/newlisp",))))
     monkeypatch.setattr(workers, "package_digest", lambda: "another")
@@ -264,12 +322,14 @@ def test_a_node_with_another_program_or_without_what_jobs_need_is_refused(joined
         list(workers.ordered(str, range(3)))
 
 
-def test_the_benchmark_small(joined):
+def test_the_benchmark_of_engines_on_a_few_samples(joined):
     found = bench_engine.measure(60, 1, workers.ENGINE.get())
-    assert (found["samples"], found["processors"], found["same_verdicts"]) == (60, 2, True)
+    assert found["samples"] == 60
+    assert found["processors"] == 2
+    assert found["same_verdicts"] is True
     assert found["overhead"] == pytest.approx(found["ray_s"] / found["local_s"] - 1, abs=0.02)
 
 
-def test_errors_come_as_they_are(joined):
+def test_passes_exceptions_on(joined):
     with pytest.raises(ZeroDivisionError):
         list(workers.ordered((1).__truediv__, [1, 0]))

@@ -1,4 +1,4 @@
-"""HumanEval+ and MBPP+: prompts and completions of the benchmark below, verdicts by their own tests."""
+"""HumanEval+ and MBPP+ share prompts and completions with their base benchmarks, but have other tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
 from pkg_lib.execution.sandbox import run_jobs
 
-PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
+PLUS = BENCHMARKS["humaneval+"]
+MODEL = "qwen2.5-coder-0.5b-instruct"
 TEST = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) is False\n"
 MORE = TEST + "    assert candidate([3.0, 3.0], 0.5) is True\n"
 SOLUTION = "    return len(numbers) > len(set(numbers))\n"  # enough for these tests
@@ -35,65 +36,74 @@ ROWS = [
 
 @pytest.fixture
 def rows(tmp_path, monkeypatch):
-    """A directory with the plus tests of two tasks."""
+    """Return the data directory of HumanEval+, with the tests of two tasks."""
     monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    (tmp_path / PLUS.file).write_bytes(gzip.compress(lines.encode()))
+    write_rows(tmp_path / PLUS.file, ROWS)
     return tmp_path
 
 
-def test_tasks_are_those_of_the_benchmark_below(rows):
+def write_rows(path, rows):
+    """Write rows to a compressed JSONL file."""
+    lines = [json.dumps(row) + "\n" for row in rows]
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+
+
+def test_tasks_have_the_prompts_of_the_base_benchmark_and_other_tests(rows):
     first, second = load_benchmark("humaneval+")
-    below = load_benchmark("humaneval", 1)[0]
-    assert (first.id, first.prompt, first.entry_point) == (
-        below.id,
-        below.prompt,
-        below.entry_point,
-    )
+    base = load_benchmark("humaneval", 1)[0]
+    assert first.id == base.id
+    assert first.prompt == base.prompt
+    assert first.entry_point == base.entry_point
     assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
-    assert below.hidden_tests.text.strip() not in PLUS.fingerprint(first, "")
-    assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
+    assert base.hidden_tests.text.strip() not in PLUS.fingerprint(first, "")
+    assert PLUS.job(first, "").seconds == PLUS.seconds
+    assert PLUS.job(second, "").seconds > PLUS.seconds
     assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
-    # Where only verdicts are stored, a task has no tests.
+    # If only verdicts are stored, a task has no tests.
     assert PLUS.limits(Task(first.id, PLUS.name, "", "")) == PLUS.limits(first)
 
 
-def test_more_tests_decide(rows):
+def test_the_additional_tests_decide(rows):
     task = PLUS.tasks()[0]
     jobs = [PLUS.job(task, PLUS.control(task, name)) for name in PLUS.controls]
     jobs.append(PLUS.job(task, "    return False\n"))
-    assert [o.error for o in run_jobs(jobs)] == ["AssertionError", "", "AssertionError"]
+    errors = [outcome.error for outcome in run_jobs(jobs)]
+    assert errors == ["AssertionError", "", "AssertionError"]
 
 
-def test_stored_completions_are_judged_and_none_is_made(rows, committed):
-    below, run = (
-        Results(MODEL, limit=1, results=committed),
-        Results(MODEL, "humaneval+", limit=1, results=committed),
-    )
-    assert run.solutions("NoRAG") == below.solutions("NoRAG") != {}
-    assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
-    assert run.stored_methods() == below.stored_methods()
-    Evaluator(run).prepare(["NoRAG"])
-    assert run.files("NoRAG").samples.exists()
-    assert not (committed / "cache" / MODEL / run.benchmark).exists()
-    assert run.outcomes("NoRAG")["HumanEval/0"].status in ("passed", "failed")
+def test_evaluates_stored_completions_without_generating_any(rows, committed):
+    base = Results(MODEL, limit=1, results=committed)
+    plus = Results(MODEL, "humaneval+", limit=1, results=committed)
+    assert plus.solutions("NoRAG")
+    assert plus.solutions("NoRAG") == base.solutions("NoRAG")
+    assert plus.contexts("Func-PKG") == base.contexts("Func-PKG")
+    assert plus.stored_methods() == base.stored_methods()
+    Evaluator(plus).prepare(["NoRAG"])
+    assert plus.files("NoRAG").samples.exists()
+    assert not (committed / "cache" / MODEL / plus.benchmark).exists()
+    assert plus.outcomes("NoRAG")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
     with pytest.raises(Unavailable, match="complete benchmark humaneval on corpus"):
         Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
 
 
-def test_changed_tasks_of_mbpp_are_left_out(tmp_path, monkeypatch):
+def test_leaves_out_the_changed_tasks_of_mbpp(tmp_path, monkeypatch):
     plus = BENCHMARKS["mbpp+"]
     monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
     monkeypatch.setenv(mbpp.DATA.variable, str(tmp_path))
     changed = int(min(evalplus.CHANGED).removeprefix("MBPP/"))
     shared = {"code": "def f(): return 1", "text": "", "test_setup_code": ""}
-    base = [shared | {"task_id": n, "test_list": ["assert f() == 1"]} for n in (12, changed)]
-    rows = [shared | {"task_id": n, "test": "assert f() <= 1"} for n in (12, changed)]
-    (tmp_path / "mbpp.jsonl").write_text("\n".join(map(json.dumps, base)))
-    (tmp_path / plus.file).write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    base_lines = []
+    plus_rows = []
+    for number in (12, changed):
+        row = shared | {"task_id": number}
+        base_lines.append(json.dumps(row | {"test_list": ["assert f() == 1"]}))
+        plus_rows.append(row | {"test": "assert f() <= 1"})
+    (tmp_path / "mbpp.jsonl").write_text("\n".join(base_lines))
+    write_rows(tmp_path / plus.file, plus_rows)
     (task,) = plus.tasks()
-    assert (task.id, task.solution) == ("MBPP/12", shared["code"])
+    assert task.id == "MBPP/12"
+    assert task.solution == shared["code"]
     assert plus.tests(task, "standard") == ("assert f() <= 1",)
 
 
@@ -121,16 +131,16 @@ def check(candidate):
         ("0.4", "0.3", "failed"),
     ],
 )
-def test_floats_are_near_only_where_type_and_length_are_the_same(rows, answer, expected, status):
-    """`np.allclose` alone compares nothing with an empty list, and one with all."""
+def test_close_numbers_pass_only_with_the_same_type_and_length(rows, answer, expected, status):
+    """`np.allclose` alone accepts an empty list and broadcasts a list of one number."""
     row = ROWS[0] | {"test": CLOSE.format(expected=expected)}
-    (rows / PLUS.file).write_bytes(gzip.compress(json.dumps(row).encode()))
+    write_rows(rows / PLUS.file, [row])
     (task,) = PLUS.tasks()
     (outcome,) = run_jobs([PLUS.job(task, f"    import numpy as np\n    return {answer}\n")])
     assert outcome.status == status
 
 
-def test_without_the_tests(tmp_path, monkeypatch):
+def test_reports_missing_tests(tmp_path, monkeypatch):
     monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
     with pytest.raises(UserError, match=r"holds no HumanEvalPlus-OriginFmt.jsonl.gz"):
         load_benchmark("humaneval+")
@@ -142,27 +152,27 @@ def test_without_the_tests(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(
     not {evalplus.VARIABLE, mbpp.DATA.variable} <= os.environ.keys(),
-    reason="the data sets are not here",
+    reason="the data sets are not available",
 )
-def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch):
+def test_the_new_reference_of_a_changed_task_fails_the_test_in_the_prompt(monkeypatch):
     changed = evalplus.CHANGED
     monkeypatch.setattr(evalplus, "CHANGED", frozenset())
     base = BENCHMARKS["mbpp"]
     tasks = BENCHMARKS["mbpp+"].tasks()
-    shown = [
-        replace(t, hidden_tests=mbpp.AssertionTests("", (t.prompt.rpartition("\nTest: ")[2],)))
-        for t in tasks
-    ]
-    outcomes = run_jobs([base.job(t, t.solution) for t in shown])
-    failed = {t.id for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
-    assert len(tasks) == 224 and failed == changed
+    assert len(tasks) == 224
+    jobs = []
+    for task in tasks:
+        shown_test = task.prompt.rpartition("\nTest: ")[2]
+        shown = replace(task, hidden_tests=mbpp.AssertionTests("", (shown_test,)))
+        jobs.append(base.job(shown, shown.solution))
+    pairs = zip(tasks, run_jobs(jobs), strict=True)
+    failed = {task.id for task, outcome in pairs if outcome.status != "passed"}
+    assert failed == changed
 
 
-@pytest.mark.skipif(evalplus.VARIABLE not in os.environ, reason="the data set is not here")
-def test_whether_a_context_passes_is_kept_apart_from_the_benchmark_below(tmp_path):
-    base, plus = (
-        Results("qwen2.5-coder-0.5b-instruct", name, "published", results=tmp_path)
-        for name in ("humaneval", "humaneval+")
-    )
+@pytest.mark.skipif(evalplus.VARIABLE not in os.environ, reason="the data set is not available")
+def test_stores_the_validity_of_contexts_apart_from_the_base_benchmark(tmp_path):
+    base = Results(MODEL, "humaneval", "published", results=tmp_path)
+    plus = Results(MODEL, "humaneval+", "published", results=tmp_path)
     assert base.files("Func-PKG").contexts == plus.files("Func-PKG").contexts
     assert base.files("Func-PKG").validity != plus.files("Func-PKG").validity

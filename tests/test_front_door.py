@@ -1,4 +1,4 @@
-"""The commands of a new user's first hour, typed in a fresh checkout: exit code, lines, nothing for git."""
+"""The first commands of a new user in a fresh checkout: exit code, output, and no change that git reports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ERRORS = (
     f"--notebook error_types --parameter method=Func-PKG --model {MODEL} --benchmark humaneval "
     "--corpus textbook+stdlib --corpus python-docs"
 )
-BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar
+PROGRESS_BAR = re.compile(r"\[\d\d:\d\d[<,]")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 
 
-# A command, its exit code, the most lines that it may write (progress bars not counted), words among them.
+# (command, exit code, maximum number of lines of output, parts of the output).
 COMMANDS = [
     ("--help", 0, 50, ("Study:", "cast", "lab")),
     ("cast --help", 0, 20, ("chunk", "make-tasks")),
@@ -44,7 +44,10 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A corpus of one file, and samples for `replay`: unknown tasks, two per task, a closed model."""
+    """Return a folder with a corpus of one file and samples for `replay`.
+
+    The samples belong to an unknown task, to all tasks (two each), and to a closed model.
+    """
     place = tmp_path_factory.mktemp("folder")
     code = "def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n"
     (place / "a.py").write_text(code)
@@ -62,14 +65,16 @@ def folder(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("command", "code", "most", "words"), COMMANDS, ids=[c[0] for c in COMMANDS]
 )
-def test_a_command_does_what_it_says_and_leaves_nothing_for_git(
+def test_a_command_works_as_documented_and_leaves_the_checkout_unchanged(
     checkout, folder, tmp_path, command, code, most, words
 ):
-    # What is replayed is kept in the results, as an input of the notebooks: that is the user's to commit.
+    # `replay` stores its verdicts in the results, where they are inputs of the notebooks. The user may commit them.
     results = {"PKG_RESULTS": str(tmp_path)} if command.startswith("replay") else {}
     done = checkout.run(*command.format(folder=folder).split(), **OFFLINE, **results)
     about = f"{command}\n{done.stdout}\n{done.stderr}"
-    errors = [line for line in done.stderr.splitlines() if line.strip() and not BAR.search(line)]
+    errors = [
+        line for line in done.stderr.splitlines() if line.strip() and not PROGRESS_BAR.search(line)
+    ]
     assert (done.returncode, len(errors)) == (code, code // 2), about
     assert len(done.stdout.splitlines()) <= most, about
     assert all(word in done.stdout + done.stderr for word in words), about
@@ -77,7 +82,7 @@ def test_a_command_does_what_it_says_and_leaves_nothing_for_git(
     assert checkout.git("status", "--porcelain") == ""
 
 
-def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_path):
+def test_the_package_runs_from_any_directory_as_module_and_script(checkout, tmp_path):
     for command in ([checkout.python, "-m", "pkg_lib"], [checkout.python.with_name("pkg-lib")]):
         about = {
             "cwd": tmp_path,
@@ -89,8 +94,8 @@ def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_pat
         assert done.returncode == 0 and MODEL in done.stdout, done.stderr
 
 
-def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, committed):
-    """Only what the model itself wrote is there: no samples to replay, no measured speeds or graphs."""
+def test_runs_one_model_with_an_empty_results_directory(checkout, tmp_path, committed):
+    """The directory contains only the files of the model: no samples to replay, no measured speeds or graphs."""
     experiments = (f"cache/{MODEL}/humaneval", f"runs/humaneval/{MODEL}", "contexts/humaneval")
     for experiment in experiments:
         for corpus in ("none", "textbook+stdlib"):

@@ -1,7 +1,7 @@
-"""Every number of every committed table is what the notebooks compute now from the committed runs.
+"""The notebooks reproduce every committed table and figure from the committed results.
 
-They leave those as they are, and read nothing of them that their freshness does not look at. Every committed
-figure can be read in print.
+They do not change those results. They read only files that their freshness check covers. Every committed figure
+is legible in print.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ from pkg_lib.evaluation.freshness import inputs
 from tests import golden
 from tests.analysis.checks import problems
 
+# Paths of opened files, while a notebook runs.
 OPENED: set[Path] | None = None
 
 
-def _opened(event: str, arguments: tuple) -> None:
+def _record_opened_file(event: str, arguments: tuple) -> None:
     if OPENED is not None and event == "open" and isinstance(arguments[0], str):
         OPENED.add(Path(arguments[0]))
 
 
-sys.addaudithook(
-    _opened
-)  # stays for the life of the process, and does nothing while OPENED is None
+# An audit hook cannot be removed. This one does nothing while OPENED is None.
+sys.addaudithook(_record_opened_file)
 
 
 def stored() -> dict[Path, tuple[int, int]]:
-    """Path -> size and time of change of all that notebooks may read and not write."""
-    files = [p for p in golden.COMMITTED.rglob("*") if p.is_file()]
-    kept = [p for p in files if p.relative_to(golden.COMMITTED).parts[0] not in golden.RENDERED]
-    return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in kept}
+    """Return size and modification time of the files that notebooks must not write, by path."""
+    found = {}
+    for path in golden.COMMITTED.rglob("*"):
+        top = path.relative_to(golden.COMMITTED).parts[0]
+        if path.is_file() and top not in golden.RENDERED:
+            status = path.stat()
+            found[path] = (status.st_size, status.st_mtime_ns)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +50,23 @@ def rendered(tmp_path_factory, held_completions):
         patch.setenv("PKG_RESULTS", str(folder))
         patch.chdir(golden.study.NOTEBOOKS)
         yield folder
-    assert stored() == before, "a notebook has written to what it reads"
+    assert stored() == before, "a notebook changed its input files"
 
 
 class Run(NamedTuple):
-    """A notebook that ran: tables that differ, files that it opened, figure -> what is wrong with it."""
+    """The outcome of a notebook."""
 
     different: list[str]
+    """Tables that differ from the committed ones."""
     opened: set[Path]
+    """Files that the notebook opened."""
     figures: dict[str, list[str]]
+    """Problems of legibility by figure."""
 
 
 @pytest.fixture(scope="module")
 def run_of(rendered):
-    """Runs a notebook once for all tests."""
+    """Run a notebook once for all tests."""
     runs = {}
 
     def run(job):
@@ -70,9 +77,10 @@ def run_of(rendered):
                 figures[stem.name] = problems(figure)
                 return save_figure(figure, stem)
 
+            opened = set()
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(notebook_report, "save_figure", saved)
-                patch.setitem(globals(), "OPENED", opened := set())
+                patch.setitem(globals(), "OPENED", opened)
                 different = golden.differences(job, rendered)
             runs[job.label] = Run(different, opened, figures)
         return runs[job.label]
@@ -81,7 +89,7 @@ def run_of(rendered):
 
 
 def jobs():
-    """All jobs; of each notebook `tests/run.sh` runs the first one only, and `tests/run.sh --all` every one."""
+    """Yield all jobs. `tests/run.sh` runs the first job of each notebook, `tests/run.sh --all` runs every one."""
     seen = set()
     for job in golden.work():
         marks = [pytest.mark.exhaustive] if job.notebook in seen else []
@@ -93,23 +101,27 @@ JOBS = pytest.mark.parametrize("job", jobs())
 
 
 @JOBS
-def test_tables_are_as_committed(rendered, run_of, job):
-    different, opened, _ = run_of(job)
-    read = {p.relative_to(rendered) for p in opened if p.is_relative_to(rendered)}
-    outputs = {p for p in read if p.parts[0] in golden.RENDERED}
-    assert outputs and [p for p in outputs if not p.name.startswith(f"{job.stem}.")] == []
+def test_tables_equal_the_committed_ones(rendered, run_of, job):
+    run = run_of(job)
+    opened = {path.relative_to(rendered) for path in run.opened if path.is_relative_to(rendered)}
+    outputs = {path for path in opened if path.parts[0] in golden.RENDERED}
+    assert outputs
+    foreign = [path for path in outputs if not path.name.startswith(f"{job.stem}.")]
+    assert foreign == []
+
     covered = inputs(job.parameters)
-    assert [
-        p for p in read - outputs if not any(p.is_relative_to(folder) for folder in covered)
-    ] == []
+    for path in opened - outputs:
+        assert any(path.is_relative_to(folder) for folder in covered), path
+
     assert golden.tables(golden.COMMITTED, job)
-    assert different == []
+    assert run.different == []
 
 
 @JOBS
-def test_figures_are_those_committed_and_can_be_read_in_print(run_of, job):
-    """At 8.5 or 17 cm: letters of 7 to 10 pt, no text clipped or over another."""
+def test_figures_are_the_committed_ones_and_legible_in_print(run_of, job):
+    """At a width of 8.5 or 17 cm, letters have 7 to 10 pt, and no text is clipped or overlaps another."""
     figures = run_of(job).figures
-    committed = {path.stem for path in (golden.COMMITTED / "figures").glob(f"{job.stem}.*.png")}
-    assert figures.keys() == committed
-    assert {name: found for name, found in figures.items() if found} == {}
+    paths = (golden.COMMITTED / "figures").glob(f"{job.stem}.*.png")
+    assert figures.keys() == {path.stem for path in paths}
+    illegible = {name: found for name, found in figures.items() if found}
+    assert illegible == {}

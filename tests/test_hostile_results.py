@@ -1,4 +1,4 @@
-"""Commands on results with one damaged file: one line, exit code 2, and whatever does not need it still works."""
+"""Commands on results with a damaged file: one error line and exit code 2; whatever does not need the file works."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ DAMAGE = {
     "wrong types": lambda data: gzip.compress(b'{"task_id": [], "status": 1, "key": {}}\n'),
     "bomb": lambda data: gzip.compress(b" " * 2**26),
 }
-LINES_ALONE = ("nested", "wrong types")  # sound gzip of damaged lines
+# The file is valid gzip, and its lines are damaged.
+LINES_ALONE = ("nested", "wrong types")
 RUN = ("run", "--model", MODEL, "--benchmark", "humaneval", "--shard", "1/2", "--limit", "4")
 
 
 @pytest.fixture
 def results(tmp_path):
-    """The committed results of one model on one benchmark."""
+    """Copy the committed results of one model on one benchmark."""
     folder = tmp_path / "results"
     parts = ["runs/humaneval/controls"]
     for corpus in ("none", "pkg-contexts", "published"):
@@ -43,31 +44,33 @@ def results(tmp_path):
 
 
 def call(results, *words):
-    """(exit code, output, errors) of a command in a process of its own."""
+    """Run a command in a separate process; return exit code, standard output and standard error."""
     done = commands.run(*words, folder=results.parent, PKG_RESULTS=str(results))
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
 
 
 def damage(path, how):
+    """Damage a file; return its new content."""
     path.write_bytes(DAMAGE[how](path.read_bytes()))
     return path.read_bytes()
 
 
-def told(errors):
+def error_lines(errors):
+    """Return the lines of standard error that report an error."""
     return [line for line in errors.splitlines() if line.startswith("error: ")]
 
 
 @pytest.mark.parametrize("file", [CONTEXTS, VERDICTS, ANSWERS])
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, file, how):
+def test_skips_a_run_that_needs_a_damaged_file_and_continues_with_others(results, file, how):
     if file == ANSWERS and how in LINES_ALONE:
         pytest.skip("a damaged line of the cache is generated again, which needs weights")
     left = damage(results / file, how)
     code, out, errors = call(
         results, *RUN, "--corpus", "pkg-contexts", "--corpus", "published", "--method", "Func-PKG"
     )
-    lines = told(errors)
+    lines = error_lines(errors)
     assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), (
         errors
     )
@@ -77,15 +80,17 @@ def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, f
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_case_is_shown_unless_it_needs_the_damaged_file(results, how):
+def test_shows_a_case_unless_it_needs_the_damaged_file(results, how):
     damage(results / ANSWERS, how)
     asked = ("show", MODEL, "humaneval", "HumanEval/1", "--corpus")
     assert call(results, *asked, "published", "--method", "Func-PKG")[0] == 0
     code, _, errors = call(results, *asked, "pkg-contexts", "--method", "Func-PKG")
-    if how in LINES_ALONE:  # the damaged line is named and ignored, and its answer is not measured
+    if (
+        how in LINES_ALONE
+    ):  # the damaged line is reported and skipped, and its answer is not measured
         assert code == 0 and f"{results / ANSWERS}, line 1 is damaged" in errors
     else:
-        assert code == 2 and len(told(errors)) == 1
+        assert code == 2 and len(error_lines(errors)) == 1
 
 
 @pytest.mark.parametrize("how", DAMAGE)
@@ -104,12 +109,12 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
     extra.write_bytes(rows[3])
     for words in (["pack"], ["merge", shard]):
         code, _, errors = call(results, *words)
-        if how in LINES_ALONE:  # sound gzip of damaged lines, which are kept aside
+        if how in LINES_ALONE:  # the damaged lines are set aside
             assert code == 0
         else:
-            assert code == 2 and any(str(results / ANSWERS) in line for line in told(errors))
+            assert code == 2 and any(str(results / ANSWERS) in line for line in error_lines(errors))
             assert (results / ANSWERS).read_bytes() == left and plain.exists()
-    assert not other.exists()  # it was packed all the same
+    assert not other.exists()  # this file was packed nevertheless
     assert (results / extra.relative_to(shard)).exists()
     if how in LINES_ALONE:
         aside = plain.with_name(plain.name + ".damaged").read_bytes()
@@ -117,7 +122,7 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
         assert all(line in aside for line in gzip.decompress(left).splitlines())
 
 
-def test_report_and_verify_cache_name_what_is_damaged(results):
+def test_report_and_verify_cache_name_damaged_files(results):
     for number, how in enumerate(DAMAGE):
         folder = results / "runs" / "humaneval" / MODEL / "published" / f"m{number}"
         folder.mkdir()
@@ -134,12 +139,12 @@ def test_report_and_verify_cache_name_what_is_damaged(results):
     (results / "notebooks" / "n.html").write_bytes(b"\xff")
     (results / "index.html").write_bytes(b"\xff")
     code, _, errors = call(results, "report")
-    assert code == 2 and len(told(errors)) == 1
+    assert code == 2 and len(error_lines(errors)) == 1
     assert all(f"tables/{name}.json" in errors for name in "abcd") and "n.ipynb" in errors
     assert "m0/condition.json" in errors
     assert "humaneval" in (results / "leaderboard.csv").read_text()
     code, _, errors = call(results, "verify-cache", "--model", MODEL, "--sample", "100000")
-    assert code == 2 and len(told(errors)) == 1
+    assert code == 2 and len(error_lines(errors)) == 1
 
 
 SAMPLES = {
@@ -155,7 +160,7 @@ SAMPLES = {
 }
 
 
-def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
+def test_replay_evaluates_valid_samples_and_names_damaged_ones(tmp_path):
     folder = tmp_path / "samples" / "humaneval"
     folder.mkdir(parents=True)
     good = [{"task_id": f"HumanEval/{n}", "completion": "    return 1"} for n in range(3)]
@@ -176,7 +181,7 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
         "loop.jsonl",
         "not\\xffutf8.jsonl",
     )
-    assert code == 2 and len(told(errors)) == len(names)
+    assert code == 2 and len(error_lines(errors)) == len(names)
     assert all(name in errors for name in names)
     for name in ("truncated", "nested", "types", "long", "binary"):
         assert f"{name}.jsonl, line 1 is damaged: " in out
@@ -193,14 +198,14 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
     "data",
     [b"", b"\n\n", b"[" * 100_000, b"\xff", b'{"task_id": 11}\n', b'{"task_id": "x", "text": 1}'],
 )
-def test_a_damaged_data_set_of_the_user_is_one_line(tmp_path, monkeypatch, data):
+def test_reports_a_damaged_data_set_in_one_line(tmp_path, monkeypatch, data):
     (tmp_path / "mbpp").mkdir()
     (tmp_path / "mbpp" / "mbpp.jsonl").write_bytes(data)
     monkeypatch.setenv("PKG_MBPP_DIR", str(tmp_path / "mbpp"))
     code, _, errors = call(
         tmp_path / "results", "run", "--model", MODEL, "--benchmark", "mbpp", "--shard", "1/2"
     )
-    (line,) = told(errors)
+    (line,) = error_lines(errors)
     assert (
         code == 2
         and "mbpp.jsonl" in line
@@ -213,13 +218,13 @@ def test_a_damaged_data_set_of_the_user_is_one_line(tmp_path, monkeypatch, data)
 @pytest.mark.parametrize(
     "text", ["[", "a = " + "[" * 100_000, "a = 1", "a = " + "9" * 5000, "\ufeff[", "\0"]
 )
-def test_damaged_endpoints_and_prices_are_one_line(tmp_path, monkeypatch, text):
+def test_reports_damaged_endpoints_and_prices_in_one_line(tmp_path, monkeypatch, text):
     path = tmp_path / "endpoints.toml"
     path.write_text(text)
     monkeypatch.setenv("PKG_ENDPOINTS", str(path))
     code, _, errors = call(tmp_path / "results", "list")
-    assert code == 2 and len(told(errors)) == 1 and str(path) in errors
+    assert code == 2 and len(error_lines(errors)) == 1 and str(path) in errors
     monkeypatch.delenv("PKG_ENDPOINTS")
     words = ("run", "--model", MODEL, "--benchmark", "humaneval", "--dry-run", "--prices", path)
     code, _, errors = call(tmp_path / "results", *words)
-    assert code == 2 and len(told(errors)) == 1 and str(path) in errors
+    assert code == 2 and len(error_lines(errors)) == 1 and str(path) in errors

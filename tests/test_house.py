@@ -1,4 +1,4 @@
-"""The plan of pkg_lib, held against the code: who imports whom, how large it is, names that mean one thing."""
+"""The architecture of pkg_lib: import directions, unique names, callers of public names, density of code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -16,8 +15,8 @@ import pytest
 from pkg_lib.core.store import ROOT
 
 PACKAGE = ROOT / "pkg_lib"
-# A module imports from its own folder and from those of a lower rank. claims is the ledger of what the other
-# papers' folders measure.
+# Folder -> rank. A module imports from its own folder and from folders of a lower rank. papers/claims has a higher
+# rank than the other papers because it lists what they measure.
 RANKS = {
     "core": 0,
     "graph": 1,
@@ -35,145 +34,187 @@ RANKS = {
     "papers/claims": 7,
     "": 8,
 }
-# Imports that still point up; each goes with the folder that is rebuilt.
+# Known imports from a folder of a higher rank.
 UPWARD: set[tuple[str, str]] = set()
 
-# Names that still mean two things.
+# Known names of several classes.
 TWICE: set[str] = set()
 
-# Called by what is written in a string or in a script: by JupyterLab, by a test run in
-# the sandbox.
+# Functions whose names only a string or a script contains: JupyterLab and a test in the sandbox call them.
 BY_NAME = {"lab.without_outputs", "papers/cast/inside.run_all"}
 
 
 def folder_of(module: str) -> str:
-    """The folder with a rank that a module below pkg_lib stands in."""
-    parts = module.split("/")[:-1]
-    return "/".join(parts[:2]) if parts[:1] == ["papers"] else "/".join(parts[:1])
+    """Return the folder with a rank that contains a module.
+
+    Args:
+        module: Path of the module below pkg_lib, without its suffix.
+    """
+    folders = module.split("/")[:-1]
+    depth = 2 if folders[:1] == ["papers"] else 1
+    return "/".join(folders[:depth])
 
 
 def modules() -> dict[str, ast.Module]:
-    """Path below pkg_lib, without its suffix -> syntax tree."""
-    found = sorted(PACKAGE.rglob("*.py"))
-    return {
-        p.relative_to(PACKAGE).with_suffix("").as_posix(): ast.parse(p.read_text("utf8"))
-        for p in found
-    }
+    """Return the syntax tree of every module by its path below pkg_lib, without its suffix."""
+    trees = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        trees[name] = ast.parse(path.read_text("utf8"))
+    return trees
 
 
 MODULES = modules()
 
 
 def imports(tree: ast.Module) -> set[str]:
-    """The modules of pkg_lib that are imported anywhere in a tree."""
+    """Return the modules of pkg_lib that a module imports, also within functions."""
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pkg_lib":
-            names |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
-            names |= {a.name for a in node.names if a.name.startswith("pkg_lib.")}
-    return {path for name in names if (path := "/".join(name.split(".")[1:])) in MODULES}
+            names.update(alias.name for alias in node.names)
+    own = [name for name in names if name.startswith("pkg_lib.")]
+    paths = {name.removeprefix("pkg_lib.").replace(".", "/") for name in own}
+    return paths & MODULES.keys()
 
 
-def test_imports_point_down():
+def test_imports_point_to_folders_of_a_lower_rank():
     upward = set()
     for module, tree in MODULES.items():
-        for other in imports(tree):
-            mine, theirs = folder_of(module), folder_of(other)
-            if mine != theirs and RANKS[theirs] >= RANKS[mine]:
-                upward.add((module, other))
+        folder = folder_of(module)
+        for imported in imports(tree):
+            other = folder_of(imported)
+            if folder != other and RANKS[other] >= RANKS[folder]:
+                upward.add((module, imported))
     assert upward == UPWARD
 
 
-def test_no_cycle_within_a_folder():
+def test_modules_do_not_import_each_other_in_a_cycle():
     import networkx
 
-    graph = networkx.DiGraph((m, o) for m, tree in MODULES.items() for o in imports(tree))
+    graph = networkx.DiGraph()
+    for module, tree in MODULES.items():
+        for imported in imports(tree):
+            graph.add_edge(module, imported)
     assert list(networkx.simple_cycles(graph)) == []
 
 
-def test_no_two_modules_of_one_name():
-    names = Counter(Path(m).name for m in MODULES if not m.endswith("__init__"))
-    assert [n for n, count in names.items() if count > 1] == []
+def repeated(names: list[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
-def test_no_two_public_classes_of_one_name():
-    classes = [
-        n.name for tree in MODULES.values() for n in tree.body if isinstance(n, ast.ClassDef)
-    ]
-    names = Counter(n for n in classes if not n.startswith("_"))
-    assert {n for n, count in names.items() if count > 1} == TWICE
+def test_names_of_modules_are_unique():
+    names = [module.rpartition("/")[2] for module in MODULES if not module.endswith("__init__")]
+    assert repeated(names) == set()
 
 
-def called_names() -> set[str]:
-    """Every name that pkg_lib and the notebooks use, however they came by it."""
-    cells = [nbformat.read(path, 4).cells for path in (ROOT / "notebooks").glob("*.ipynb")]
-    sources = [ast.parse(c.source) for notebook in cells for c in notebook if c.cell_type == "code"]
+def test_names_of_public_classes_are_unique():
+    names = []
+    for tree in MODULES.values():
+        classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        names += [name for name in classes if not name.startswith("_")]
+    assert repeated(names) == TWICE
+
+
+def notebook_trees() -> list[ast.Module]:
+    """Return the syntax trees of all code cells of the notebooks."""
+    trees = []
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = nbformat.read(path, 4).cells
+        trees += [ast.parse(cell.source) for cell in cells if cell.cell_type == "code"]
+    return trees
+
+
+def used_name(node: ast.AST) -> str | None:
+    """Return the name that a node uses, if it uses one."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value  # it may name a class that is loaded dynamically
+    if isinstance(node, ast.alias) and node.asname:
+        return node.name.split(".")[-1]
+    return None
+
+
+def used_names() -> set[str | None]:
+    """Return every name that pkg_lib and the notebooks use."""
     names = set()
-    for node in (n for tree in (*MODULES.values(), *sources) for n in ast.walk(tree)):
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            names.add(node.attr)
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and node.value.isidentifier()
-        ):
-            names.add(node.value)  # a class that is loaded by its name
-        elif isinstance(node, ast.alias) and node.asname:
-            names.add(node.name.split(".")[-1])
+    for tree in [*MODULES.values(), *notebook_trees()]:
+        names.update(used_name(node) for node in ast.walk(tree))
     return names
 
 
+def is_command(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Tell whether a function is a command, which its decorator calls."""
+    return any("app.command" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
 def test_every_public_function_and_class_has_a_caller_outside_the_tests():
-    names, public = called_names(), (ast.FunctionDef, ast.ClassDef)
-    uncalled = {
-        f"{module}.{node.name}"
-        for module, tree in MODULES.items()
-        for node in tree.body
-        if isinstance(node, public) and not node.name.startswith("_") and node.name not in names
-        # A command of the line is called by its decorator.
-        if not any("app.command" in ast.unparse(d) for d in node.decorator_list)
-    }
+    used = used_names()
+    uncalled = set()
+    for module, tree in MODULES.items():
+        for node in tree.body:
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            private = node.name.startswith("_")
+            if not private and node.name not in used and not is_command(node):
+                uncalled.add(f"{module}.{node.name}")
     assert uncalled <= BY_NAME
 
 
+RUN_COMMAND = """\
+import sys
+sys.argv = {words!r}
+from pkg_lib import cli
+assert cli.main() == 0
+heavy = {{'numpy', 'pandas', 'torch', 'transformers', 'matplotlib', 'scipy', 'networkx', 'nbformat'}}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+"""
+IMPORT_RUN = """\
+import sys, pkg_lib.cli, pkg_lib.evaluation.batch, pkg_lib.analysis.report
+unwanted = {'papermill', 'nbformat', 'jsonschema', 'torch'} & sys.modules.keys()
+assert not unwanted, unwanted
+"""
+
+
+def execute(code: str) -> subprocess.CompletedProcess:
+    """Execute code in a new interpreter."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("command", [["list"], ["--help"], ["cast", "chunk", "FILE"]])
-def test_a_short_command_loads_nothing_that_computes(command, tmp_path):
-    """Start-up is imports: `cast chunk` of a small file is to be as quick as the names of a list."""
-    (tmp_path / "a.py").write_text("x = 1\n")
-    words = ["pkg_lib", *(str(tmp_path / "a.py") if w == "FILE" else w for w in command)]
-    code = (
-        f"import sys; sys.argv = {words!r}\nfrom pkg_lib import cli\nassert cli.main() == 0\n"
-        "heavy = {'numpy', 'pandas', 'torch', 'transformers', 'matplotlib', 'scipy', 'networkx', 'nbformat'}\n"
-        "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+def test_a_short_command_imports_no_numerical_library(command, tmp_path):
+    """Imports take most of the time of a short command."""
+    file = tmp_path / "a.py"
+    file.write_text("x = 1\n")
+    arguments = [str(file) if word == "FILE" else word for word in command]
+    done = execute(RUN_COMMAND.format(words=["pkg_lib", *arguments]))
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-def test_a_run_loads_what_executes_notebooks_only_where_one_is_due():
+def test_a_run_imports_papermill_only_to_execute_a_notebook():
     """papermill compiles a grammar at its import, which takes as long as all other imports of a run."""
-    code = (
-        "import sys, pkg_lib.cli, pkg_lib.evaluation.batch, pkg_lib.analysis.report\n"
-        "unwanted = {'papermill', 'nbformat', 'jsonschema', 'torch'} & sys.modules.keys()\n"
-        "assert not unwanted, unwanted"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = execute(IMPORT_RUN)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_slow_files_are_there():
-    """A file that was renamed would slip back into the fast lane."""
+def test_the_files_of_slow_tests_exist():
+    """A renamed file would return to the fast lane."""
     from tests.conftest import SLOW
 
-    assert [name for name in SLOW if not (ROOT / "tests" / name).exists()] == []
+    missing = [name for name in SLOW if not (ROOT / "tests" / name).exists()]
+    assert missing == []
 
 
-def test_the_tests_with_cases_left_out_are_there():
-    """The cases of a test that was renamed would take their time again."""
+def test_the_tests_with_skipped_cases_exist():
+    """All cases of a renamed test would run again."""
     from tests.conftest import CASES_THAT_STAY
 
     for name in CASES_THAT_STAY:
@@ -181,9 +222,8 @@ def test_the_tests_with_cases_left_out_are_there():
         assert f"def {function}(" in (ROOT / "tests" / file).read_text("utf8"), name
 
 
-MOST_TOKENS_PER_LINE = (
-    8.0  # code tokens per code line of a folder; docstrings, comments and layout are free
-)
+# Code tokens per line of code, on average over a folder. Docstrings, comments and layout do not count.
+MOST_TOKENS_PER_LINE = 8.0
 LAYOUT = {
     tokenize.NEWLINE,
     tokenize.NL,
@@ -196,33 +236,37 @@ LAYOUT = {
 
 
 def docstring_lines(tree: ast.Module) -> set[int]:
-    """The lines that docstrings take."""
+    """Return the numbers of the lines that docstrings occupy."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     lines: set[int] = set()
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if node.body and isinstance(node.body[0], ast.Expr):
-            first = node.body[0]
-            if isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                lines.update(range(first.lineno, first.end_lineno + 1))
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            docstring = node.body[0]
+            lines.update(range(docstring.lineno, docstring.end_lineno + 1))
     return lines
 
 
-def code_tokens(module: str) -> tuple[int, int]:
-    """Code tokens of a module, and the lines that hold one."""
+def count_code(module: str) -> tuple[int, int]:
+    """Return the number of code tokens of a module and the number of lines with code."""
     source = (PACKAGE / f"{module}.py").read_text("utf8")
     docstrings = docstring_lines(MODULES[module])
-    tokens, lines = 0, set()
+    tokens = 0
+    lines = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        documents = token.type == tokenize.STRING and token.start[0] in docstrings
-        if token.type not in LAYOUT and not documents:
+        is_docstring = token.type == tokenize.STRING and token.start[0] in docstrings
+        if token.type not in LAYOUT and not is_docstring:
             tokens += 1
             lines.update(range(token.start[0], token.end[0] + 1))
     return tokens, len(lines)
 
 
 @pytest.mark.parametrize("folder", sorted(RANKS))
-def test_code_is_no_denser_than_agreed(folder):
-    modules = [module for module in MODULES if folder_of(module) == folder]
-    tokens, lines = (sum(counts) for counts in zip(*map(code_tokens, modules), strict=True))
+def test_code_is_not_too_dense(folder):
+    tokens = 0
+    lines = 0
+    for module in MODULES:
+        if folder_of(module) == folder:
+            module_tokens, module_lines = count_code(module)
+            tokens += module_tokens
+            lines += module_lines
     assert tokens / lines <= MOST_TOKENS_PER_LINE

@@ -1,4 +1,4 @@
-"""The notebooks as a user has them: kernels that start in notebooks/, a JupyterLab that stores no outputs."""
+"""The notebooks in Jupyter: kernels start in notebooks/, and JupyterLab stores no outputs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from analysis.browser import Browser, executable
 from checkout import ROOT
 
 NOTEBOOKS = sorted(p.name for p in (ROOT / "notebooks").glob("*.ipynb"))
-# About no model, and one whose progress bars are widgets; the one about a model is clicked.
-EXECUTED, CLICKED = ("closed_models.ipynb", "explore.ipynb"), "rq1_code_pkg.ipynb"
+# Of the executed notebooks, one needs no model, and the progress bars of the other are widgets.
+EXECUTED = ("closed_models.ipynb", "explore.ipynb")
+# This notebook about a model is run in the browser.
+CLICKED = "rq1_code_pkg.ipynb"
 TOKEN = "a-token-of-the-tests"
 TRACKER = "user_settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
 
 
 class Server:
-    """`jupyter lab` of the checkout, without a browser."""
+    """Run `jupyter lab` in a checkout, without a browser."""
 
     def __init__(self, checkout, folder) -> None:
         with socket.socket() as probe:
@@ -39,9 +41,8 @@ class Server:
             f"--LabApp.{name}_dir={folder / name}" for name in ("user_settings", "workspaces")
         ]
         (folder / TRACKER).parent.mkdir(parents=True)
-        (folder / TRACKER).write_text(
-            '{"windowingMode": "none"}'
-        )  # cells out of view are in the page too
+        # The page contains all cells, also those out of view.
+        (folder / TRACKER).write_text('{"windowingMode": "none"}')
         with (folder / "log").open("wb") as log:
             about = {
                 "cwd": checkout.root,
@@ -60,7 +61,7 @@ class Server:
             return False
 
     def call(self, method: str, path: str, body: object = None):
-        """One request to the API; the answer's JSON."""
+        """Send a request to the API; return the JSON of the answer."""
         head = {"Authorization": f"token {TOKEN}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://{self.address}{path}", data, head, method=method)
@@ -68,7 +69,7 @@ class Server:
             return json.loads(answer.read() or b"{}")
 
     def save(self, path: str) -> None:
-        """Saves a notebook as JupyterLab does, with an output and what it knows of the language."""
+        """Save a notebook as JupyterLab does, with an output and metadata of the language."""
         content = self.call("GET", f"/api/contents/{path}")["content"]
         content["metadata"]["language_info"] = {"name": "python", "version": "3.11.0"}
         content["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
@@ -99,14 +100,14 @@ def server(checkout, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def clean(checkout):
-    """Whatever was run left for git nothing but what was left before."""
+    """Assert that a test changes nothing that git reports."""
     before = checkout.git("status", "--porcelain")
     yield
     assert checkout.git("status", "--porcelain") == before
 
 
 @pytest.mark.parametrize("notebook", EXECUTED)
-def test_a_notebook_runs_to_its_end_and_changes_nothing(checkout, notebook):
+def test_executes_a_notebook_without_changing_the_checkout(checkout, notebook):
     words = [
         "-m",
         "nbconvert",
@@ -129,7 +130,7 @@ def test_a_notebook_runs_to_its_end_and_changes_nothing(checkout, notebook):
     )
 
 
-def test_a_saved_notebook_is_stored_as_git_has_it_and_another_keeps_its_outputs(server, checkout):
+def test_saves_notebooks_of_the_checkout_without_outputs_and_others_with_outputs(server, checkout):
     for notebook in NOTEBOOKS:
         server.save(f"notebooks/{notebook}")
     other = checkout.root / "results" / "shown" / "other.ipynb"  # git ignores the directory
@@ -142,7 +143,7 @@ def test_a_saved_notebook_is_stored_as_git_has_it_and_another_keeps_its_outputs(
 @pytest.mark.skipif(
     executable() is None, reason="no Chromium: apt-get install chromium, or PKG_CHROMIUM"
 )
-def test_run_all_in_the_browser(server, tmp_path):
+def test_runs_all_cells_in_the_browser(server, tmp_path):
     browser = Browser(tmp_path / "profile")
 
     def shown(condition: str, seconds: float = 120) -> None:
@@ -163,7 +164,7 @@ def test_run_all_in_the_browser(server, tmp_path):
             element = f"{items}.find(e => e.textContent.trim() == '{text}')"
             shown(f"!!({element})")
             browser.click(element)
-            time.sleep(1)  # the menu takes a click once it lies still
+            time.sleep(1)  # the menu accepts a click after its animation
         cells = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
         prompts = f"{cells}.map(e => e.textContent.trim())"
         shown(f"{prompts}.some(p => p != '[ ]:')", 30)

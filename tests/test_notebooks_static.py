@@ -1,4 +1,4 @@
-"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one machine."""
+"""The stored notebooks: no outputs, one commented parameters cell, short cells, no absolute paths."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 IMPORTS = (ast.Import, ast.ImportFrom)
-# How many lines of code a notebook may have. Blank lines and comments are free.
+# Notebook -> its maximum number of lines of code. Blank lines and comments do not count.
 CODE_LINES = {
     "build_graphs": 120,
     "case_studies": 80,
@@ -30,6 +30,8 @@ CODE_LINES = {
     "what_helps": 80,
 }
 CELL_LINES = 12
+ABSOLUTE_PATH = re.compile(r"/\w|~|[A-Za-z]:\\")
+OUTPUT_CALL = re.compile(r"report\.(table|figure|add_findings)\(")
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda p: p.stem)
@@ -39,8 +41,12 @@ def cells(request):
     return notebook.cells
 
 
-def test_one_parameters_cell_in_which_every_parameter_has_a_comment(cells):
-    (cell,) = (c for c in cells if "parameters" in c.metadata.get("tags", []))
+def code_cells(cells):
+    return [cell for cell in cells if cell.cell_type == "code"]
+
+
+def test_has_one_parameters_cell_with_a_comment_for_every_parameter(cells):
+    (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     lines = cell.source.splitlines()
     assert lines[0].startswith("# ")
     for statement in ast.parse(cell.source).body:
@@ -49,45 +55,55 @@ def test_one_parameters_cell_in_which_every_parameter_has_a_comment(cells):
         assert re.search(r"#\s*\w", lines[statement.end_lineno - 1]), lines[statement.lineno - 1]
 
 
-def test_code_cells_are_short_without_outputs_and_import_in_the_first(cells):
-    code = [c for c in cells if c.cell_type == "code"]
-    assert all(c.outputs == [] and c.execution_count is None for c in code)
-    assert all(len(c.source.splitlines()) <= 15 for c in code[1:])  # the first one imports
-    first, *rest = [ast.parse(c.source) for c in code]
-    assert all(isinstance(s, IMPORTS) for s in first.body)
-    later = [n for tree in rest for n in ast.walk(tree)]
-    assert not [n for n in later if isinstance(n, (*IMPORTS, ast.ClassDef, ast.Try))]
-    assert not any("sys.path" in c.source for c in code)
-    texts = [n.value for n in later if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    assert not [s for s in texts if re.match(r"/\w|~|[A-Za-z]:\\", s)]
-    # Every question is told before code answers it.
-    assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
-    assert len(cells) - len(code) >= len(code) / 2
+def test_code_cells_are_short_without_outputs_and_only_the_first_imports(cells):
+    first, *later = code_cells(cells)
+    for cell in (first, *later):
+        assert cell.outputs == []
+        assert cell.execution_count is None
+        assert "sys.path" not in cell.source
+    for statement in ast.parse(first.source).body:
+        assert isinstance(statement, IMPORTS)
+    for cell in later:
+        assert len(cell.source.splitlines()) <= 15
+        for node in ast.walk(ast.parse(cell.source)):
+            assert not isinstance(node, (*IMPORTS, ast.ClassDef, ast.Try))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not ABSOLUTE_PATH.match(node.value)
 
 
-def test_every_table_and_figure_is_seen(cells):
-    # Jupyter shows a cell's last expression; what is made within a loop or an `if` must be displayed.
-    for tree in (ast.parse(c.source) for c in cells if c.cell_type == "code"):
-        dropped = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and n is not tree.body[-1]]
-        calls = [ast.unparse(n.value) for n in dropped if isinstance(n.value, ast.Call)]
-        assert not [
-            call for call in calls if re.match(r"report\.(table|figure|add_findings)\(", call)
-        ]
+def test_text_introduces_the_code(cells):
+    """Every question is asked in a text cell before code answers it."""
+    assert cells[0].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    count = len(code_cells(cells))
+    assert len(cells) - count >= count / 2
+
+
+def test_every_table_and_figure_is_displayed(cells):
+    """Jupyter displays the last expression of a cell; a table in a loop or an `if` would get lost."""
+    for cell in code_cells(cells):
+        tree = ast.parse(cell.source)
+        for node in ast.walk(tree):
+            hidden = isinstance(node, ast.Expr) and node is not tree.body[-1]
+            if hidden and isinstance(node.value, ast.Call):
+                assert not OUTPUT_CALL.match(ast.unparse(node.value))
 
 
 def lines_of_code(source):
-    """Lines that are neither blank nor comments."""
+    """Return the lines that are neither blank nor comments."""
     lines = [line.strip() for line in source.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
 @pytest.mark.parametrize("name", sorted(CODE_LINES))
-def test_a_notebook_loads_and_shows_and_leaves_the_computing_to_the_library(name):
+def test_a_notebook_is_short_and_defines_nothing(name):
+    """A notebook loads and shows data. The library computes."""
     notebook = nbformat.read(NOTEBOOKS[0].with_name(f"{name}.ipynb"), as_version=4)
-    sources = [c.source for c in notebook.cells if c.cell_type == "code"]
-    counts = [len(lines_of_code(source)) for source in sources]
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    counts = []
+    for cell in code_cells(notebook.cells):
+        counts.append(len(lines_of_code(cell.source)))
+        for node in ast.walk(ast.parse(cell.source)):
+            assert not isinstance(node, definitions), ast.unparse(node)
     assert sum(counts) <= CODE_LINES[name]
     assert max(counts) <= CELL_LINES
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    defined = [n for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, definitions)]
-    assert defined == []

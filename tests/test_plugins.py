@@ -1,4 +1,4 @@
-"""A column, a corpus, a benchmark and a model of the user's own, each in one file, as a user sees them."""
+"""User-supplied plugins: a method, a corpus, a benchmark and a model, each in one file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import commands
 import pytest
 
-COLUMN = """
-from pkg_lib import Context, Method  # public names, as docs/own_method.md has them
+METHOD = """
+from pkg_lib import Context, Method  # the public names that docs/own_method.md uses
 from pkg_lib.retrieval.methods import METHODS
 
 class Longest:
@@ -58,11 +58,13 @@ MODELS.register(ModelSpec("toy-model", {folder!r}, "chat", 0.001))
 
 @pytest.fixture
 def plugins(tmp_path, tiny_model):
-    """The environment of a command that is given the four files, and an empty results directory."""
-    texts = (COLUMN, CORPUS, BENCHMARK, MODEL.format(folder=str(tiny_model)))
-    paths = [tmp_path / f"plugin{n}.py" for n in range(len(texts))]
-    for path, text in zip(paths, texts, strict=True):
+    """Return the environment variables for the four plugins and an empty results directory."""
+    texts = (METHOD, CORPUS, BENCHMARK, MODEL.format(folder=str(tiny_model)))
+    paths = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"plugin{number}.py"
         path.write_text(text)
+        paths.append(path)
     return {
         "PKG_RESULTS": str(tmp_path / "results"),
         "PKG_PLUGINS": os.pathsep.join(map(str, paths)),
@@ -71,6 +73,7 @@ def plugins(tmp_path, tiny_model):
 
 
 def call(plugins, *words, code=0) -> str:
+    """Run a command, which must exit with a code; return its output and its errors."""
     done = commands.run(*words, **plugins)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
@@ -79,32 +82,37 @@ def call(plugins, *words, code=0) -> str:
 CHOICE = "--model toy-model --benchmark toy-benchmark --corpus toy-corpus".split()
 
 
-def test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run(plugins):
+def test_list_doctor_and_dry_run_know_the_names_of_plugins(plugins):
     listed = call(plugins, "list")
-    assert all(name in listed for name in ("toy-model", "toy-benchmark", "toy-corpus", "Toy"))
-    facts = call(plugins, "doctor")
-    assert (
-        "available, 2 tasks" in facts and "available, 2 documents" in facts and "toy-model" in facts
-    )
+    for name in ("toy-model", "toy-benchmark", "toy-corpus", "Toy"):
+        assert name in listed
+    states = call(plugins, "doctor")
+    assert "available, 2 tasks" in states
+    assert "available, 2 documents" in states
+    assert "toy-model" in states
     planned = call(plugins, *CHOICE, "--dry-run", "--notebook", "rq1_code_pkg")
     assert "toy-model | toy-benchmark | toy-corpus: 2 tasks" in planned
     assert "  Toy                0        2" in planned
 
 
 @pytest.mark.slow
-def test_files_of_ones_own_reach_the_table_and_the_report(plugins, tmp_path):
-    columns = ("--method", "NoRAG", "--method", "Toy", "--notebook", "rq1_code_pkg")
-    assert "4 completions generated" in call(plugins, *CHOICE, *columns)
+def test_plugins_appear_in_the_table_and_the_report(plugins, tmp_path):
+    options = ("--method", "NoRAG", "--method", "Toy", "--notebook", "rq1_code_pkg")
+    assert "4 completions generated" in call(plugins, *CHOICE, *options)
     results = tmp_path / "results"
     (section,) = results.glob("tables/*.rq1_code_pkg.json")
     table = section.with_suffix(".csv").read_text()
     assert "toy-model,Toy," in table
-    about = json.loads(section.read_text())
-    assert about["provenance"]["benchmark"] == "toy-benchmark" and about["provenance"]["tasks"] == 2
-    pages = [p for p in results.rglob("*.html") if "Toy benchmark" in p.read_text()]
-    assert (results / "index.html").exists() and pages
+    provenance = json.loads(section.read_text())["provenance"]
+    assert provenance["benchmark"] == "toy-benchmark"
+    assert provenance["tasks"] == 2
+    assert (results / "index.html").exists()
+    pages = [path.read_text() for path in results.rglob("*.html")]
+    assert any("Toy benchmark" in page for page in pages)
 
 
-def test_a_plugin_that_is_not_there_is_a_mistake_of_one_line(plugins, tmp_path):
-    said = call(plugins | {"PKG_PLUGINS": str(tmp_path / "no.py")}, "list", code=2)
-    assert said.startswith("error: PKG_PLUGINS names") and said.count("\n") == 1
+def test_reports_a_missing_plugin_in_one_line(plugins, tmp_path):
+    plugins["PKG_PLUGINS"] = str(tmp_path / "no.py")
+    error = call(plugins, "list", code=2)
+    assert error.startswith("error: PKG_PLUGINS names")
+    assert error.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The price table is checked when it is read."""
+"""Validation of the price table."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ HEAD = "model,input_usd_per_million,output_usd_per_million\n"
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "a,b\n", *(HEAD + r for r in ("m,x,1", "m,-1,1", "m,inf,1", "m,1,1\nm,2,2"))]
+    "text",
+    [
+        None,  # no such file
+        "",
+        "a,b\n",
+        HEAD + "m,x,1",
+        HEAD + "m,-1,1",
+        HEAD + "m,inf,1",
+        HEAD + "m,1,1\nm,2,2",
+    ],
 )
-def test_a_damaged_table_a_wrong_price_and_a_model_twice_are_named(tmp_path, text):
+def test_reports_a_damaged_table_an_invalid_price_and_a_repeated_model(tmp_path, text):
     path = tmp_path / "p.csv"
     if text is not None:
         path.write_text(text)

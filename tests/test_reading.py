@@ -1,4 +1,7 @@
-"""Every form of damage is "FILE, line N is damaged: why", whoever reads the file, and takes little memory."""
+"""Reading of damaged files.
+
+Every reader reports damage as "FILE, line N is damaged: REASON", and needs little memory for any file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from pkg_lib.core.store import ROOT, read_json, read_rows, rows_sha256
 
 ROW = b'{"task_id": "a", "n": 1}'
 FIELDS = {"task_id": str, "n": int}
-# A line that is no row -> a word of the reason.
+# Damaged line -> part of the reason.
 LINES = {
     b"{": "not JSON",
     b"nonsense": "not JSON",
@@ -71,16 +74,20 @@ def write(path: Path, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: LINES[line])
-def test_a_damaged_line_is_named_with_the_reason(path, line):
+def test_reports_a_damaged_line_with_the_reason(path, line):
     write(path, ROW + b"\n" + line + b"\n" + ROW + b"\n")
     with pytest.raises(Damaged) as error:
         read_rows(path, FIELDS)
     (message,) = error.value.args
-    assert message.startswith(f"{path}, line 2 is damaged: ") and LINES[line] in message
-    assert len(message) < len(str(path)) + 250 and message.isprintable() and "git " not in message
+    assert message.startswith(f"{path}, line 2 is damaged: ")
+    assert LINES[line] in message
+    assert len(message) < len(str(path)) + 250
+    assert message.isprintable()
+    assert "git " not in message
     rows = list(reading.scan(path, FIELDS))
     assert [row.value is not None for row in rows] == [True, False, True]
-    assert rows[1].number == 2 and LINES[line] in rows[1].why
+    assert rows[1].number == 2
+    assert LINES[line] in rows[1].why
 
 
 @pytest.mark.parametrize(
@@ -92,35 +99,37 @@ def test_a_damaged_line_is_named_with_the_reason(path, line):
     ],
     ids=["no last newline", "CRLF", "byte order mark"],
 )
-def test_forms_that_are_no_damage(path, data):
+def test_accepts_other_line_ends_and_a_byte_order_mark(path, data):
     assert read_rows(write(path, data), FIELDS) == [json.loads(ROW)] * 2
 
 
-def test_blank_lines_are_passed_over_where_they_may_be(path):
+def test_skips_blank_lines_if_they_are_allowed(path):
     write(path, b"\n" + ROW + b"\n \n\n" + ROW + b"\n\n")
     assert [number for number, _ in reading.rows(path, FIELDS, blank=True)] == [2, 5]
     assert read_rows(write(path, b"")) == []
 
 
-def test_long_and_damaged_lines_are_skipped_and_the_rest_is_read(path):
-    long = (
-        b'{"task_id": "' + base64.b64encode(random.Random(0).randbytes(3 * MAX_ROW_BYTES)) + b'"}'
-    )
+def test_skips_long_and_damaged_lines_and_reads_the_others(path):
+    text = base64.b64encode(random.Random(0).randbytes(3 * MAX_ROW_BYTES))
+    long = b'{"task_id": "' + text + b'"}'
     write(path, b"\n".join([ROW, long, ROW, b"{", ROW]))
     rows = list(reading.scan(path, FIELDS))
-    assert [row.number for row in rows if row.value] == [1, 3, 5] and rows[1].line.text is None
+    assert [row.number for row in rows if row.value] == [1, 3, 5]
+    assert rows[1].line.text is None
 
 
-def test_a_file_of_nothing_but_damage_is_given_up(path):
+def test_stops_reading_after_too_many_damaged_lines(path):
     write(path, b"{\n" * (MAX_DAMAGED_ROWS + 5))
     with pytest.raises(Damaged, match=r"more than 1,000 lines"):
         list(reading.scan(path))
 
 
 def damaged_files(folder: Path) -> dict[str, Path]:
-    """Name -> a file that cannot be read at all."""
+    """Create files that cannot be read at all; return their paths by kind of damage."""
     sound = gzip.compress(ROW + b"\n")
-    long = gzip.compress(b"".join(b'{"task_id": "%d", "n": 1}\n' % n for n in range(20_000)))
+    rows = [b'{"task_id": "%d", "n": 1}\n' % number for number in range(20_000)]
+    long = gzip.compress(b"".join(rows))
+    flipped = bytes(byte ^ 0xFF for byte in long[500:520])
     contents = {
         "empty": b"",
         "one byte": b"\x1f",
@@ -131,7 +140,7 @@ def damaged_files(folder: Path) -> dict[str, Path]:
         "plain text": ROW + b"\n",
         "another format": b"PK\x03\x04" + b"\0" * 40,
         "garbage behind it": sound + b"garbage",
-        "flipped bits": long[:500] + bytes(b ^ 0xFF for b in long[500:520]) + long[520:],
+        "flipped bits": long[:500] + flipped + long[520:],
     }
     paths = {}
     for name, data in contents.items():
@@ -147,35 +156,42 @@ def damaged_files(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def scan(path: Path) -> list:
+    return list(reading.scan(path))
+
+
+UNREADABLE = (
+    "damaged: ",
+    "cannot be read: ",
+    "is a directory, not a file",
+    "is not a regular file",
+)
+
+
+def test_reports_a_file_that_cannot_be_read(tmp_path):
     for name, path in damaged_files(tmp_path).items():
-        for read in (read_rows, read_json, reading.read_text, lambda p: list(reading.scan(p))):
+        for read in (read_rows, read_json, reading.read_text, scan):
             with pytest.raises(Damaged) as error:
                 read(path)
             (message,) = error.value.args
-            reasons = (
-                "damaged: ",
-                "cannot be read: ",
-                "is a directory, not a file",
-                "is not a regular file",
-            )
-            assert message.startswith(str(path)) and any(reason in message for reason in reasons), (
-                name
-            )
+            assert message.startswith(str(path)), name
+            assert any(reason in message for reason in UNREADABLE), name
         assert len(rows_sha256(path)) == 64
 
 
-def test_parts_and_padding_of_a_packed_file_are_read(tmp_path):
+def test_reads_compressed_files_with_several_members_and_padding(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(ROW + b"\n") * 3 + b"\0" * 100)
     assert len(read_rows(path, FIELDS)) == 3
-    rows = [
-        {"task_id": "é" * n, "n": n} for n in range(3000)
-    ]  # longer than what is unpacked at once
-    write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    # These rows are longer than the chunks in which a file is decompressed.
+    rows = [{"task_id": "é" * number, "n": number} for number in range(3000)]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    write(path, "".join(lines).encode())
     assert read_rows(path, FIELDS) == rows
 
 
+# Content of a JSON file -> part of the reason why it is damaged.
 OBJECTS = {
     b"": "not JSON",
     b'{"a": 1,\n "b": }': "line 2",
@@ -189,37 +205,46 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("data", OBJECTS, ids=lambda data: OBJECTS[data])
-def test_a_damaged_object_is_named(tmp_path, data):
+def test_reports_a_damaged_object(tmp_path, data):
     path = tmp_path / "x.json"
     path.write_bytes(data)
     with pytest.raises(Damaged) as error:
         read_json(path, {"a": int})
-    assert str(error.value).startswith(str(path)) and " damaged: " in str(error.value)
-    assert OBJECTS[data] in str(error.value)
+    message = str(error.value)
+    assert message.startswith(str(path))
+    assert " damaged: " in message
+    assert OBJECTS[data] in message
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
     assert read_json(path, {"a": int}) == {"a": 1}
 
 
-def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
+def message_about(path: Path) -> str:
+    """Read a damaged file; return the error message."""
+    with pytest.raises(Damaged) as error:
+        read_json(path)
+    message = str(error.value)
+    assert "delete" not in message
+    return message
+
+
+def test_advice_depends_on_the_origin_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    mine, stored = tmp_path / "mine.json", tmp_path / "results" / "x.json"
+    mine = tmp_path / "mine.json"
+    stored = tmp_path / "results" / "x.json"
     answers = tmp_path / "results" / "cache" / "m" / "x.json"
     for path in (mine, stored, answers):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{")
-    told = {}
-    for path in (mine, stored, answers, ROOT / "README.md", ROOT / "results" / "README.md"):
-        with pytest.raises(Damaged) as error:
-            read_json(path)
-        told[path] = str(error.value)
-        assert "delete" not in told[path]
-    assert "correct the file" in told[mine] and "regenerates it" in told[stored]
-    assert "regenerates its contents" in told[answers]
-    git = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True
-    ).stdout
-    assert ("git checkout" in told[ROOT / "README.md"]) == bool(git)
-    assert not any("git " in told[path].rpartition("; ")[2] for path in (mine, stored, answers))
+        advice = message_about(path).rpartition("; ")[2]
+        assert "git " not in advice
+    assert "correct the file" in message_about(mine)
+    assert "regenerates it" in message_about(stored)
+    assert "regenerates its contents" in message_about(answers)
+
+    command = ["git", "-C", ROOT, "ls-files", "README.md"]
+    tracked = subprocess.run(command, capture_output=True, text=True).stdout
+    assert ("git checkout" in message_about(ROOT / "README.md")) == bool(tracked)
+    message_about(ROOT / "results" / "README.md")
 
 
 BOMBS = {
@@ -230,7 +255,28 @@ BOMBS = {
 }
 
 
+# Reads a file with every reader; prints their errors and the peak memory in KiB.
+READ_BOMB = """\
+import sys
+from pathlib import Path
+from pkg_lib.core import reading, store
+
+def scan(path):
+    return list(reading.scan(path))
+
+path = Path(sys.argv[1])
+for read in (store.read_rows, store.read_json, reading.read_text, scan):
+    try:
+        read(path)
+    except reading.Damaged as error:
+        print(error)
+status = Path('/proc/self/status').read_text()
+print(status.split('VmHWM:')[1].split()[0])
+"""
+
+
 def bomb(path: Path, part: bytes, parts: int) -> Path:
+    """Compress many copies of a part."""
     with gzip.open(path, "wb", 9) as file:
         for _ in range(parts):
             file.write(part)
@@ -239,18 +285,12 @@ def bomb(path: Path, part: bytes, parts: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_refused_early_and_in_little_memory(tmp_path, name):
-    """1.5 GB that take 1.5 MB."""
+def test_refuses_a_decompression_bomb_early_and_with_little_memory(tmp_path, name):
+    """The file has 1.5 MB and expands to 1.5 GB."""
     path = bomb(tmp_path / "x.jsonl.gz", BOMBS[name], 1500)
-    program = (
-        "import resource, sys, time\nfrom pathlib import Path\nfrom pkg_lib.core import reading, store\n"
-        "path = Path(sys.argv[1])\n"
-        "for read in (store.read_rows, store.read_json, reading.read_text, lambda p: list(reading.scan(p))):\n"
-        "    try:\n        read(path)\n    except reading.Damaged as e:\n        print(e)\n"
-        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.stderr == "" and done.stdout.count(f"{path}") == 4, done.stderr
-    assert int(done.stdout.split()[-1]) < 600 * 1024  # KiB
+    command = [sys.executable, "-c", READ_BOMB, path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.count(str(path)) == 4
+    peak_memory = int(done.stdout.split()[-1])  # KiB
+    assert peak_memory < 600 * 1024

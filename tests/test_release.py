@@ -1,4 +1,4 @@
-"""The wheel: it is built from what git tracks, it holds every file, and it works without the checkout."""
+"""The release: the wheel is built from tracked files, contains every file, and works without the checkout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def python_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
-    """The source distribution, and the wheel that is built from it."""
+    """Build the source distribution, and the wheel from it; return their folder."""
     folder = tmp_path_factory.mktemp("release")
     copy_tracked(folder / "source", leave_out="results/")
     done = python_in(
@@ -56,7 +56,10 @@ def wheel(distributions):
 
 
 class Installed:
-    """An environment with the wheel, over the packages of the running one; `folder` is empty."""
+    """An environment with the wheel on top of the packages of the running one.
+
+    `folder` is an empty directory.
+    """
 
     def __init__(self, place: Path, wheel: Path) -> None:
         self.folder, self.venv = place / "empty", place / "venv"
@@ -87,7 +90,7 @@ def installed(wheel, tmp_path_factory):
     return Installed(tmp_path_factory.mktemp("installed"), wheel)
 
 
-def test_the_version_is_the_same_wherever_it_is_named():
+def test_all_files_name_the_same_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert version == pkg_lib.__version__ == citation["version"]
@@ -97,7 +100,7 @@ def test_the_version_is_the_same_wherever_it_is_named():
     assert re.search(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-def test_each_issue_template_asks_for_something():
+def test_each_issue_template_has_a_required_field():
     templates = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     forms = [yaml.safe_load(p.read_text()) for p in templates if p.name != "config.yml"]
     assert len(forms) >= 2
@@ -108,14 +111,14 @@ def test_each_issue_template_asks_for_something():
         assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
-def test_both_distributions_pass_the_check_of_the_index(distributions):
+def test_both_distributions_pass_twine_check(distributions):
     files = sorted(str(path) for path in distributions.iterdir())
     assert len(files) == 2
     done = python_in(distributions, "-m", "twine", "check", "--strict", *files)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_wheel_holds_every_file_of_the_package_and_the_notebooks(wheel, distributions):
+def test_the_wheel_contains_every_file_of_the_package_and_the_notebooks(wheel, distributions):
     source = distributions.parent / "source"
     wanted = set()
     for path in source.glob("pkg_lib/**/*"):
@@ -133,17 +136,17 @@ def test_the_package_is_imported_from_the_wheel(installed):
     assert done.stdout.startswith(str(installed.venv)) and pkg_lib.__version__ in done.stdout
 
 
-def test_help_doctor_and_list_answer(installed):
+def test_help_doctor_and_list_work_and_create_no_file(installed):
     assert "search" in installed.run("pkg-lib", "--help").stdout
     state = installed.run("pkg-lib", "doctor")
     assert state.returncode == 0, state.stderr
     assert str(installed.folder / "results") in "".join(state.stdout.split())
     names = installed.run("pkg-lib", "list", "notebooks").stdout
     assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} <= set(names.split())
-    assert list(installed.folder.iterdir()) == []  # nothing was made by looking
+    assert list(installed.folder.iterdir()) == []  # these commands create no file
 
 
-def test_a_source_folder_is_searched_by_words(installed, tmp_path):
+def test_searches_a_source_folder_by_words(installed, tmp_path):
     (tmp_path / "sorting.py").write_text(SOURCE)
     code = (
         "from pkg_lib import Task, load_corpus, make_retriever\n"
@@ -156,7 +159,7 @@ def test_a_source_folder_is_searched_by_words(installed, tmp_path):
     assert "sorting.py:1-3" in done.stdout
 
 
-def test_a_report_is_rendered_beside_the_user(installed):
+def test_renders_a_report_in_the_current_directory(installed):
     done = installed.run("pkg-lib", "report")
     assert done.returncode == 0, done.stderr
     assert (installed.folder / "results" / "index.html").is_file()
@@ -170,7 +173,7 @@ def test_a_report_is_rendered_beside_the_user(installed):
         "replay samples",
     ],
 )
-def test_what_needs_the_checkout_or_its_results_says_so_in_one_line(installed, command):
+def test_reports_in_one_line_that_a_command_needs_the_checkout(installed, command):
     done = installed.run("pkg-lib", *command.split())
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""Files that are replaced whole, names that stay apart, and what a result says it was made with."""
+"""Storage of results: atomic writes, unique directory names, compressed rows, and recorded versions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ from pkg_lib.core.types import UserError
 
 @pytest.fixture
 def in_the_way(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    return tmp_path / "file"
+    """Return a file at a path where a directory is needed."""
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    return file
 
 
-def test_results_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "a" / "b"))
-    assert results_dir() == tmp_path / "a" / "b" and results_dir().is_dir()
-    monkeypatch.setattr(store.os, "access", lambda *a: False)  # root may write anywhere
+def test_creates_the_results_directory_and_reports_one_that_is_not_writable(tmp_path, monkeypatch):
+    folder = tmp_path / "a" / "b"
+    monkeypatch.setenv("PKG_RESULTS", str(folder))
+    assert results_dir() == folder
+    assert folder.is_dir()
+    # Tests may run as root, who may write everywhere.
+    monkeypatch.setattr(store.os, "access", lambda *_: False)
     with pytest.raises(UserError, match="not writable"):
         results_dir()
     monkeypatch.undo()
@@ -40,7 +45,7 @@ def test_results_dir(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("below", ["", "below"])
-def test_results_dir_that_cannot_be(in_the_way, monkeypatch, below):
+def test_reports_a_file_in_place_of_a_directory(in_the_way, monkeypatch, below):
     with pytest.raises(UserError, match="move it away"):
         write_text(in_the_way / "x", "text")
     monkeypatch.setenv("PKG_RESULTS", str(in_the_way / below))
@@ -50,27 +55,31 @@ def test_results_dir_that_cannot_be(in_the_way, monkeypatch, below):
         write_json(in_the_way / below / "x.json", {})
 
 
-def test_slugs_of_two_directories_differ():
-    assert [slug(name) for name in ("textbook+stdlib", "Func-BM25")] == [
-        "textbook+stdlib",
-        "func-bm25",
-    ]
+def test_slugs_are_short_and_unique():
+    assert slug("textbook+stdlib") == "textbook+stdlib"
+    assert slug("Func-BM25") == "func-bm25"
     names = ["source:/a/b", "source:/a-b", "source:/A/b", "source:a/b", "source:/" + "long/" * 100]
-    assert len({slug(n) for n in names}) == len(names)
-    assert all(len(slug(n)) < 120 and "/" not in slug(n) for n in names)
+    slugs = [slug(name) for name in names]
+    assert len(set(slugs)) == len(names)
+    for text in slugs:
+        assert len(text) < 120
+        assert "/" not in text
 
 
-def test_write_text_replaces_whole_and_leaves_no_other_file(tmp_path, monkeypatch):
+def test_write_text_replaces_a_file_atomically_and_leaves_an_unchanged_one(tmp_path, monkeypatch):
     path = tmp_path / "a" / "x.txt"
     for text in ("one", "two\u2028é", ""):
         write_text(path, text)
         assert path.read_text("utf8") == text
-    assert [p.name for p in path.parent.iterdir()] == ["x.txt"]
-    path.write_bytes(b"\xff\xfe")  # a damaged one
+    assert [file.name for file in path.parent.iterdir()] == ["x.txt"]
+
+    path.write_bytes(b"\xff\xfe")  # damaged text
     write_text(path, "good")
     before = path.stat()
     write_text(path, "good")
-    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    after = path.stat()
+    assert after.st_mtime_ns == before.st_mtime_ns
+    assert after.st_ino == before.st_ino
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -81,7 +90,7 @@ def test_write_text_replaces_whole_and_leaves_no_other_file(tmp_path, monkeypatc
     assert path.read_text() == "good"
 
 
-def test_json_round_trips(tmp_path):
+def test_writes_and_reads_json_without_loss(tmp_path):
     rows = [{"b": 1, "a": "é\ud800\u2028\n"}, {}]
     for name in ("x.jsonl", "x.jsonl.gz"):
         write_jsonl(tmp_path / name, rows)
@@ -90,9 +99,10 @@ def test_json_round_trips(tmp_path):
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": [None], "b": 1}
 
 
-def test_packed_rows_are_left_alone_where_only_the_compression_differs(tmp_path):
-    """As another machine's may, whose results would else seem changed."""
-    path, rows = tmp_path / "x.jsonl.gz", [{"a": n} for n in range(100)]
+def test_keeps_a_compressed_file_if_only_its_compression_differs(tmp_path):
+    """Other machines compress differently. Their results should not seem changed."""
+    path = tmp_path / "x.jsonl.gz"
+    rows = [{"a": number} for number in range(100)]
     write_jsonl(path, rows)
     other = gzip.compress(gzip.decompress(path.read_bytes()), 1, mtime=0)
     assert other != path.read_bytes()
@@ -106,15 +116,15 @@ def test_packed_rows_are_left_alone_where_only_the_compression_differs(tmp_path)
 @pytest.mark.parametrize(
     "rows", [[{"a": "x" * 9_000_000}], [{"a": "x" * 9_000_000}, {"a": os.urandom(2**18).hex()}]]
 )
-def test_packed_rows_that_compress_too_well_are_still_read(tmp_path, rows):
-    """A reader refuses what unpacks to more than 200 times its size."""
+def test_reads_rows_that_compress_very_well(tmp_path, rows):
+    """A reader refuses a file that expands to more than 200 times its size."""
     path = tmp_path / "x.jsonl.gz"
     write_jsonl(path, rows)
     assert read_rows(path) == rows
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x1f\x8b"])
-def test_damaged_packed_rows_are_named_and_replaced(tmp_path, damage):
+def test_reports_and_replaces_damaged_compressed_rows(tmp_path, damage):
     path = tmp_path / "x.jsonl.gz"
     write_jsonl(path, [{"a": 1}])
     path.write_bytes(damage + path.read_bytes()[: -9 if damage else -1])
@@ -125,22 +135,24 @@ def test_damaged_packed_rows_are_named_and_replaced(tmp_path, damage):
 
 
 @pytest.mark.parametrize("damage", [b'{"a": 1', b"\xff", b"", b"nonsense"])
-def test_a_damaged_row_is_named(tmp_path, damage):
+def test_reports_a_damaged_row(tmp_path, damage):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n' + damage + b'\n{"a": 2}\n')
     with pytest.raises(UserError, match=r"x\.jsonl, line 2 is damaged: "):
         read_rows(path)
 
 
-def test_versions(monkeypatch):
-    about = versions()
-    assert about["numpy"].count(".") == 2 and set(store.PACKAGES) < set(about)
-    assert about["commit"] == "unknown" or len(about["commit"]) == 40
+def test_records_the_versions_of_packages_and_the_commit(monkeypatch):
+    recorded = versions()
+    assert recorded["numpy"].count(".") == 2
+    assert set(store.PACKAGES) < set(recorded)
+    assert recorded["commit"] == "unknown" or len(recorded["commit"]) == 40
 
     def no_git(*args, **kwargs):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", no_git)
     monkeypatch.setattr(store, "PACKAGES", ("no-such-package-here",))
-    about = versions()
-    assert (about["commit"], about["no-such-package-here"]) == ("unknown", "absent")
+    recorded = versions()
+    assert recorded["commit"] == "unknown"
+    assert recorded["no-such-package-here"] == "absent"
