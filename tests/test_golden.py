@@ -89,12 +89,14 @@ def run_of(rendered):
 
 
 def jobs():
-    """Yield all jobs. `tests/run.sh` runs the first job of each notebook, `tests/run.sh --all` runs every one."""
+    """List all jobs. `tests/run.sh` runs the first job of each notebook, `tests/run.sh --all` runs every one."""
     seen = set()
+    parameters = []
     for job in golden.work():
         marks = [pytest.mark.exhaustive] if job.notebook in seen else []
         seen.add(job.notebook)
-        yield pytest.param(job, id=job.label, marks=marks)
+        parameters.append(pytest.param(job, id=job.label, marks=marks))
+    return parameters
 
 
 JOBS = pytest.mark.parametrize("job", jobs())
