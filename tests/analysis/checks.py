@@ -5,12 +5,15 @@ from matplotlib.text import Text
 
 from pkg_lib.retrieval.methods import METHODS
 
-# Methods for corpora of code, without variants.
-CODE = tuple(
-    method.name
-    for method in METHODS.values()
-    if "code" in method.corpus_kinds and not method.variant_of
-)
+
+def _methods_for(kind):
+    """Return the methods for corpora of a kind, without variants."""
+    methods = [method for method in METHODS.values() if not method.variant_of]
+    return tuple(method.name for method in methods if kind in method.corpus_kinds)
+
+
+CODE = _methods_for("code")
+TEXT = _methods_for("text")
 
 # Widths of a column and of a page, in cm.
 COLUMN = 8.5
