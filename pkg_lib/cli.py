@@ -9,6 +9,7 @@ import ast
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -505,7 +506,8 @@ def ask(
 
     with locks.writing(results_dir()):  # entered before the corpus is encoded, which takes minutes
         answers = asking.ask(place, question, model, method, top, program, retrieved=show)
-    say(asking.answer_lines(*answers))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    say(asking.answer_lines(*answers, width))
 
 
 @app.command(rich_help_panel=RESULTS)
@@ -727,6 +729,7 @@ def main() -> int:
         Ctrl-C.
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    _note_renamed.cache_clear()
     for handler in logging.getLogger().handlers:
         handler.addFilter(OneLine())
     for name, value in os.environ.items():

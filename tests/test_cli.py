@@ -309,7 +309,7 @@ def test_searches_a_saved_graph_without_its_corpus(call, monkeypatch, tmp_path, 
     assert found == [["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]]
     assert exact == first_approximate == second_approximate
     assert len(list(folder.glob("*.hnsw"))) == 1
-    assert "has no leaves" in mistake(call, "search", folder, "x", "--unit", "leaf")
+    assert "has no leaf nodes" in mistake(call, "search", folder, "x", "--unit", "leaf")
     # The name of the index is checked before the graph is loaded.
     for place in (folder, tmp_path / "missing"):
         error = mistake(call, "search", place, "x", "--index", "tree")

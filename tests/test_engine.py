@@ -286,11 +286,11 @@ ON_NODE = sandbox._on_node
 def test_a_killed_worker_does_not_change_the_outcomes(joined, tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "_on_node", partial(once_killed, tmp_path / "killed"))
     done: list[int] = []
-    outcomes = run_jobs(JOBS, progress=done.append)
+    outcomes = list(run_jobs(JOBS, progress=done.append))
     assert (tmp_path / "killed").exists()
     assert done == [*range(1, len(JOBS) + 1)]
     workers.ENGINE.set("local")
-    assert without_durations(outcomes) == without_durations(run_jobs(JOBS))
+    assert without_durations(outcomes) == without_durations(list(run_jobs(JOBS)))
 
 
 def test_a_caller_may_stop_before_the_last_result(joined):

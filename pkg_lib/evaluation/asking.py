@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from pkg_lib.core.endpoints import endpoints
@@ -23,6 +24,8 @@ from pkg_lib.retrieval.methods import NO_RAG, make_retriever, parse_method
 
 METHOD = "Func-PKG"
 TOP_K = 3
+GAP = " | "  # between two answers side by side
+NARROWEST = 60  # columns of an answer
 TEST_LIMITS = Limits(seconds=10.0, packages="all")
 
 
@@ -178,7 +181,11 @@ def _calls(statements: list[ast.stmt]) -> Iterator[str]:
                 yield textwrap.dedent(_RUN_TEST_CASE).format(name=node.name)
 
 
-def context_lines(context: Context, prompt: Prompt, folder: str = "") -> Iterator[str]:
+def context_lines(
+    context: Context,
+    prompt: Prompt,
+    folder: str = "",
+) -> Iterator[str]:
     """Describe what was retrieved for a question, for a terminal.
 
     Args:
@@ -197,21 +204,51 @@ def context_lines(context: Context, prompt: Prompt, folder: str = "") -> Iterato
         yield printable(message["content"], "\n\t")
 
 
-def answer_lines(without: AskedAnswer, answer: AskedAnswer) -> Iterator[str]:
+def answer_lines(without: AskedAnswer, answer: AskedAnswer, width: int = 0) -> Iterator[str]:
     """Describe two answers for a terminal.
 
     Args:
         without: The answer without a context.
         answer: The answer with the retrieved context.
+        width: Number of columns of the terminal; 0 if it is unknown.
 
     Yields:
-        Both answers with their verdicts.
+        Both answers with their verdicts: side by side if the terminal is wide enough, else one after
+        the other.
     """
-    for one in (without, answer):
-        yield f"== answer under {one.method}"
-        yield printable(one.solution, "\n\t")
-        if one.outcome is not None:
-            yield f"verdict: {_verdict(one.outcome)}"
+    left = list(_answer(without))
+    right = list(_answer(answer))
+    half = (width - len(GAP)) // 2
+    if half < NARROWEST:
+        yield from left
+        yield from right
+        return
+    pairs = zip_longest(
+        _wrapped(left, half),
+        _wrapped(right, half),
+        fillvalue="",
+    )
+    for one, other in pairs:
+        line = f"{one:<{half}}{GAP}{other}"
+        yield line.rstrip()
+
+
+def _answer(answer: AskedAnswer) -> Iterator[str]:
+    yield f"== answer under {answer.method}"
+    yield from printable(answer.solution, "\n\t").split("\n")
+    if answer.outcome is not None:
+        yield f"verdict: {_verdict(answer.outcome)}"
+
+
+def _wrapped(lines: list[str], width: int) -> list[str]:
+    """Break lines that are longer than a column; indentation stays."""
+    short: list[str] = []
+    for line in lines:
+        whole = line.expandtabs(4)
+        short += textwrap.wrap(whole, width, drop_whitespace=False, replace_whitespace=False) or [
+            ""
+        ]
+    return short
 
 
 def _verdict(outcome: Outcome) -> str:

@@ -245,15 +245,21 @@ def search_code(
     yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching], folder)
     yield f"by meaning ({knowledge.embedder.name}):"
     vector = knowledge.embedder.encode([query])
-    missing = len(knowledge.embedder.missing(retriever.encoded_texts()))
+    texts = retriever.encoded_texts()
+    missing = knowledge.embedder.missing(texts)
     if missing:
-        note = f"{missing:,} texts to encode; a later search encodes only what has changed"
+        note = f"{len(missing):,} texts to encode; a later search encodes only what has changed"
         tqdm.write(note, file=sys.stderr)
     found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
     yield from _lines(graph, found[0], cosines[0], folder)
 
 
-def _lines(graph: Graph, nodes: Positions, scores: Scores, folder: str = "") -> Iterator[str]:
+def _lines(
+    graph: Graph,
+    nodes: Positions,
+    scores: Scores,
+    folder: str = "",
+) -> Iterator[str]:
     for node, score in zip(nodes.tolist(), scores.tolist(), strict=True):
         place = below_folder(graph.where(node), folder)
         yield f"  {score:6.3f}  {place}  {first_line(graph, node)}"

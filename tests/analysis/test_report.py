@@ -444,7 +444,7 @@ def test_first_page_links_to_every_measured_table_and_figure_of_the_papers(site)
     for item in items():
         about = item.about.replace("'", "&#39;")
         if not item.notebook:
-            why = item.why.replace("'", "&#39;")
+            why = re.sub(r"`([^`]+)`", r"<code>\1</code>", item.why)
             assert f"{item.item}: {about} ({item.status}: {why})" in text, item
             continue
         assert f">{item.item}</a>: {about}" in text or f"{item.item}: {about}:" in text, item

@@ -18,6 +18,7 @@ from benchmarks import (
     bench_cache,
     bench_choice,
     bench_chunking,
+    bench_code_base,
     bench_code_search,
     bench_endpoint,
     bench_generation,
@@ -327,3 +328,13 @@ def test_linear_with_256_rows():
 def test_cache_with_16_rows():
     found = bench_cache.measure(rows=16, columns=200, steps=64)
     assert found["ratio"] > 1.5
+
+
+def test_code_base_with_three_functions(tmp_path):
+    code = [f"def f{number}(x):\n    return x + {number}\n" for number in range(3)]
+    (tmp_path / "a.py").write_text("\n".join(code))
+    found = bench_code_base.measure(tmp_path, kill_after=0)
+    assert (found["files"], found["texts"], found["stored_when_killed"]) == (1, 3, 4)
+    assert found["encoded_again"] == 0
+    assert 0 < found["words_s"] < found["again_s"] + 60
+    assert found["peak_mb"] > 100

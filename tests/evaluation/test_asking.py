@@ -101,6 +101,16 @@ def test_rejects_an_empty_question_and_an_unusable_test(ask, tmp_path):
         asking.read_test(tmp_path / "missing.py")
 
 
+def test_prints_answers_side_by_side_in_a_wide_terminal(ask):
+    without, answer = ask()
+    narrow = list(asking.answer_lines(without, answer, 122))
+    assert narrow == list(asking.answer_lines(without, answer))
+    wide = list(asking.answer_lines(without, answer, 123))
+    assert wide[0].split(" | ") == [f"{'== answer under NoRAG':<60}", "== answer under Func-BM25"]
+    assert len(wide) < len(narrow)
+    assert all(len(line) <= 123 for line in wide)
+
+
 @pytest.mark.parametrize(
     "text",
     [

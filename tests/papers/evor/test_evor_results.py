@@ -286,7 +286,10 @@ def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch
     monkeypatch.setattr("pkg_lib.analysis.stats.ALPHA", 0.6)  # p is 0.5 with two tasks
     evor = results_of({"NoRAG": NONE, "RK": ALL, "EVOR@0": ALL, "EVOR@1": ALL})
     raised = evor_analysis.evor_findings(evor)[0]
-    assert "(RK) raises pass@1 significantly on 1 of 1 benchmarks (M: 0.0 to 100.0 %)" in raised
+    assert (
+        "(RK) raises pass@1 significantly on 1 of 1 benchmarks (most on M, from 0.0 to 100.0 %)"
+        in raised
+    )
     assert "change it on 0 of 1" in raised
     lower = results_of({"NoRAG": ALL, "RK": NONE, "EVOR@0": ALL, "EVOR@1": NONE})
     assert "(RK) changes pass@1" in evor_analysis.evor_findings(lower)[0]
