@@ -169,8 +169,9 @@ def joined(first: Any, second: Any, width: int) -> Cache:
     """Join the rows of two caches, padded on the left to a number of columns.
 
     Args:
-        first: A cache of `growing_cache`.
-        second: Another one of the same model.
+        first: A cache of `growing_cache`. It is emptied layer by layer, so that at no time all keys
+            and values are in memory twice.
+        second: Another one of the same model; it is emptied as well.
         width: Number of columns.
 
     Returns:
@@ -182,6 +183,7 @@ def joined(first: Any, second: Any, width: int) -> Cache:
         keys = _stacked(layer.keys, other.keys, width)
         values = _stacked(layer.values, other.values, width)
         both.update(keys, values, number)
+        first.layers[number] = second.layers[number] = None
     return both
 
 

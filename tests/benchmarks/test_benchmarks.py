@@ -336,5 +336,5 @@ def test_code_base_with_three_functions(tmp_path):
     found = bench_code_base.measure(tmp_path, kill_after=0)
     assert (found["files"], found["texts"], found["stored_when_killed"]) == (1, 3, 4)
     assert found["encoded_again"] == 0
-    assert 0 < found["words_s"] < found["again_s"] + 60
+    assert found["words_s"] > 0
     assert found["peak_mb"] > 100
