@@ -328,6 +328,12 @@ def test_searches_a_code_base_without_a_saved_graph(call, monkeypatch, tmp_path,
     assert "is for a saved graph" in mistake(call, "search", source, "x", "--index", "hnsw")
 
 
+@pytest.mark.parametrize("command", ["search", "ask"])
+def test_suggests_a_corpus_for_a_misspelled_one(call, command):
+    assert "did you mean 'textbook'?" in mistake(call, command, "textbok", "x")
+    assert "a directory of code is source:DIR" in mistake(call, command, "nosuchplace", "x")
+
+
 def test_answers_a_question_with_and_without_retrieved_code(call, monkeypatch, tmp_path, source):
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))

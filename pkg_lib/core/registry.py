@@ -29,9 +29,8 @@ LISTED = {
     "notebook": "notebooks",
     "prompt style": "styles",
 }
-OWN = {
-    "corpus": "; a directory of code is source:DIR"
-}  # kind of name -> how to name the user's own
+# kind of name -> how the user's own is named
+OWN = {"corpus": "; a directory of code is source:DIR"}
 # As text, because this module imports nothing of a higher rank.
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",

@@ -25,7 +25,10 @@ TOKENIZER_NAMES = ASCII, UNICODE = "ascii", "unicode"
 MINILM = embedders.DEFAULT
 # Corpora that are the user's own code or text. Their embedder is the quick one by default; that of
 # the committed study's corpora stays, so that its results can be repeated.
-_OWN_SOURCES = ("source", "docstrings")
+SOURCE = (
+    "source"  # source:DIR, a directory of the user; also the first part of its documents' names
+)
+_OWN_SOURCES = (SOURCE, "docstrings")
 CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 _GRAPH_DATABASE = re.compile(r"(bolt|neo4j)(\+s|\+ssc)?://")
 _NAME = re.compile(
@@ -136,8 +139,8 @@ class CorpusSpec:
         """
         parts = []
         for part in self.parts:
-            if part.source == "source" and part.value:
-                part = CorpusPart("source", str(absolute(part.value)))
+            if part.source == SOURCE and part.value:
+                part = CorpusPart(SOURCE, str(absolute(part.value)))
             parts.append(part)
         return replace(self, parts=tuple(parts))
 

@@ -138,8 +138,8 @@ def read_test(path: Path) -> str:
     except (SyntaxError, ValueError) as e:
         raise UserError(f"the test {path} is not valid Python ({e}); correct it") from e
     statements = _statements(module)
-    calls = [*_calls(statements)]
-    if not calls and all(isinstance(node, _DEFINITIONS) for node in statements):
+    calls = [*_calls(path, statements)]
+    if not calls and not any(map(_does_something, statements)):
         raise UserError(
             f"the test {path} tests nothing; write assertions or test functions into it"
         )
@@ -147,7 +147,9 @@ def read_test(path: Path) -> str:
     return "\n".join([program, *calls])
 
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_MAIN_GUARDS = ("__name__ == '__main__'", "'__main__' == __name__")
+_RUNNERS = ("unittest.main(", "pytest.main(")
 _RUN_TEST_CASE = """
 import io, unittest
 _cases = unittest.defaultTestLoader.loadTestsFromTestCase({name})
@@ -163,22 +165,51 @@ def _statements(module: ast.Module) -> list[ast.stmt]:
     """
     statements: list[ast.stmt] = []
     for node in module.body:
-        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
-            statements += [below for below in node.body if ".main(" not in ast.unparse(below)]
-        else:
+        if not isinstance(node, ast.If) or ast.unparse(node.test) not in _MAIN_GUARDS:
             statements.append(node)
+            continue
+        for below in node.body:
+            text = ast.unparse(below)
+            if not any(runner in text for runner in _RUNNERS):
+                statements.append(below)
     return statements
 
 
-def _calls(statements: list[ast.stmt]) -> Iterator[str]:
-    """Yield code that runs each test function, and each test case of unittest."""
+def _does_something(statement: ast.stmt) -> bool:
+    """Tell whether a statement can fail by itself, unlike a definition or a docstring."""
+    if isinstance(statement, _DEFINITIONS):
+        return False
+    parts = ast.walk(statement)
+    return any(isinstance(part, ast.Assert | ast.Raise | ast.Call) for part in parts)
+
+
+def _calls(path: Path, statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield code that runs each test function, and each test case of unittest.
+
+    Raises:
+        UserError: A test needs pytest: a function with arguments, an async function, or a class.
+    """
     for node in statements:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-            yield f"{node.name}()"
+        if not isinstance(node, _DEFINITIONS):
+            continue
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base) for base in node.bases]
             if any(base.endswith("TestCase") for base in bases):
-                yield textwrap.dedent(_RUN_TEST_CASE).format(name=node.name)
+                yield _RUN_TEST_CASE.format(name=node.name)
+                continue
+        if not node.name.lower().startswith("test"):
+            continue
+        takes_arguments = False
+        if isinstance(node, ast.FunctionDef):
+            arguments = node.args
+            required = len(arguments.posonlyargs + arguments.args) - len(arguments.defaults)
+            takes_arguments = required > 0 or None in arguments.kw_defaults
+        if takes_arguments or not isinstance(node, ast.FunctionDef):
+            raise UserError(
+                f"the test {path}: {node.name} needs pytest, which does not run here; write a function "
+                "without arguments, or a unittest.TestCase"
+            )
+        yield f"{node.name}()"
 
 
 def context_lines(

@@ -285,4 +285,5 @@ def dry_run(
         lines.append(f"total to generate: {forecast.total(costs)}")
     notebooks = [job.notebook for job in due.values()]
     lines.append(forecast.notebook_line(notebooks, len(plan.jobs) - len(due)))
+    lines += forecast.total_time(costs, notebooks)
     return [*lines, *(f"  {job.label}" for job in due.values())]

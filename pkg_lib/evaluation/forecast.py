@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import numpy as np
+
 from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import MODELS, ModelSpec, model_spec
@@ -15,7 +17,7 @@ from pkg_lib.core.store import cache_folder, slug
 from pkg_lib.core.types import FurtherPrompts, Generation, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.corpora import parse_corpus
-from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.pipeline import FEW_TEXTS, Evaluator, encoding_passes
 from pkg_lib.evaluation.results import Results
 from pkg_lib.generation.batch_size import (
     A100_BANDWIDTH,
@@ -35,6 +37,7 @@ from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import context_method, parse_method
 
 CHARS_PER_TOKEN = 3  # of code and English; tokens are longer, so this counts too many
+LONGEST_IN_SECONDS = 600  # longer times are printed in minutes or hours
 TYPICAL_NOTEBOOK_SECONDS = 6  # measured with two at once on two cores
 
 
@@ -51,6 +54,7 @@ class MethodForecast:
             stored completions it is an upper bound.
         new_tokens: Tokens to generate, estimated in the same way.
         stored: The number of stored completions that the means are taken from.
+        longest: Tokens of the longest of these answers, estimated in the same way.
         texts: Texts of the corpus to encode. Texts that a method with fewer texts encodes are not
             counted again.
         encoding_seconds: The time to encode them; None if it is unknown.
@@ -64,6 +68,7 @@ class MethodForecast:
     prompt_tokens: float
     new_tokens: float
     stored: int
+    longest: float = 0.0
     texts: int = 0
     encoding_seconds: float | None = 0.0
     further: tuple[FurtherPrompts, ...] = ()
@@ -175,10 +180,7 @@ def forecast(
         # Other corpora may be large, or on the hub; a dry run loads none of them.
         is_own = corpora.own(evaluator.run.corpus)
         needed[method] = evaluator.texts_to_encode(method) if is_own else []
-    encoded: set[str] = set()  # texts of an earlier method; a run takes the methods in this order
-    for method in sorted(needed, key=lambda method: len(needed[method])):
-        needed[method] = [text for text in needed[method] if text not in encoded]
-        encoded.update(needed[method])
+    needed = encoding_passes(needed)
     forecasts = []
     for method in methods:
         found = _forecast(evaluator, method, counted)
@@ -224,12 +226,16 @@ def _forecast(
     window = parse_method(method).window
     prompt_tokens: float
     new_tokens: float
+    longest = float(_max_new_tokens(results))
     if window and not stored:
         new_tokens = todo * _max_new_tokens(results)
         prompt_tokens = todo * window - new_tokens
     elif stored:
         prompt_tokens = todo * sum(g.prompt_tokens for g in stored) / len(stored)
-        new_tokens = todo * sum(len(g.tokens) for g in stored) / len(stored)
+        lengths = [len(g.tokens) for g in stored]
+        new_tokens = todo * sum(lengths) / len(lengths)
+        # Of n random answers, the longest is near this quantile.
+        longest = float(np.quantile(lengths, todo / (todo + 1)))
     else:
         prompt_tokens = characters / CHARS_PER_TOKEN
         new_tokens = todo * _max_new_tokens(results)
@@ -242,6 +248,7 @@ def _forecast(
         prompt_tokens,
         new_tokens,
         len(stored),
+        longest,
     )
     if window and missing:
         forecast = replace(forecast, further=_further_prompts(results, method, counted))
@@ -361,9 +368,20 @@ def _generation_time(
 
     if cuda.is_available():  # the model would run there, and the speed of the CPU says nothing
         return None, source
-    prompt_tokens = sum(f.all_prompt_tokens for f in forecasts)
-    slots = min(todo, results.slots or CPU_SLOTS)
-    seconds = generation_seconds(spec.params_b * 1e9, slots, prompt_tokens, new_tokens)
+    # As in a run: methods that encode much are completed by themselves, the others together.
+    together = [f for f in forecasts if f.texts < FEW_TEXTS]
+    groups = [together, *([f] for f in forecasts if f.texts >= FEW_TEXTS)]
+    seconds = 0.0
+    for group in groups:
+        rows = sum(f.all_prompts for f in group)
+        if rows:
+            seconds += generation_seconds(
+                spec.params_b * 1e9,
+                min(rows, results.slots or CPU_SLOTS),
+                sum(f.all_prompt_tokens for f in group),
+                sum(f.all_new_tokens for f in group),
+                max(f.longest for f in group),
+            )
     return (
         seconds,
         "estimated from the speed of one linear layer of the model, measured now on this CPU",
@@ -475,16 +493,48 @@ def notebook_line(due: Sequence[str], unchanged: int) -> str:
     line = f"notebooks: {len(due)} to execute, {unchanged} unchanged"
     if not due:
         return line
-    here = speeds()
-    measured = [1 / here[notebook_speed(name)] for name in due if here.get(notebook_speed(name))]
+    measured = _measured_notebooks(due)
     others = len(due) - len(measured)
-    seconds = sum(measured) + others * TYPICAL_NOTEBOOK_SECONDS
     parts = []
     if measured:
         parts.append(f"{len(measured)} at their last speed on this machine")
     if others:
         parts.append(f"{others} at {TYPICAL_NOTEBOOK_SECONDS} s each")
-    return f"{line}; about {_duration(seconds)} ({', '.join(parts)})"
+    return f"{line}; about {_duration(_notebook_seconds(due))} ({', '.join(parts)})"
+
+
+def _measured_notebooks(due: Sequence[str]) -> list[float]:
+    """Return the seconds of those notebooks that were executed on this machine before."""
+    here = speeds()
+    return [1 / here[notebook_speed(name)] for name in due if here.get(notebook_speed(name))]
+
+
+def _notebook_seconds(due: Sequence[str]) -> float:
+    measured = _measured_notebooks(due)
+    return sum(measured) + (len(due) - len(measured)) * TYPICAL_NOTEBOOK_SECONDS
+
+
+def total_time(costs: Sequence[Cost], due: Sequence[str]) -> list[str]:
+    """Add up how long a run would take.
+
+    Args:
+        costs: What the missing completions of each step cost.
+        due: Names of the notebooks to execute.
+
+    Returns:
+        One line; none if there is nothing to complete, or its time is unknown.
+    """
+    seconds = _notebook_seconds(due)
+    relevant = [cost for cost in costs if cost.todo]
+    if not relevant:
+        return []
+    for cost in relevant:
+        if cost.seconds is None:
+            return []
+        seconds += cost.seconds
+    # Rounded to minutes, a short run would look up to half as long again.
+    time = f"{seconds:.0f} s" if seconds < LONGEST_IN_SECONDS else _duration(seconds)
+    return [f"in all: about {time}"]
 
 
 def heading(results: Results, more: str = "") -> str:

@@ -5,7 +5,7 @@ only for the same solution, tests and protocol.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -143,6 +143,23 @@ def _outcomes(jobs: Sequence[tuple[Job | Outcome, Limits]], what: str = "") -> l
     with tqdm(total=len(to_run), desc=what, unit="sample", disable=is_quick) as bar:
         executed = iter(run_with_limits(to_run, lambda _: bar.update()))
     return [next(executed) if isinstance(job, Job) else job for job, _ in jobs]
+
+
+def encoding_passes(texts: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Order methods by how many texts they encode, fewest first.
+
+    Args:
+        texts: The texts that each method needs.
+
+    Returns:
+        Method -> its texts without those of an earlier method.
+    """
+    encoded: set[str] = set()
+    passes = {}
+    for method in sorted(texts, key=lambda method: len(texts[method])):
+        passes[method] = [text for text in texts[method] if text not in encoded]
+        encoded.update(passes[method])
+    return passes
 
 
 class Evaluator:
@@ -289,13 +306,11 @@ class Evaluator:
             note = f"{', '.join(few)}: {count:,} texts of the corpus to encode"
             tqdm.write(note, file=sys.stderr)
         large = [method for method in sizes if method not in at_once]
-        encoding = sorted(large, key=lambda method: sizes[method])
-        encoded: set[str] = set()  # texts of an earlier pass
+        new_texts = encoding_passes({method: texts[method] for method in large})
+        encoding = list(new_texts)
         for number, method in enumerate(encoding, 1):
-            new = set(texts[method]) - encoded
-            encoded |= new
             passes = f"pass {number} of {len(encoding)}"
-            note = f"{method}: {len(new):,} texts of the corpus to encode ({passes})"
+            note = f"{method}: {len(new_texts[method]):,} texts of the corpus to encode ({passes})"
             tqdm.write(note, file=sys.stderr)
         groups = [[method] for method in encoding]
         if at_once:

@@ -50,19 +50,24 @@ def generation_seconds(
     slots: int,
     prompt_tokens: float,
     new_tokens: float,
+    longest: float = 0.0,
 ) -> float:
     """Estimate how long a model generates on this CPU.
+
+    A batch takes as many steps as its longest answer has tokens, however few answers are left.
 
     Args:
         parameters: The number of the model's parameters.
         slots: How many answers are decoded together.
         prompt_tokens: Tokens of all prompts.
         new_tokens: Tokens of all answers.
+        longest: Tokens of the longest answer.
 
     Returns:
         Seconds.
     """
     layers = parameters / (FEATURES_IN * FEATURES_OUT)
-    decoding = new_tokens / slots * layer_seconds(slots)
+    steps = max(new_tokens / slots, longest)
+    decoding = steps * layer_seconds(slots)
     reading = prompt_tokens / PROMPT_ROWS * layer_seconds(PROMPT_ROWS)
     return layers * (decoding + reading)

@@ -20,13 +20,13 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, sha256_of
 from pkg_lib.core.types import Document, UserError, corpus_digest, digest
 from pkg_lib.data.corpora import CORPORA, parse_corpus
+from pkg_lib.data.corpus_spec import SOURCE
 from pkg_lib.graph import disk
 from pkg_lib.graph.schema import Graph, build_code_graph
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.ranking import Positions
 
-SOURCE = "source"  # a corpus source:DIR, and the first part of its documents' names
 # What bm25s and numpy raise for files that are damaged, or that a stopped command left unfinished.
 _INDEX_DAMAGE = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError)
 # The modules that decide what a graph and its BM25 index contain.
@@ -135,8 +135,11 @@ def folder_of(corpus: str) -> str:
     parts = parse_corpus(corpus).parts
     if len(parts) != 1 or parts[0].source != SOURCE or not parts[0].value:
         return ""
-    relative = os.path.relpath(parts[0].value)
-    return parts[0].value if relative.startswith("..") else relative
+    folder = parts[0].value
+    relative = os.path.relpath(folder)
+    if relative.startswith(".."):
+        return folder
+    return relative
 
 
 def below_folder(place: str, folder: str) -> str:
@@ -152,7 +155,8 @@ def below_folder(place: str, folder: str) -> str:
     prefix = f"{SOURCE}/"
     if not folder or not place.startswith(prefix):
         return place
-    return shown(str(Path(folder, place.removeprefix(prefix))))
+    path = Path(folder, place.removeprefix(prefix))
+    return shown(str(path))
 
 
 def corpus_at(place: str) -> str:

@@ -1,13 +1,10 @@
 """One query, step by step: ranked nodes, options of pruning, context (Section 3.2)."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-
-from tqdm.auto import tqdm
 
 from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import Registry
@@ -245,11 +242,6 @@ def search_code(
     yield from _lines(graph, nodes[positions[0][matching]], scores[0][matching], folder)
     yield f"by meaning ({knowledge.embedder.name}):"
     vector = knowledge.embedder.encode([query])
-    texts = retriever.encoded_texts()
-    missing = knowledge.embedder.missing(texts)
-    if missing:
-        note = f"{len(missing):,} texts to encode; a later search encodes only what has changed"
-        tqdm.write(note, file=sys.stderr)
     found, cosines = knowledge.nearest(retriever.kind, vector, top, nodes)
     yield from _lines(graph, found[0], cosines[0], folder)
 

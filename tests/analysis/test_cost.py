@@ -104,7 +104,10 @@ def test_break_even_table_has_dashes_for_values_that_were_not_measured():
     (measured,) = [saving for name, saving in by_name.items() if "Func" in name]
     paper = break_even.published_savings()
     rows = break_even.break_even_table([measured, *paper], SPEED).frame
-    both = ["queries to break even then", "queries to break even in that case"]
+    both = [
+        "queries to break even (prompt tokens take no time)",
+        "queries to break even (prompt tokens as slow as generated ones)",
+    ]
     assert rows.loc[measured.name, both].tolist() == ["never", "24"]
     assert rows.loc[paper[0].name, both].tolist() == [DASH, "140"], "3,600 s over 25.8"
     without = break_even.break_even_table([measured], math.nan).frame

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -27,6 +28,7 @@ from pkg_lib.analysis.contents import (
     items,
     pages,
     short_models,
+    texts_of,
 )
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import points, table_order
@@ -614,3 +616,12 @@ def test_no_page_is_too_large_to_read(site):
     sizes = [p.stat().st_size for p in site.parent.rglob("*.html")]
     assert len(sizes) > 100
     assert max(sizes) < 300_000
+
+
+@pytest.mark.parametrize("notebook", texts_of("terms")["pages"])
+def test_a_page_explains_its_terms_before_its_tables(site, notebook):
+    page = unescape((site.parent / "site" / f"{notebook}.html").read_text("utf8"))
+    fold = page.index("Terms of this page")
+    assert fold < page.index("<table")
+    for term in texts_of("terms")["pages"][notebook]:
+        assert f"<dt>{term}</dt>" in page[fold : page.index("<table")]

@@ -127,11 +127,40 @@ def test_runs_test_functions_and_test_cases(ask, tmp_path, text):
     assert (without.outcome.status, answer.outcome.status) == ("failed", "passed")
 
 
-def test_rejects_a_test_that_only_defines_helpers(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import math\n\ndef check():\n    assert answer(2) == 14\n",
+        '"""Tests of answer."""\nX = 14\n',
+    ],
+)
+def test_rejects_a_test_that_tests_nothing(tmp_path, text):
     test = tmp_path / "t.py"
-    test.write_text("import math\n\ndef check():\n    assert answer(2) == 14\n")
+    test.write_text(text)
     with pytest.raises(UserError, match="tests nothing"):
         asking.read_test(test)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def test_answer(fixture):\n    assert answer(2) == 14\n",
+        "class TestAnswer:\n    def test_answer(self):\n        assert answer(2) == 14\n",
+        "async def test_answer():\n    assert answer(2) == 14\n",
+    ],
+)
+def test_rejects_a_test_that_only_pytest_could_run(tmp_path, text):
+    test = tmp_path / "t.py"
+    test.write_text(text)
+    with pytest.raises(UserError, match="needs pytest"):
+        asking.read_test(test)
+
+
+def test_keeps_other_conditions_on_the_name_of_the_module(ask, tmp_path):
+    test = tmp_path / "t.py"
+    test.write_text("if __name__ == 'another':\n    assert False\nassert answer(2) == 14\n")
+    _, answer = ask(test=asking.read_test(test))
+    assert answer.outcome.status == "passed"
 
 
 def test_command_prints_both_answers(ask, tmp_path, monkeypatch, capsys):

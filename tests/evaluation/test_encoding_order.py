@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from pkg_lib.core.embedders import DEFAULT, INT8
 from pkg_lib.core.speeds import notebook_speed, record_speed
 from pkg_lib.core.types import Unavailable, UserError
 from pkg_lib.evaluation import forecast, pipeline, study
-from pkg_lib.evaluation.pipeline import Evaluator
+from pkg_lib.evaluation.pipeline import Evaluator, encoding_passes
 from pkg_lib.evaluation.results import Results
+from pkg_lib.generation import calibration
 
 METHODS = ["Block-PKG", "Func-PKG", "Func-BM25", "NoRAG"]
 ANSWER = "```python\ndef f():\n    return 1\n```"
@@ -114,3 +116,30 @@ def test_estimates_notebook_time_from_runs_on_this_machine(own_cache):
 def test_dry_run_fails_like_the_run_when_docstrings_are_missing(evaluator):
     with pytest.raises(Unavailable):
         forecast.forecast(evaluator, ["Func-PKG, enhanced"], set())
+
+
+def test_methods_that_encode_much_are_forecast_as_batches_of_their_own(evaluator, monkeypatch):
+    """A batch takes as many steps as its longest answer has tokens."""
+    monkeypatch.setattr(forecast, "speeds", dict)
+    monkeypatch.setattr(calibration, "layer_seconds", lambda rows: 1.0)
+    one = forecast.MethodForecast("NoRAG", 0, 5, 5, 0.0, 500.0, 9, longest=200.0)
+    other = replace(one, method="BM25", longest=300.0)
+    rates = forecast.Rates()
+    together = forecast.cost(evaluator.run, [one, other], rates).seconds
+    encoding = replace(other, texts=forecast.FEW_TEXTS, encoding_seconds=0.0)
+    apart = forecast.cost(evaluator.run, [one, encoding], rates).seconds
+    assert apart / together == pytest.approx((200 + 300) / 300)
+
+
+def test_the_whole_time_is_known_if_every_part_is(monkeypatch):
+    monkeypatch.setattr(forecast, "speeds", dict)
+    known = forecast.Cost(1, 1.0, 1.0, 30.0, None)
+    assert forecast.total_time([known, known], ["cost"]) == ["in all: about 66 s"]
+    assert forecast.total_time([known, replace(known, seconds=None)], ["cost"]) == []
+    assert forecast.total_time([replace(known, todo=0)], ["cost"]) == []
+
+
+def test_a_text_of_two_methods_is_encoded_in_the_first_pass():
+    texts = {"Block-PKG": ["a", "b", "c"], "Func-PKG": ["a", "d"]}
+    passes = encoding_passes(texts)
+    assert list(passes.items()) == [("Func-PKG", ["a", "d"]), ("Block-PKG", ["b", "c"])]

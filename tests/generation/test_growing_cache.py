@@ -65,6 +65,7 @@ def test_joined_caches_are_padded_on_the_left():
     first.update(long, long, 0)
     second.update(short, short, 0)
     both = joined(first, second, 7)
+    assert not any([*first.layers, *second.layers]), "keys and values are in memory twice"
     assert torch.equal(both.layers[0].keys, torch.cat([long, pad(short, (0, 0, 4, 0))]))
 
 

@@ -183,11 +183,10 @@ def tasks_table(cast: CastResults) -> ResultTable:
     ]
     note = (
         "A task is a function whose tests pass with its own body and fail with `pass` and with "
-        "`raise NotImplementedError`. The columns follow the choice: functions of 3 to 30 lines, without "
-        "those that no passing test calls and those that a failing test calls, leave the functions whose "
-        "controls were run. Tests that fail here fail on the package as published, "
-        "with the installed versions of what it needs. "
-        "A function that such a test calls is not a task."
+        "`raise NotImplementedError`. Functions that no passing test calls, or that a failing test calls, "
+        "are left out. The others are tried in a fixed order until there are enough tasks. "
+        "Tests that fail here fail on the package as published, "
+        "with the installed versions of what it needs."
     )
     rows = {}
     for name, counts in cast.circumstances["tasks"]["packages"].items():

@@ -446,7 +446,7 @@ def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
 
 
 def _difference_text(difference: Difference, other: str) -> str:
-    about = [chance(difference.p), f"{difference.n} questions"]
+    about = [*filter(None, [chance(difference.p)]), f"{difference.n} questions"]
     if difference.n >= FEWEST_FOR_BOOTSTRAP:
         about.insert(0, f"95 % interval {_interval(difference)}")
     about.append("significant" if difference.p < ALPHA else "not significant")

@@ -40,10 +40,10 @@ COLUMNS = (
     "extra time to build",
     "prompt tokens saved",
     "generated tokens saved",
-    "seconds saved per query if prompt tokens take no time",
-    "queries to break even then",
-    "seconds saved per query if prompt tokens take as long as generated ones",
-    "queries to break even in that case",
+    "seconds saved per query (prompt tokens take no time)",
+    "queries to break even (prompt tokens take no time)",
+    "seconds saved per query (prompt tokens as slow as generated ones)",
+    "queries to break even (prompt tokens as slow as generated ones)",
 )
 NOTES = (
     "An estimate with two bounds: prompt tokens are free, or they take as much time as "

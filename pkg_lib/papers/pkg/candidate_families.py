@@ -563,8 +563,8 @@ def equal_candidates_finding(selections: Selections) -> str:
     significant = [d.value for d in differences if d and d.p < ALPHA]
     more = sum(value > 0 for value in significant)
     return (
-        "Selecting one of several answers by the examples in the prompt works as well with samples that "
-        f"use no retrieval: they solve significantly more tasks in {more} of {len(p_values)} experiments "
+        "When one of several answers is selected by the examples in the prompt, samples without retrieval "
+        f"solve significantly more tasks than answers with it in {more} of {len(p_values)} experiments, "
         f"and significantly fewer in {len(significant) - more} (p < {ALPHA}, not corrected)."
     )
 

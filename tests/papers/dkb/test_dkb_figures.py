@@ -55,3 +55,25 @@ def test_figures_of_the_shop_are_legible_and_can_be_drawn_into_other_axes():
     assert dkb_figures.overview_figure(graph, "shop", ax=left) is users
     assert dkb_figures.neighbourhood_figure(graph, "OrderServiceImpl", ax=right) is users
     assert left.lines and right.lines and not users.legends
+
+
+@pytest.mark.parametrize(
+    ("centre", "title"),
+    [
+        ("Middle", "Users of Middle (left), what it uses (right)"),
+        ("Used", "Users of Used, which uses no type of the repository"),
+        ("User", "What User uses; no type of the repository uses it"),
+        ("Alone", "Alone uses no type of the repository, and none uses it"),
+    ],
+)
+def test_the_title_of_a_neighbourhood_names_an_empty_side(tmp_path, centre, title):
+    sources = {
+        "User": "class User { Middle middle; }",
+        "Middle": "class Middle { Used used; }",
+        "Used": "class Used { }",
+        "Alone": "class Alone { }",
+    }
+    for name, text in sources.items():
+        (tmp_path / f"{name}.java").write_text(text)
+    figure = dkb_figures.neighbourhood_figure(build(tmp_path).graph, centre)
+    assert figure.axes[0].get_title(loc="left") + figure.axes[0].get_title() == title

@@ -3,6 +3,7 @@
 import pytest
 
 from pkg_lib.papers.claims import evor_claims
+from pkg_lib.papers.evor.evor_results import EvorResults
 
 CLAIMS = {claim.id: claim for claim in evor_claims.load_evor_claims()}
 
@@ -29,3 +30,12 @@ def test_paired_claims_name_two_methods():
 def test_checks_read_the_published_numbers(claim, numbers):
     check = evor_claims.CHECKS[CLAIMS[claim].test]
     assert check(CLAIMS[claim].args) == pytest.approx(numbers)
+
+
+def test_recomputed_claims_agree_or_disagree_with_the_tables_of_the_paper():
+    """They say nothing about the models of this study."""
+    verdicts = evor_claims.evor_claims_table(EvorResults("a model", [])).frame["verdict"]
+    assert verdicts["gain-chatgpt"] == "agrees with the paper's tables"
+    assert verdicts["gain-intro"] == "disagrees with the paper's tables"
+    recomputed = {name for name, claim in CLAIMS.items() if claim.test in evor_claims.CHECKS}
+    assert not any("these models" in verdicts[name] for name in recomputed)
