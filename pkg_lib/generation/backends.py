@@ -29,7 +29,12 @@ from pkg_lib.generation.answer_text import REASONING_TAGS
 from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
 from pkg_lib.generation.cpu_layers import multiply_in_float32
 from pkg_lib.generation.extraction import settled
-from pkg_lib.generation.growing_cache import growing_cache, joined, order_without_gaps
+from pkg_lib.generation.growing_cache import (
+    growing_cache,
+    joined,
+    order_without_gaps,
+    return_freed_memory,
+)
 from pkg_lib.generation.prompts import turns
 
 log = logging.getLogger(__name__)
@@ -469,6 +474,7 @@ class _Batch:
             padded.append(pad(old, (missing, 0)))
         self.mask = torch.cat(padded)
         self.cache = joined(self.cache, cache, width)
+        return_freed_memory()
 
     def _padded(self, sequences: list[list[int]]) -> Tensor:
         """Stack sequences of numbers, padded on the left with zeros."""
