@@ -21,9 +21,12 @@ from benchmarks import bench_engine
 
 from pkg_lib.core import workers
 from pkg_lib.core.store import ROOT, read_rows
-from pkg_lib.core.types import UserError
+from pkg_lib.core.types import Document, UserError
 from pkg_lib.execution import sandbox
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.graph.nodes import CHUNK_CHARS
+from pkg_lib.graph.schema import build_code_graph
+from tests.graph.source_trees import same_graph
 
 PLUGIN = """
 from pkg_lib.core.models import MODELS, ModelSpec
@@ -37,19 +40,19 @@ class Numbers(Benchmark):
     title = home = "Numbers"
     seconds = 3.0
     def tasks(self):
-        heads = ((i, f"def n{i}():\\n    '''The number {i}.'''\\n") for i in range(60))
+        heads = ((i, f"def n{i}():\\n    '''The number {i}.'''\\n") for i in range(24))
         return [Task(f"N/{i}", self.name, h, f"n{i}", ProgramTests(f"assert n{i}() == {i}"), f"    return {i}\\n") for i, h in heads]
     def program(self, task, solution):
         return task.prompt + solution
 
 BENCHMARKS.register(Numbers())
 code = "def f{i}(x):\\n    while x > {i}:\\n        x -= 1\\n    return x\\n"
-texts = [Document(f"n/{i}", code.replace("{i}", str(i))) for i in range(400)]
+texts = [Document(f"n/{i}", code.replace("{i}", str(i))) for i in range(100)]
 CORPORA.register(CorpusSource("numbers-corpus", lambda: texts, "a file"))
 MODELS.register(ModelSpec("tiny", FOLDER, "chat", 0.001))
 """
 STUDY = "--model tiny --benchmark numbers --corpus numbers-corpus".split()
-METHODS = ["NoRAG", "VoyageEmb", "Func-PKG", "Block-PKG"]
+METHODS = ["NoRAG", "Func-PKG"]
 # Generates the completions of the study. Every third one is wrong.
 GENERATE = f"""
 import sys
@@ -231,15 +234,13 @@ def nearly_equal(one, other):
 
 
 def run_study(folder: Path, engine: str, **variables: str) -> dict[str, object]:
-    """Run the study and build the graph with an engine; return the contents of its results."""
+    """Run the study with an engine; return the contents of its results."""
     variables["PKG_RESULTS"] = str(folder)
     variables["PKG_CACHE"] = str(folder.with_name(f"cache-{folder.name}"))
     methods = [word for method in METHODS for word in ("--method", method)]
     options = ("--notebook", "rq1_code_pkg", "--engine", engine)
     output = command(*STUDY, *methods, *options, **variables)
-    assert "numbers-corpus: 60 tasks, 0 completions generated" in output
-    graph = str(folder / "graph")
-    command("graph", "numbers-corpus", "--output", graph, "--engine", engine, **variables)
+    assert "numbers-corpus: 24 tasks, 0 completions generated" in output
     return contents(folder)
 
 
@@ -259,10 +260,20 @@ def test_a_study_has_the_same_results_with_both_engines(cluster, tmp_path, tiny_
     different = [name for name in local if not nearly_equal(local[name], remote[name])]
     assert different == []
     verdicts = remote["runs/numbers/tiny/none/norag/samples.jsonl.gz"]
-    assert len(verdicts) == 60
+    assert len(verdicts) == 24
     assert {row["status"] for row in verdicts} == {"passed", "failed"}
     assert (tmp_path / "ray" / "index.html").exists()
-    assert any((tmp_path / "ray" / "graph").iterdir())
+
+
+def test_a_graph_is_the_same_with_both_engines(joined):
+    comment = "#" + "x" * (CHUNK_CHARS // 40) + "\n"
+    documents = []  # enough text for three tasks of the cluster
+    for i in range(100):
+        function = f"def f{i}(x):\n    while x > {i}:\n        x -= 1\n    return x\n"
+        documents.append(Document(f"n/{i}", comment + function))
+    remote = build_code_graph(documents)
+    workers.ENGINE.set("local")
+    assert same_graph(remote, build_code_graph(documents))
 
 
 JOBS = [Job(str(i), f"x = {i}", (f"assert x % 7 and {i} == x",)) for i in range(120)]
