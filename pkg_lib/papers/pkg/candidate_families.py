@@ -562,10 +562,11 @@ def equal_candidates_finding(selections: Selections) -> str:
         return ""
     significant = [d.value for d in differences if d and d.p < ALPHA]
     more = sum(value > 0 for value in significant)
+    fewer = len(significant) - more
     return (
-        "When one of several answers is selected by the examples in the prompt, samples without retrieval "
-        f"solve significantly more tasks than answers with it in {more} of {len(p_values)} experiments, "
-        f"and significantly fewer in {len(significant) - more} (p < {ALPHA}, not corrected)."
+        "If the examples in the prompt select one of several answers, samples without retrieval solve "
+        f"significantly more tasks than answers with retrieval in {more or 'none'} of {len(p_values)} "
+        f"experiments, and significantly fewer in {fewer or 'none'} (p < {ALPHA}, not corrected)."
     )
 
 

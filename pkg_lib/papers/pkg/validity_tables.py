@@ -358,11 +358,23 @@ def validity_finding(rates: pd.DataFrame) -> str:
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
-    return (
-        f"Where the retrieved code already solves the task, {solves[BASELINE]:.0f} of "
-        f"{solves['n']:,.0f} answers pass without it and {solves['method']:.0f} with it; elsewhere, "
-        f"{other[BASELINE]:.0f} of {other['n']:,.0f} pass without it and {other['method']:.0f} with it."
-    )
+    where_valid = _with_and_without(solves)
+    elsewhere = _with_and_without(other)
+    return f"Where the retrieved code already solves the task, {where_valid}; elsewhere, {elsewhere}."
+
+
+def _with_and_without(sums: pd.Series) -> str:
+    """Compare how many answers pass with a context and without one.
+
+    Args:
+        sums: The fields n (answers), method (those that pass with a context), and NoRAG.
+    """
+    with_it, without = int(sums["method"]), int(sums[BASELINE])
+    counts = f"with it ({with_it:,} of {sums['n']:,.0f})"
+    if with_it == without:
+        return f"as many answers pass {counts} as without it"
+    relation = "more" if with_it > without else "fewer"
+    return f"{relation} answers pass {counts} than without it ({without:,})"
 
 
 def answers_finding(
