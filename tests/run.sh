@@ -23,7 +23,8 @@ mypy >"$types" 2>&1 &
 checking=$!
 trap 'kill "$checking" 2>/dev/null || true; rm -f "$types"' EXIT
 code=0
-python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "${chosen[@]}" "$@" || code=$?
+# Several threads in each of two test processes would wait for one another on two cores.
+OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} python -m pytest -n 2 --dist loadfile --no-loadscope-reorder "${chosen[@]}" "$@" || code=$?
 wait "$checking" || code=$?
 trap 'rm -f "$types"' EXIT
 cat "$types"
