@@ -206,7 +206,7 @@ class _Report:
                 here=None,
                 entries=entries,
                 groups=_by_benchmark(entries),
-                terms=_terms_in([entry.method for entry in entries]),
+                terms=_terms_of(entries),
                 **of_board,
             )
             write_text(path, text)
@@ -343,19 +343,32 @@ def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     return {corpus_label(name): text for name, text in known.items() if name in present}
 
 
-def _terms_in(methods: Iterable[str]) -> list[tuple[str, str]]:
-    """List the methods and variants of terms.toml that occur in names such as "Func-PKG, swapped".
+def _terms_of(entries: Sequence[leaderboard.Entry]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """List what terms.toml says of the names in the leaderboard.
+
+    Args:
+        entries: The rows of the leaderboard.
 
     Returns:
-        Name and description of each; the name of a variant has three dots in front.
+        Heading, and name and description of each term, by kind.
     """
-    names = set(methods)
+    methods = {entry.method for entry in entries}
+    names = {
+        "methods": methods,
+        "variants": methods,
+        "corpora": {entry.corpus for entry in entries},
+        "benchmarks": {entry.benchmark for entry in entries},
+    }
     known = texts_of("terms")
     terms = []
-    for prefix, kind in (("", "methods"), ("…, ", "variants")):
+    for kind, present in names.items():
+        of_kind = []
         for term, text in known[kind].items():
-            if any(term in name for name in names):
-                terms.append((f"{prefix}{term}", text))
+            label = corpus_label(term) if kind == "corpora" else term
+            if any(label in name for name in present):
+                of_kind.append((label, text))
+        if of_kind:
+            terms.append((kind.capitalize(), of_kind))
     return terms
 
 

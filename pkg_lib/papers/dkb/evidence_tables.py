@@ -36,8 +36,8 @@ MANY_SIGNS = 16  # differences up to which all changes of sign are counted
 SIGN_SAMPLES = 100_000
 SCORES = ("recall", "precision")
 READING_NOTE = (
-    f'A type is reached if it is "{READING}": the context has lines of its declaration, or its '
-    "[ONTOLOGY INFO] names the type."
+    f'A type is reached if it is "{READING}": the context has lines of its declaration, or names it in the '
+    "graph's summary, which only contexts from a graph have."
 )
 # Repositories that a reader cannot know, in words.
 DESCRIPTIONS = {"shop": "shop, a small online shop in Java that was written for this study"}
@@ -191,9 +191,9 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         rows[pipeline] = [*cells, *sizes]
     questions = evidence["rows"]["question"].nunique()
     notes = (
-        "Recall is the share of the needed types that reach the context. There are three readings of "
-        '"reach": the context has lines of the declaration (source); it has these, or its [ONTOLOGY INFO] '
-        "names the type (listed); the name is anywhere in it (named).",
+        "Recall is the share of the needed types that reach the context. Source: the context has lines of "
+        "the type's declaration. Listed: it has them, or names the type in the graph's summary, which only "
+        "contexts from a graph have. Named: the type's name is anywhere in the context.",
         f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
         "Same size: as many chunks as fit into DKB's context of the question.",
     )

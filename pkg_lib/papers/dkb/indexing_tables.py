@@ -65,15 +65,15 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
                 graph["cycles"],
                 graph["seconds"]["total"],
             ]
-    counts = [*KINDS, *LABELS, "external names", "ambiguous", "cycles"]
+    counts = [*KINDS, *LABELS, "external names", "ambiguous names", "cycles"]
     columns = dict.fromkeys(counts, 0)
     columns["seconds"] = 2
     notes = (
-        "As published: simple names, so types of one name are one node, with the edges of "
-        "the last file in the order of a walk. "
-        "A cycle of inheritance is impossible in Java, and none arises here.",
-        "External: written type names that mean no type of the repository. Simple names, "
-        f"as published, are not resolved. {UNKNOWN}",
+        "As published: types are identified by their simple names. If types share a name, they are one node, "
+        "which has the edges of the file that is read last.",
+        "External names are names in the source that match no type of the repository, such as String. "
+        "Ambiguous names match types of two imported packages and get no edge. Simple names are not "
+        f"resolved, so a graph as published has neither. {UNKNOWN}",
     )
     return number_table("The type graphs", "repository, mode", columns, rows, *notes)
 

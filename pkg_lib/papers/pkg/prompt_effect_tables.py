@@ -53,17 +53,20 @@ STYLE_NOTE = (
     "of that name. A block is what Block-PKG retrieves. A code fence is code between the marks "
     "of an answer (``` or [PYTHON])."
 )
+PROMPTS_NOTE = (
+    "Prompt A has no context. B has the words that introduce a context, around a comment that no code was "
+    "found. C has the retrieved block in the place of that comment, and D the block of another task. No "
+    "stray quote: without the quotation mark at the end of CodeLlama's prompt A."
+)
 TABLE7_TASKS = 500
 TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
 UPPER_SHARE = "largest share in the interval"
 LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
 EFFECTS_CAPTION = (
-    "Change of pass@1 when one thing in the prompt or in the extraction changes. Wording: the words that "
-    "introduce a context, with a comment that no code was found, in the place of the words for no context. "
-    "No stray quote: CodeLlama's prompt without the quotation mark at its end. Wording fixed: a block in "
-    "the place of that comment. Extraction: one of the authors' rules in the place of this project's; "
-    "all other rows use this project's. Open: raw text; filled: chat template."
+    f"Change of pass@1 when one thing in the prompt or in the extraction changes. {PROMPTS_NOTE} "
+    "Extraction: one of the authors' rules in the place of this project's; all other rows use this "
+    "project's. Open: raw text; filled: chat template."
 )
 
 
@@ -121,7 +124,7 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
         rows.append(cells)
     columns = [
         *PROMPT_COLUMNS,
-        "content",
+        "context",
         "extraction",
         "tasks",
         "pass@1",
@@ -133,9 +136,9 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
         "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
         "finds no solution in it. Intervals are Wilson's. Tasks are all that were measured."
     )
-    title = "pass@1 in percent by prompt, content and extraction"
+    title = "pass@1 in percent by prompt, context and extraction"
     about_prompts = f"{STYLE_NOTE} {_models_note(conditions)}"
-    return _grid(title, rows, columns, about_prompts, note)
+    return _grid(title, rows, columns, PROMPTS_NOTE, about_prompts, note)
 
 
 def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
@@ -179,7 +182,7 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
         "fails by an AssertionError or a TypeError and not by a NameError."
     )
-    title = "NameErrors by prompt and content"
+    title = "NameErrors by prompt and context"
     columns = [*PROMPT_COLUMNS, "extraction", *contents]
     return _grid(title, rows, columns, note, _models_note(conditions))
 
@@ -218,7 +221,7 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         cells += paired_cells(row)
         cells.append(row["untested"])
         rows.append(cells)
-    columns = [*PROMPT_COLUMNS, "effect", "extraction or content", *PAIRED_COLUMNS, "not tested"]
+    columns = [*PROMPT_COLUMNS, "effect", "extraction or context", *PAIRED_COLUMNS, "not tested"]
     note = (
         "Differences are in percentage points of pass@1, paired by task. 95 % intervals are per "
         "effect, not corrected; they are Tango's score intervals. p is exact. Holm's correction "
@@ -227,8 +230,8 @@ def effects_table(effects: pd.DataFrame) -> ResultTable:
         "least half of the answers to one of its prompts are empty (failed prompt), or if no task "
         "differs (no discordant pair)."
     )
-    title = "Effects of wording, content and extraction"
-    return _grid(title, rows, columns, note, _models_note(effects))
+    title = "Effects of the words, the context and the extraction"
+    return _grid(title, rows, columns, PROMPTS_NOTE, note, _models_note(effects))
 
 
 def shares(sources: pd.DataFrame) -> pd.DataFrame:
@@ -377,7 +380,7 @@ def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
             f"{where}, {style_label(str(style))} prompts ({sent_as}): by the authors' extraction of all "
-            f"code fences, at least half of the answers to some contents are empty. Empty: {counts}. No "
+            f"code fences, at least half of the answers to some prompts are empty. Empty: {counts}. No "
             "effect is tested that compares such answers."
         )
     return sentences
@@ -446,8 +449,8 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
     sentences = []
     known = shared.dropna(subset="share")
     names = {
-        WORDING_SOURCE: "wording by this project's extraction",
-        BOTH_SOURCE: "wording by the authors' extraction",
+        WORDING_SOURCE: "A to B by this project's extraction",
+        BOTH_SOURCE: "A to B by the authors' extraction",
         EXTRACTION_SOURCE: "the authors' extraction",
     }
     for model, of_model in known.groupby("published", sort=False):
@@ -509,8 +512,7 @@ def effects_figure(
     tasks = table["n"].unique()
     size = f" ({', '.join(str(n) for n in tasks)} tasks)" if len(tasks) else ""
     title = (
-        f"Effects on pass@1 of wording, content and extraction\n{model}\n"
-        f"{title_of(benchmark)}{size}"
+        f"Effects on pass@1 of words, context and extraction\n{model}\n{title_of(benchmark)}{size}"
     )
     figure, axes = figures.row_axes(
         max(len(order), 1),

@@ -4,13 +4,15 @@ The paper compares a prompt with a context to a prompt without one. The two diff
 context: the words around it differ too, and other words can change how an answer is marked and
 therefore extracted. Each method here changes one thing at a time, on the same tasks:
 
-    no context, no-context wording                   "NoRAG, STYLE prompt"
-    no context, no-context wording, no stray quote   "NoRAG, STYLE prompt, no stray quote"
-    no context, context wording                      "NoRAG, STYLE prompt, no code was found"
-    retrieved block                                  "Block-PKG, STYLE prompt"
-    another task's block                             "Block-PKG, swapped, STYLE prompt"
+    A: no context                     "NoRAG, STYLE prompt"
+    A, without the stray quotation mark
+                                      "NoRAG, STYLE prompt, no stray quote"
+    B: the words around a context     "NoRAG, STYLE prompt, no code was found"
+    C: retrieved block                "Block-PKG, STYLE prompt"
+    D: another task's block           "Block-PKG, swapped, STYLE prompt"
 
-The second is a control for CodeLlama's prompt, which ends in a stray quotation mark.
+B has a comment that no code was found in the place of the block. The second is a control for
+CodeLlama's prompt, which ends in a stray quotation mark.
 
 Each prompt is sent in two ways: as raw text, as the authors send it, and as the user's message in
 the model's own chat template ("STYLE prompt in chat"). The marks of a style, such as CodeLlama's
@@ -38,23 +40,23 @@ SENT_AS = {False: "raw text", True: "chat template"}
 OURS = "this project"
 EXTRACTIONS = (OURS, *AUTHORS_RULES)
 CONTENTS = {
-    "no context, no-context wording": "NoRAG, {}",
-    "no context, no-context wording, no stray quote": "NoRAG, {}, no stray quote",
-    "no context, context wording": "NoRAG, {}, no code was found",
-    "retrieved block": "Block-PKG, {}",
-    "another task's block": "Block-PKG, swapped, {}",
+    "A: no context": "NoRAG, {}",
+    "A, no stray quote": "NoRAG, {}, no stray quote",
+    "B: words around a context": "NoRAG, {}, no code was found",
+    "C: retrieved block": "Block-PKG, {}",
+    "D: another task's block": "Block-PKG, swapped, {}",
 }
 NO_CONTEXT, NO_STRAY_QUOTE, CONTEXT_WORDING, RETRIEVED, ANOTHER = CONTENTS
 
-WORDING_EFFECT = "wording (no context)"
+WORDING_EFFECT = "A to B: the words"
 # Name of an effect -> (content with, content without); the extraction is the same on both sides.
 EFFECTS = {
     WORDING_EFFECT: (CONTEXT_WORDING, NO_CONTEXT),
-    "no stray quote (no context)": (NO_STRAY_QUOTE, NO_CONTEXT),
-    "retrieved block (wording fixed)": (RETRIEVED, CONTEXT_WORDING),
-    "another task's block (wording fixed)": (ANOTHER, CONTEXT_WORDING),
-    "retrieved block against another task's block": (RETRIEVED, ANOTHER),
-    "wording and block": (RETRIEVED, NO_CONTEXT),
+    "A: no stray quote": (NO_STRAY_QUOTE, NO_CONTEXT),
+    "B to C: retrieved block": (RETRIEVED, CONTEXT_WORDING),
+    "B to D: another task's block": (ANOTHER, CONTEXT_WORDING),
+    "D to C: the task's own block": (RETRIEVED, ANOTHER),
+    "A to C: words and block": (RETRIEVED, NO_CONTEXT),
 }
 # Name of an effect -> the rule that is compared with this project's; the content is the same.
 EXTRACTION_EFFECTS = {
@@ -67,8 +69,8 @@ EXTRACTION_LABELS = {
     ALL_BLOCKS: "authors, all code fences",
     FIRST_BLOCK: "authors, first code fence",
 }
-WORDING_SOURCE = "wording, this project's extraction"
-BOTH_SOURCE = "wording, extraction of all code fences"
+WORDING_SOURCE = "A to B, this project's extraction"
+BOTH_SOURCE = "A to B, extraction of all code fences"
 EXTRACTION_SOURCE = "extraction of all code fences"
 # Name of a source -> the (content, extraction) pairs that it is computed from.
 SOURCES = {

@@ -358,23 +358,21 @@ def validity_finding(rates: pd.DataFrame) -> str:
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
-    where_valid = _with_and_without(solves)
-    elsewhere = _with_and_without(other)
-    return f"Where the retrieved code already solves the task, {where_valid}; elsewhere, {elsewhere}."
+    return (
+        "Where the retrieved code is itself a solution of the task, pass@1 is "
+        f"{_with_and_without(solves)}; elsewhere, it is {_with_and_without(other)}."
+    )
 
 
 def _with_and_without(sums: pd.Series) -> str:
-    """Compare how many answers pass with a context and without one.
+    """Say how many answers pass with a context and without one.
 
     Args:
         sums: The fields n (answers), method (those that pass with a context), and NoRAG.
     """
-    with_it, without = int(sums["method"]), int(sums[BASELINE])
-    counts = f"with it ({with_it:,} of {sums['n']:,.0f})"
-    if with_it == without:
-        return f"as many answers pass {counts} as without it"
-    relation = "more" if with_it > without else "fewer"
-    return f"{relation} answers pass {counts} than without it ({without:,})"
+    with_it = percent(sums["method"] / sums["n"], 0)
+    without = percent(sums[BASELINE] / sums["n"], 0)
+    return f"{with_it} % with it and {without} % without retrieval ({sums['n']:,.0f} answers)"
 
 
 def answers_finding(

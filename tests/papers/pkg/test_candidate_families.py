@@ -114,7 +114,7 @@ def test_tables_of_selections_and_families(candidates):
 def test_equal_candidates_are_not_significantly_different_on_four_tasks(candidates):
     selections = families.family_selections({"run": candidates})
     sentence = families.equal_candidates_finding(selections)
-    assert "more tasks than answers with retrieval in none of 1 experiments" in sentence
+    assert "more tasks" in sentence and "in none of 1 experiments" in sentence
     assert "fewer in none" in sentence
     samples_only = {("run", families.SAMPLES): selections["run", families.SAMPLES]}
     assert families.equal_candidates_finding(samples_only) == ""

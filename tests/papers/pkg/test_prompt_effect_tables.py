@@ -126,7 +126,7 @@ def test_the_first_columns_name_model_benchmark_and_prompt():
     names = ["difference", "McNemar p", "p (Holm)", "not tested"]
     assert failed.loc[0, names].tolist() == ["−40.0", "0.001", "–", FAILED_PROMPT]
     shown = conditions_table(pd.DataFrame([condition(RETRIEVED, 4)])).frame.reset_index()
-    names = ["content", "extraction", "tasks", "pass@1", "NameErrors", "empty answers"]
+    names = ["context", "extraction", "tasks", "pass@1", "NameErrors", "empty answers"]
     extraction = "authors, all code fences"
     assert shown.loc[0, names].tolist() == [RETRIEVED, extraction, "10", "50.0", "3", "4"]
 

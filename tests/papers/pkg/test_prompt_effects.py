@@ -74,12 +74,12 @@ def test_each_effect_changes_one_thing():
     )
     difference = by_name(effects(frame))["difference"]
     assert difference[WORDING_EFFECT, OURS] == 0.5
-    assert difference["no stray quote (no context)", ALL_BLOCKS] == 0.25
-    assert difference["retrieved block (wording fixed)", OURS] == 0.25
-    assert difference["retrieved block (wording fixed)", FIRST_BLOCK] == -0.25
-    assert difference["another task's block (wording fixed)", OURS] == -0.25
-    assert difference["retrieved block against another task's block", OURS] == 0.5
-    assert difference["wording and block", ALL_BLOCKS] == 1.0
+    assert difference["A: no stray quote", ALL_BLOCKS] == 0.25
+    assert difference["B to C: retrieved block", OURS] == 0.25
+    assert difference["B to C: retrieved block", FIRST_BLOCK] == -0.25
+    assert difference["B to D: another task's block", OURS] == -0.25
+    assert difference["D to C: the task's own block", OURS] == 0.5
+    assert difference["A to C: words and block", ALL_BLOCKS] == 1.0
     assert difference[OF_ALL_BLOCKS, RETRIEVED] == 0.25
     assert difference[OF_FIRST_BLOCK, RETRIEVED] == -0.5
     assert difference[OF_ALL_BLOCKS, NO_CONTEXT] == 0.0
@@ -125,7 +125,7 @@ def test_extractions_with_another_verdict_are_two_tests():
 
 def test_effects_without_a_discordant_pair_are_shown_and_not_tested():
     table = by_name(effects(answered(none="0" * 8, wording="1" * 8, block="1" * 8)))
-    same = table.loc[("retrieved block (wording fixed)", OURS)]
+    same = table.loc[("B to C: retrieved block", OURS)]
     assert same["difference"] == 0 and same["p"] == 1
     assert same["untested"] == NO_DISCORDANT_PAIR and pd.isna(same["p_corrected"])
     assert table.loc[(WORDING_EFFECT, OURS), "untested"] == ""
