@@ -562,7 +562,14 @@ def test_caption_folds_a_list_of_values_but_no_sentences(results):
 def test_leaderboard_explains_only_the_methods_and_variants_of_its_rows(site):
     text = (site.parent / "site" / "leaderboard.html").read_text("utf8")
     explained = set(re.findall("<dt>(.*?)</dt>", text))
-    assert {"NoRAG", "EVOR", "swapped", "codellama prompt", "library-documents", "newLISP"} <= explained
+    assert {
+        "NoRAG",
+        "EVOR",
+        "swapped",
+        "codellama prompt",
+        "library-documents",
+        "newLISP",
+    } <= explained
     assert "no delimiters" not in explained  # no row has it
 
 

@@ -338,13 +338,13 @@ def answer_measures(study: RepositoryStudy) -> pd.DataFrame:
 
 
 def answers_table(study: RepositoryStudy) -> ResultTable:
-    """Tabulate the answers by rule beside the published judgements (Tables 8 and 9).
+    """Tabulate which of the needed types the answers name.
 
     Args:
         study: The repository with its questions.
 
     Returns:
-        The table, one row per repository and approach.
+        The table, one row per approach.
     """
     measures = answer_measures(study)
     rows: Rows = {}
@@ -352,25 +352,37 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         part = measures[measures["pipeline"] == pipeline]
         if part.empty and pipeline == SAME_SIZE:
             continue  # no approach of the paper
-        rows[f"{study.name}, {pipeline}, by rule"] = _answer_cells(part)
-    for row in published_rows("table8_9_correctness"):
-        cells = [row.correct, row.partial, row.incorrect, NAN, NAN]
-        rows[f"published: {row.repository}, {row.approach}, by a person"] = cells
+        rows[pipeline] = _answer_cells(part)
     columns = {
-        "correct / all named": 0,
-        "partial / some": 0,
-        "incorrect / none": 0,
+        "all types named": 0,
+        "some types named": 0,
+        "no type named": 0,
         "mean share named": 3,
         "invented names": 0,
     }
     note = (
-        "The rule: an answer names all, some or none of the types that the question needs. It does not "
-        "say whether the answer is correct; nobody judged these answers. "
+        "Numbers of answers that name all, some or none of the types that the question needs. This does not "
+        "say whether an answer is correct; nobody judged these answers. "
         f"{study.model}, greedy, at most 256 tokens. Invented: names in the form of a type's name "
         "that occur nowhere in the repository."
     )
-    title = "Tables 8 and 9: answers"
-    return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
+    title = f"Types that the answers about {study.name} name"
+    return number_table(title, "approach", columns, rows, note, UNKNOWN)
+
+
+def published_answers_table() -> ResultTable:
+    """Tabulate how a person judged the answers in the paper (Tables 8 and 9).
+
+    Returns:
+        The table, one row per repository and approach.
+    """
+    rows: Rows = {}
+    for row in published_rows("table8_9_correctness"):
+        rows[f"{row.repository}, {row.approach}"] = [row.correct, row.partial, row.incorrect]
+    columns = dict.fromkeys(["correct", "partially correct", "incorrect"], 0)
+    note = "Numbers of answers, judged by a person of the paper."
+    title = "Tables 8 and 9, as published"
+    return number_table(title, "repository, approach", columns, rows, note)
 
 
 def _answer_cells(measures: pd.DataFrame) -> list[float]:

@@ -547,18 +547,24 @@ def _answer(
     benchmark: str,
 ) -> list[str]:
     """Say first how the retrieval methods compare with no retrieval."""
-    message = below_message(frame)
-    if not message:
-        return []
-    tested = paired_differences(frame)
     methods = [method for method in measured_methods(frame) if method != BASELINE]
+    if not methods:
+        return []
+    rates = [pass_at_1(frame[method]).value for method in methods]
+    with_retrieval = f"{percent(rates[0])} % with {methods[0]}"
+    if len(rates) > 1:
+        ends = f"{percent(min(rates))} to {percent(max(rates))} %"
+        with_retrieval = f"{ends} with one of {len(rates)} retrieval methods"
+    without = percent(pass_at_1(frame[BASELINE]).value)
+    tested = paired_differences(frame)
     tested = tested.reindex(methods).dropna(subset="p_corrected")
     is_significant = tested["p_corrected"].astype(float) < ALPHA
     below = int((is_significant & (tested["difference"] < 0)).sum())
     above = int((is_significant & (tested["difference"] > 0)).sum())
     return [
-        f"On {title_of(benchmark)}, {message}. After correction, {below} of {len(tested)} differences are "
-        f"significantly negative and {above} significantly positive."
+        f"On {title_of(benchmark)}, pass@1 is {without} % without retrieval ({BASELINE}) and "
+        f"{with_retrieval}; on the same tasks, {below} of {len(tested)} differences are significantly "
+        f"negative and {above} significantly positive, after correction."
     ]
 
 

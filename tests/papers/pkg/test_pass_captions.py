@@ -11,7 +11,7 @@ from pkg_lib.papers.pkg.pass_figures import (
     rates_caption,
     rates_title,
 )
-from pkg_lib.papers.pkg.pass_tables import answer_finding
+from pkg_lib.papers.pkg.pass_tables import answer_finding, findings
 
 VERDICTS = pd.DataFrame(
     {
@@ -45,6 +45,16 @@ def test_titles_say_how_the_methods_compare_with_no_retrieval():
     assert rates_title(unmeasured) == "pass@1 by method"
     unmeasured["VoyageEmb"] = pd.array([pd.NA] * 4, "boolean")
     assert changes_title(unmeasured) == "No method with retrieval is measured"
+
+
+def test_the_first_finding_has_the_rates_and_counts_significant_differences():
+    frame = pd.DataFrame({"NoRAG": [True] * 20, "BM25": [False] * 15 + [True] * 5}, dtype="boolean")
+    frame["VoyageEmb"] = pd.array([True] * 10 + [False] * 10, "boolean")
+    first = findings(frame, "humaneval")[0]
+    assert "100.0 % without retrieval (NoRAG) and 25.0 to 50.0 % with" in first
+    assert "2 of 2 differences are significantly negative and 0 significantly positive" in first
+    one = findings(frame[["NoRAG", "BM25"]], "humaneval")[0]
+    assert "25.0 % with BM25" in one
 
 
 def test_contexts_that_hold_the_answer_are_counted_among_those_that_were_checked():
