@@ -41,6 +41,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DPI = 300
 DISPLAY_DPI = 150  # in a notebook
+PNG_COLOURS = 32
 WIDTH = 3.35  # inches
 LEGEND: dict[str, Any] = {
     "loc": "lower left",
@@ -152,8 +153,8 @@ def save_figure(
     with matplotlib.style.context(STYLE, after_reset=True):
         figure.savefig(pdf, format="pdf", metadata=PDF_METADATA, dpi=DPI)
         figure.savefig(png, format="png", metadata=PNG_METADATA, dpi=DPI)
-    # 256 colours look the same in a drawing and take a third of the bytes.
-    picture = Image.open(png).convert("RGB").quantize(256)
+    # So many colours look the same in a drawing, and take a quarter of the bytes.
+    picture = Image.open(png).convert("RGB").quantize(PNG_COLOURS)
     picture.save(small_png, "png", optimize=True, dpi=(DPI, DPI))
     paths = {}
     for kind, data in {
