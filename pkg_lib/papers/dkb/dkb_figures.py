@@ -325,7 +325,7 @@ def recall_figure(
         errorbar=partial(figures.bootstrap_bar, least=FEWEST_FOR_BOOTSTRAP),
     )
     label = "evidence recall: mean, single questions (small),\n"
-    label += f"95 % bootstrap interval from {FEWEST_FOR_BOOTSTRAP} questions on"
+    label += f"95 % bootstrap interval for {FEWEST_FOR_BOOTSTRAP} questions or more"
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     figures.ticks_inside(axes.xaxis)
     axes.set_title(f"Needed types in the context ({READING}): {repository}", loc="left")

@@ -242,7 +242,7 @@ def regions_table(
             ),
             counted,
         ]
-    columns = ["tasks", "%", "95 % interval", "by chance", "in the paper (CodeLlama-7B)"]
+    columns = ["tasks", "%", "95 % interval", "tasks by chance", "tasks in the paper (CodeLlama-7B)"]
     title = f"Tasks by the methods that solve them, {benchmark_title}"
     notes = (f"{len(solved)} tasks that all of these methods measured. {BY_CHANCE}", NOT_PRINTED)
     return ResultTable.of(title, rows, columns, "solved by exactly", *notes)
@@ -295,7 +295,7 @@ def intersections_table(solved: pd.DataFrame) -> ResultTable:
     return ResultTable.of(
         title,
         rows,
-        ["tasks", "by chance"],
+        ["tasks", "tasks by chance"],
         "solved by exactly",
         note,
     )

@@ -90,8 +90,8 @@ def test_tables_list_regions_tasks_of_a_single_method_and_gains():
     regions = overlap.regions_table(SMALL, "HumanEval").frame
     assert len(regions) == 8
     assert regions.loc["NoRAG", "tasks"] == "2"
-    assert regions.loc["NoRAG + Func-BM25 + Block-PKG", "by chance"] == "0.5"
-    assert (regions["in the paper (CodeLlama-7B)"] != DASH).sum() == 3
+    assert regions.loc["NoRAG + Func-BM25 + Block-PKG", "tasks by chance"] == "0.5"
+    assert (regions["tasks in the paper (CodeLlama-7B)"] != DASH).sum() == 3
     on_mbpp = overlap.regions_table(SMALL, "MBPP").frame
     assert (on_mbpp.iloc[:, -1] == DASH).all()
     alone = overlap.alone_table(SMALL).frame
