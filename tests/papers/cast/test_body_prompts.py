@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pkg_lib.chunking.chunker import Chunk
@@ -97,10 +97,10 @@ def test_extracts_the_body_of_truncated_and_one_line_definitions():
     st.text(alphabet=list("`ab\n \"'#"), max_size=30),
 )
 def test_text_after_a_settled_answer_does_not_change_the_extraction(text, more):
-    text = f"```python\n{text}"
-    if settled(text):
-        assert code_block(text + more) == code_block(text)
-        assert extract_body(text + more, task()) == extract_body(text, task())
+    text = f"```python\n{text}\n```\n"
+    assume(settled(text))
+    assert code_block(text + more) == code_block(text)
+    assert extract_body(text + more, task()) == extract_body(text, task())
 
 
 def test_an_open_block_is_not_settled():
