@@ -173,8 +173,8 @@ def main(arguments: list[str] | None = None) -> int:
     write_json(path, stored)
     for task_id in figures["verdicts_differ"]:
         difference = figures["differences"].get(task_id)
-        if difference and not difference["near_tie"]:
-            return 1
+        if not difference or not difference["near_tie"]:
+            return 1  # a verdict that differs for the same answer has another reason than a near tie
     return 0
 
 
