@@ -174,7 +174,9 @@ def main(arguments: list[str] | None = None) -> int:
     for task_id in figures["verdicts_differ"]:
         difference = figures["differences"].get(task_id)
         if not difference or not difference["near_tie"]:
-            return 1  # a verdict that differs for the same answer has another reason than a near tie
+            return (
+                1  # a verdict that differs for the same answer has another reason than a near tie
+            )
     return 0
 
 

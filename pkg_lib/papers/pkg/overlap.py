@@ -242,7 +242,13 @@ def regions_table(
             ),
             counted,
         ]
-    columns = ["tasks", "%", "95 % interval", "tasks by chance", "tasks in the paper (CodeLlama-7B)"]
+    columns = [
+        "tasks",
+        "%",
+        "95 % interval",
+        "tasks by chance",
+        "tasks in the paper (CodeLlama-7B)",
+    ]
     title = f"Tasks by the methods that solve them, {benchmark_title}"
     notes = (f"{len(solved)} tasks that all of these methods measured. {BY_CHANCE}", NOT_PRINTED)
     return ResultTable.of(title, rows, columns, "solved by exactly", *notes)
