@@ -550,7 +550,7 @@ def _answer(
     methods = [method for method in measured_methods(frame) if method != BASELINE]
     if not methods:
         return []
-    rates = [pass_at_1(frame[method]).value for method in methods]
+    rates = [float(frame[method].mean()) for method in methods]
     with_retrieval = f"{percent(rates[0])} % with {methods[0]}"
     if len(rates) > 1:
         ends = f"{percent(min(rates))} to {percent(max(rates))} %"
