@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
+import resource
+from pathlib import Path
 
+import pytest
 import torch
 from torch.nn.functional import pad
 
@@ -13,6 +17,7 @@ from pkg_lib.generation.growing_cache import (
     growing_cache,
     joined,
     order_without_gaps,
+    return_freed_memory,
 )
 
 HEADS, SIZE = 2, 4
@@ -75,3 +80,24 @@ def test_each_sample_of_a_prompt_gets_a_copy_of_its_row():
     layer.update(rows, rows)
     layer.batch_select_indices(torch.tensor([1, 1, 0]))
     assert torch.equal(layer.keys, rows[[1, 1, 0]])
+
+
+def resident_mb() -> float:
+    """Return the memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
+def test_memory_between_tensors_that_stay_is_given_back():
+    """Freed memory below a piece that stays is not given back by itself."""
+    staying, leaving = [], []
+    for _ in range(1600):
+        leaving.append(torch.ones(2**14))  # 64 KB
+        staying.append(torch.ones(2**8))
+    before = resident_mb()
+    leaving.clear()
+    assert resident_mb() > before - 50
+    return_freed_memory()
+    assert resident_mb() < before - 80
+    assert len(staying) == 1600
