@@ -262,7 +262,7 @@ def test_leaderboard_is_filtered_by_words_and_by_selected_values(browser, site):
     everything = browser.run(shown)
     assert browser.run(count) == f"{len(everything)} of {len(everything)} rows"
     labels = "[...document.querySelectorAll('.filters label')].map(l => l.firstChild.data)"
-    assert browser.run(labels)[1:] == ["Corpus", "Model", "Benchmark"]
+    assert browser.run(labels)[1:] == ["Model", "Corpus", "Benchmark"]
     corpus = "document.querySelectorAll('.filters select')[0]"
     corpora = browser.run(f"[...{corpus}.options].map(o => o.value)")
     assert "authors' contexts" in corpora

@@ -377,7 +377,7 @@ def test_headline_summarises_the_stored_differences_without_rerankers(results, v
     fewer = (gaps < 0).sum()
     assert 0 < more < len(gaps)
     assert f"more tasks are solved in {more} of them, and fewer in {fewer}." in text
-    assert f"from {points(gaps.iloc[-1])} percentage points ({gaps.index[-1]}; " in text
+    assert f"from {points(gaps.iloc[-1])} to {points(gaps.iloc[0])} percentage points" in text
     assert text.count("<circle") == len(gaps)
 
 

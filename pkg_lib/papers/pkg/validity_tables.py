@@ -372,7 +372,8 @@ def _with_and_without(sums: pd.Series) -> str:
     """
     with_it = percent(sums["method"] / sums["n"], 0)
     without = percent(sums[BASELINE] / sums["n"], 0)
-    return f"{with_it} % with it and {without} % without retrieval ({sums['n']:,.0f} answers)"
+    counts = f"{sums['method']:,.0f} and {sums[BASELINE]:,.0f} of {sums['n']:,.0f} answers"
+    return f"{with_it} % with it and {without} % without retrieval ({counts})"
 
 
 def answers_finding(

@@ -90,8 +90,8 @@ def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
     of = rates(all=(9, 5, 5), valid=(4, 2, 4), invalid=(2, 1, 0), unrelated=(3, 2, 1))
     overall = validity_tables.validity_finding(of)
     where_valid, elsewhere = overall.split(";")
-    assert "100 % with it and 50 % without retrieval (4 answers)" in where_valid
-    assert "20 % with it and 60 % without retrieval (5 answers)" in elsewhere
+    assert "100 % with it and 50 % without retrieval (4 and 2 of 4 answers)" in where_valid
+    assert "20 % with it and 60 % without retrieval (1 and 3 of 5 answers)" in elsewhere
 
 
 def test_prompt_variants_are_compared_with_the_papers_prompt():
