@@ -54,8 +54,8 @@ EFFECTS = {
     WORDING_EFFECT: (CONTEXT_WORDING, NO_CONTEXT),
     "A: no stray quote": (NO_STRAY_QUOTE, NO_CONTEXT),
     "B to C: retrieved block": (RETRIEVED, CONTEXT_WORDING),
-    "B to D: another task's block": (ANOTHER, CONTEXT_WORDING),
-    "D to C: the task's own block": (RETRIEVED, ANOTHER),
+    "B to D: another block": (ANOTHER, CONTEXT_WORDING),
+    "D to C: own block": (RETRIEVED, ANOTHER),
     "A to C: words and block": (RETRIEVED, NO_CONTEXT),
 }
 # Name of an effect -> the rule that is compared with this project's; the content is the same.

@@ -77,8 +77,8 @@ def test_each_effect_changes_one_thing():
     assert difference["A: no stray quote", ALL_BLOCKS] == 0.25
     assert difference["B to C: retrieved block", OURS] == 0.25
     assert difference["B to C: retrieved block", FIRST_BLOCK] == -0.25
-    assert difference["B to D: another task's block", OURS] == -0.25
-    assert difference["D to C: the task's own block", OURS] == 0.5
+    assert difference["B to D: another block", OURS] == -0.25
+    assert difference["D to C: own block", OURS] == 0.5
     assert difference["A to C: words and block", ALL_BLOCKS] == 1.0
     assert difference[OF_ALL_BLOCKS, RETRIEVED] == 0.25
     assert difference[OF_FIRST_BLOCK, RETRIEVED] == -0.5
