@@ -153,7 +153,7 @@ def save_figure(
     with matplotlib.style.context(STYLE, after_reset=True):
         figure.savefig(pdf, format="pdf", metadata=PDF_METADATA, dpi=DPI)
         figure.savefig(png, format="png", metadata=PNG_METADATA, dpi=DPI)
-    # So many colours look the same in a drawing, and take a quarter of the bytes.
+    # A drawing looks the same with few colours, and takes a quarter of the bytes.
     picture = Image.open(png).convert("RGB").quantize(PNG_COLOURS)
     picture.save(small_png, "png", optimize=True, dpi=(DPI, DPI))
     paths = {}

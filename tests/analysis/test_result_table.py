@@ -81,3 +81,10 @@ def test_aligns_words_to_the_left_and_numbers_to_the_right():
     html = ResultTable.of("T", {"r": cells, "s": ["2", "Java", DASH, DASH]}, names, "row").html()
     assert "<td>1.5</td><td class=words>Python 3</td>" in html
     assert f"<td>{DASH}</td><td>{MINUS}2 (n=3)</td>" in html
+
+
+def test_html_names_the_rows_of_a_long_table_because_its_frame_may_scroll():
+    long = {f"row {number}": [str(number)] for number in range(16)}
+    assert "16 rows" in ResultTable.of("Long", long, ["value"], "name").html()
+    short = {name: long[name] for name in list(long)[:15]}
+    assert "rows" not in ResultTable.of("Short", short, ["value"], "name").html()

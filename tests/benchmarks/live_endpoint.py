@@ -140,6 +140,20 @@ def compare(
     }
 
 
+def unexplained(figures: dict[str, Any]) -> list[str]:
+    """List the tasks whose verdicts differ for another reason than a near tie.
+
+    Args:
+        figures: What `compare` returns.
+
+    Returns:
+        Ids of tasks. If the answers are equal, no near tie explains different verdicts.
+    """
+    differences = figures["differences"]
+    tasks = figures["verdicts_differ"]
+    return [task for task in tasks if task not in differences or not differences[task]["near_tie"]]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison from the command line.
 
@@ -171,13 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
     stored["versions"] = versions()
     stored[options.name] = rounded(figures)
     write_json(path, stored)
-    for task_id in figures["verdicts_differ"]:
-        difference = figures["differences"].get(task_id)
-        if not difference or not difference["near_tie"]:
-            return (
-                1  # a verdict that differs for the same answer has another reason than a near tie
-            )
-    return 0
+    return 1 if unexplained(figures) else 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from benchmarks import (
     bench_generation,
     bench_graph,
     bench_linear,
+    bench_memory,
     bench_typegraph,
     live_endpoint,
     mutations,
@@ -141,6 +142,8 @@ def test_live_endpoint_reports_the_first_token_that_differs():
     assert found["seconds_an_answer"] == 2.0
     near_ties = {task: difference["near_tie"] for task, difference in found["differences"].items()}
     assert near_ties == {"b": True, "c": False}
+    assert live_endpoint.unexplained(found) == []
+    assert live_endpoint.unexplained(found | {"verdicts_differ": ["a", "b", "c"]}) == ["a", "c"]
 
 
 def test_generation_without_weights_fails_with_one_line(own_cache, capsys):
@@ -328,6 +331,13 @@ def test_linear_with_256_rows():
 def test_cache_with_16_rows():
     found = bench_cache.measure(rows=16, columns=200, steps=64)
     assert found["ratio"] > 1.5
+
+
+def test_memory_with_two_prompts(tiny_model):
+    found = bench_memory.measure(f"path:{tiny_model}", 2)
+    assert found["equal_answers"] is True
+    assert found["kept"]["tokens"] == found["given_back"]["tokens"] > 0
+    assert found["given_back"]["peak_mb"] > 100
 
 
 def test_code_base_with_three_functions(tmp_path):

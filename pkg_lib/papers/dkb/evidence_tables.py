@@ -380,7 +380,7 @@ def published_answers_table() -> ResultTable:
     for row in published_rows("table8_9_correctness"):
         rows[f"{row.repository}, {row.approach}"] = [row.correct, row.partial, row.incorrect]
     columns = dict.fromkeys(["correct", "partially correct", "incorrect"], 0)
-    note = "Numbers of answers, judged by a person of the paper."
+    note = "Numbers of answers, as a person judged them for the paper."
     title = "Tables 8 and 9, as published"
     return number_table(title, "repository, approach", columns, rows, note)
 
