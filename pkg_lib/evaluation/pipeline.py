@@ -46,7 +46,14 @@ from pkg_lib.evaluation.signals import (
     visible_tasks,
 )
 from pkg_lib.evaluation.storage import write_control_condition, write_selection_condition
-from pkg_lib.evaluation.stored_rows import VERDICT, Rows, by_task, read_provenance
+from pkg_lib.evaluation.stored_rows import (
+    VERDICT,
+    Row,
+    Rows,
+    by_task,
+    read_provenance,
+    solution_fields,
+)
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.authors_extraction import AUTHORS_RULES
@@ -635,8 +642,8 @@ class Evaluator:
             solutions: Solution by task id.
             make_job: Makes the job that judges a solution.
             method: The method whose completions gave the solutions; "" for a control row.
-            stores_solutions: Whether the text of a solution is stored beside its verdict. It can be
-                extracted again from the stored completion.
+            stores_solutions: Whether the solution is stored beside its verdict. It can be extracted
+                again from the stored completion.
         """
         run = self.run
         spec = run.benchmark_spec
@@ -664,19 +671,26 @@ class Evaluator:
         if method:
             completions = run.completions(method)
         for task, outcome in zip(judged, outcomes, strict=True):
-            solution = solutions[task.id]
-            row = asdict(outcome)
-            row["seconds"] = round(outcome.seconds, 2)
-            measures = spec.measures(task, solution)
-            for name, value in measures.items():
-                row[name] = round(value, 6)
-            row["task_id"] = task.id
-            row["solution"] = solution if stores_solutions else ""
-            row["sha256"] = run.verdict_mark(task, solution)
+            row = self._verdict_row(task, solutions[task.id], outcome)
+            completion = ""
             if task.id in completions:
                 row["generation_key"] = completions[task.id].key
+                completion = completions[task.id].raw
+            if stores_solutions:
+                row |= solution_fields(solutions[task.id], completion)
             rows[task.id] = row
         self._write(path, rows)
+
+    def _verdict_row(self, task: Task, solution: str, outcome: Outcome) -> Row:
+        """Return the fields of a verdict, with the solution's similarity to the reference."""
+        row = asdict(outcome)
+        row["seconds"] = round(outcome.seconds, 2)
+        measures = self.run.benchmark_spec.measures(task, solution)
+        for name, value in measures.items():
+            row[name] = round(value, 6)
+        row["task_id"] = task.id
+        row["sha256"] = self.run.verdict_mark(task, solution)
+        return row
 
     def _write(self, path: Path, rows: Rows) -> None:
         """Write rows by task id, in the order of this experiment's tasks, then those of other tasks."""

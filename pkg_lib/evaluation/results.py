@@ -22,6 +22,7 @@ from pkg_lib.evaluation.storage import read_candidates
 from pkg_lib.evaluation.stored_answers import StoredAnswers
 from pkg_lib.evaluation.stored_rows import (
     LEAK,
+    OPTIONAL,
     SELECTION,
     VERDICT,
     Rows,
@@ -176,7 +177,7 @@ class Results(StoredAnswers):
             Values [task, measure]; no rows if the benchmark has no such measures.
         """
         rows = self._verdict_rows(method)
-        other_fields = {*VERDICT, *Outcome.__slots__}
+        other_fields = {*VERDICT, *OPTIONAL, *Outcome.__slots__}
         values = {}
         for task in self.tasks:
             if task.id in rows:

@@ -2,7 +2,7 @@
 
     results/runs/BENCHMARK/MODEL/CORPUS/METHOD/
         condition.json               what was measured, and what it was made from
-        samples.jsonl.gz             solution and verdict of each task
+        samples.jsonl.gz             solution of each task, or its place in the completion, and verdict
         authors_RULE.jsonl.gz        verdicts by a rule of extraction of the PKG authors, without solutions
         signals.jsonl.gz             test-free signals of each solution
         held_out.jsonl.gz            verdicts by the tests that no prompt shows

@@ -18,7 +18,12 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.context_validity import find_leaks
 from pkg_lib.evaluation.experiment import StoredExperiment
-from pkg_lib.evaluation.stored_rows import CONTEXT, VERDICT, by_task, read_provenance
+from pkg_lib.evaluation.stored_rows import (
+    CONTEXT,
+    by_task,
+    read_provenance,
+    read_verdicts,
+)
 from pkg_lib.generation.extraction import extract
 from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.methods import (
@@ -390,17 +395,17 @@ class StoredAnswers(StoredExperiment):
         return next(iter(fitting.values()))
 
     def stored_solutions(self, method: str) -> dict[str, str]:
-        """Read the solutions beside the verdicts, without a check against the completions.
+        """Read the solutions that the stored verdicts are on, without a check against the completions.
 
         Args:
             method: A method that the corpus offers.
 
         Returns:
-            Solution by task id.
+            Solution by task id; none for a task whose completion is not stored any more.
         """
-        rows = by_task(self.files(method).samples, VERDICT)
+        rows = read_verdicts(self.files(method).samples, self.generator.cache.rows)
         solutions = {}
         for task in self.tasks:
-            if task.id in rows:
+            if task.id in rows and rows[task.id]["solution"] is not None:
                 solutions[task.id] = rows[task.id]["solution"]
         return solutions

@@ -3,13 +3,13 @@
 Every row belongs to one task. A row that lacks a field, or has one of another type, is damaged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
 from pkg_lib.core.store import read_json, read_rows
-from pkg_lib.core.types import Status
+from pkg_lib.core.types import Generation, Status
 
 Row = dict[str, Any]
 Rows = dict[str, Row]  # by task id
@@ -20,7 +20,7 @@ OUTCOME: Kinds = {
     "error": str,
     "detail": str,
 }
-VERDICT: Kinds = {**OUTCOME, "sha256": str, "solution": str}
+VERDICT: Kinds = {**OUTCOME, "sha256": str}
 CONTEXT: Kinds = {"method": str, "text": TEXT_OR_NONE, "sha256": str}
 LEAK: Kinds = {
     "sha256": str,
@@ -46,6 +46,9 @@ OPTIONAL: Kinds = {
     "prompt_sha256": str,
     "context_sha256": str,
     "generation_key": str,
+    "solution": str,
+    "solution_begin": int,
+    "solution_end": int,
     "query": str,
     "chosen_as_printed": str,
     "tokens": (int, type(None)),
@@ -54,6 +57,24 @@ OPTIONAL: Kinds = {
     "truncated": bool,
     "defines_task": (bool, type(None)),
 }
+
+
+def solution_fields(solution: str, completion: str) -> Row:
+    """Return the fields of a verdict that say which solution it is on.
+
+    Most solutions are parts of their completions. Their place there takes less space than their text.
+
+    Args:
+        solution: The solution.
+        completion: Text of the completion that it was extracted from; "" if there is none.
+
+    Returns:
+        `solution_begin` and `solution_end`, its place in the completion, or `solution`, its text.
+    """
+    begin = completion.find(solution)
+    if not solution or begin < 0:
+        return {"solution": solution}
+    return {"solution_begin": begin, "solution_end": begin + len(solution)}
 
 
 def by_task(path: Path, fields: Fields = ()) -> Rows:
@@ -74,6 +95,31 @@ def by_task(path: Path, fields: Fields = ()) -> Rows:
     required: Kinds = {"task_id": str}
     required |= fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
     return {row["task_id"]: row for row in read_rows(path, required, OPTIONAL)}
+
+
+def read_verdicts(path: Path, completions: Mapping[str, Generation]) -> Rows:
+    """Read verdicts with the solutions that they are on.
+
+    Args:
+        path: A file of verdicts.
+        completions: The model's completions by generation key.
+
+    Returns:
+        Row by task id, with the text `solution`. A solution whose completion is not stored any more is None.
+
+    Raises:
+        Damaged: A row is not a verdict, or the file cannot be read.
+    """
+    rows = by_task(path, VERDICT)
+    for row in rows.values():
+        if "solution_begin" not in row or "solution_end" not in row:
+            row.setdefault("solution", "")
+            continue
+        completion = completions.get(row.get("generation_key", ""))
+        row["solution"] = None
+        if completion is not None:
+            row["solution"] = completion.raw[row["solution_begin"] : row["solution_end"]]
+    return rows
 
 
 def current_rows(rows: Rows, task_ids: Iterable[str], digest_of: Callable[[str], str]) -> Rows:

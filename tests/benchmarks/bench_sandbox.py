@@ -29,11 +29,15 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from benchmarks.clock import timed
-from pkg_lib.core.store import ROOT, read_rows
+from pkg_lib.core.store import ROOT, cache_folder
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.evaluation.stored_rows import read_verdicts
 from pkg_lib.execution.sandbox import layers, run_jobs
+from pkg_lib.generation.cache import GenerationCache
 
-FOLDER = ROOT / "results" / "runs" / "humaneval" / "qwen2.5-coder-0.5b-instruct"
+RESULTS = ROOT / "results"
+MODEL = "qwen2.5-coder-0.5b-instruct"
+FOLDER = RESULTS / "runs" / "humaneval" / MODEL
 # Name -> (file of its samples, how often our sandbox runs them in one round). Samples are repeated because starting
 # the workers would otherwise weigh more than in an experiment.
 METHODS = {
@@ -56,9 +60,11 @@ def stored_samples(file):
         A triple of task, solution, and whether it timed out, for each sample.
     """
     tasks = {task.id: task for task in load_benchmark("humaneval")}
+    completions = GenerationCache(cache_folder(RESULTS, MODEL)).rows
+    rows = read_verdicts(FOLDER / file, completions)
     return [
-        (tasks[row["task_id"]], row["solution"], row["error"] == "Timeout")
-        for row in read_rows(FOLDER / file)
+        (tasks[task_id], row["solution"], row["error"] == "Timeout")
+        for task_id, row in rows.items()
     ]
 
 

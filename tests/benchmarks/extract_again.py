@@ -24,7 +24,7 @@ import pandas as pd
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.evaluation.results import Results
-from pkg_lib.evaluation.stored_rows import VERDICT, by_task
+from pkg_lib.evaluation.stored_rows import read_verdicts
 from pkg_lib.execution.sandbox import Job, run_jobs
 
 
@@ -53,7 +53,7 @@ def changed(run):
     """
     tasks = {task.id: task for task in run.tasks}
     for method in run.stored_methods():
-        rows = by_task(run.files(method).samples, VERDICT)
+        rows = read_verdicts(run.files(method).samples, run.generator.cache.rows)
         for task_id, solution in run.solutions(method).items():
             if task_id not in rows or rows[task_id]["solution"] == solution:
                 continue

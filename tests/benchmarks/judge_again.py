@@ -9,6 +9,7 @@ and left out. Files of benchmarks whose tasks are unavailable are reported. The 
 
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -16,15 +17,23 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.store import ROOT, read_json, read_rows
+from pkg_lib.core.store import ROOT, cache_folder, read_json
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.results import MARK_CHARS
 from pkg_lib.evaluation.storage import CONDITION, SAMPLES
+from pkg_lib.evaluation.stored_rows import read_verdicts
 from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.generation.cache import GenerationCache
 
 FOLDER = ROOT / "results" / "runs"
+
+
+@cache
+def completions_of(model):
+    """Read the stored completions of a model, by generation key."""
+    return GenerationCache(cache_folder(ROOT / "results", model)).rows
 
 
 def current(rows, name, control=False):
@@ -43,7 +52,7 @@ def current(rows, name, control=False):
     make_job = benchmark.control_job if control else benchmark.job
     for row in rows:
         task = tasks.get(row["task_id"])
-        if not task:
+        if not task or row["solution"] is None:
             continue
         limits = benchmark.limits(task)
         fingerprint = benchmark.fingerprint(task, row["solution"])
@@ -65,8 +74,9 @@ def changes(path, about, every=1):
         The number of rows, the number of rows whose tests ran, and the changed verdicts as triples of task id,
         stored outcome and new outcome.
     """
-    stored = [row for row in read_rows(path) if "solution" in row and "sha256" in row]
-    rows = stored[::every]
+    model = about.get("model")  # a control method has none
+    completions = completions_of(model) if model else {}
+    rows = list(read_verdicts(path, completions).values())[::every]
     found = list(current(rows, about["benchmark"], "control" in about))
     outcomes = []  # pairs of a row and its new outcome
     by_limits = {}

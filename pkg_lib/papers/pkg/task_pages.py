@@ -5,26 +5,27 @@ Texts are shown only if they may be copied.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.reading import TEXT_OR_NONE, Kinds, is_there
-from pkg_lib.core.store import page_text, read_rows, rows_sha256, slug, write_text
+from pkg_lib.core.store import cache_folder, page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.evaluation.storage import MethodFiles, method_files
-from pkg_lib.evaluation.stored_rows import OPTIONAL, OUTCOME
+from pkg_lib.evaluation.stored_rows import OPTIONAL, Row, read_verdicts
 from pkg_lib.execution.errors import split_detail
+from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.retrieval.methods import METHODS, NO_RAG, RERANKED
 
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
+NOT_STORED = "# The completion that has this solution is not stored any more."
 STAR = "\N{BLACK STAR}"  # the reranker's choice
 
-
-Row = dict[str, Any]
 RowsByTask = dict[str, Row]
 Solutions = dict[tuple[str, str], Row]  # (solution, status) -> its entry on a page
 
@@ -68,9 +69,9 @@ class ExperimentRows:
     def _read_method(self, method: str) -> None:
         """Read the verdicts and the contexts of one method, if it has any."""
         files = self._files(method)
-        solution: Kinds = {"solution": str}
-        judged = self._read(files.samples, OUTCOME | solution)
+        judged = read_verdicts(files.samples, self._cache.rows)
         if judged:
+            self.files.append(files.samples)
             self.judged[method] = judged
         if method == NO_RAG:
             return
@@ -78,6 +79,11 @@ class ExperimentRows:
         contexts = self._read(files.contexts, context)
         if contexts:
             self.contexts[method] = contexts
+
+    @cached_property
+    def _cache(self) -> GenerationCache:
+        """The completions of the model."""
+        return GenerationCache(cache_folder(self.results, self.model))
 
     def _files(self, method: str) -> MethodFiles:
         return method_files(self.results, self.model, self.benchmark, self.corpus, method)
@@ -285,11 +291,12 @@ def _listed_solution(solutions: Solutions, row: Row) -> Row:
 
     A beginning that the solution shares with the first one on the page is left out.
     """
-    key = row["solution"], row["status"]
+    solution = NOT_STORED if row["solution"] is None else row["solution"]
+    key = solution, row["status"]
     if key in solutions:
         return solutions[key]
     first, _ = next(iter(solutions), ("", ""))
-    text = row["solution"].rstrip("\n")
+    text = solution.rstrip("\n")
     lines = text.split("\n")
     lines_of_first = first.split("\n")
     shared = 0
