@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pkg_lib.core.reading import PACKED
 from pkg_lib.core.store import read_json, read_rows, results_path, slug
 from pkg_lib.core.types import Context, Document, Task, Unavailable, UserError, digest
 from pkg_lib.graph.enhance import FORMS, Unfit, hole
@@ -77,35 +78,45 @@ def stored_docstrings(corpus: str) -> Docstrings:
         UserError: Several models have written docstrings, or a file is damaged.
     """
     wanted = os.environ.get(VARIABLE, "")
-    pattern = f"{slug(wanted) if wanted else '*'}/{slug(corpus)}.jsonl"
-    files = sorted((results_path() / "enhanced").glob(pattern))
-    if not files:
+    files_of_models: dict[str, list[Path]] = {}
+    folder = slug(wanted) if wanted else "*"
+    for name in (f"{slug(corpus)}.jsonl{PACKED}", f"{slug(corpus)}.jsonl"):
+        for path in sorted((results_path() / "enhanced").glob(f"{folder}/{name}")):
+            files_of_models.setdefault(_model_of(path.parent, corpus), []).append(path)
+    if not files_of_models:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib pkg enhance --corpus {corpus}` first"
         raise Unavailable(
             f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}"
         )
-    if len(files) > 1:
-        names = ", ".join(_model_of(path) for path in files)
+    if len(files_of_models) > 1:
+        names = ", ".join(sorted(files_of_models))
         raise UserError(
             f"method {ENHANCED}: several models have written docstrings for corpus {corpus}"
             f" ({names}); set {VARIABLE} to one of them"
         )
+    ((model, files),) = files_of_models.items()
+    return Docstrings(model, _written(files))
+
+
+def _written(files: list[Path]) -> dict[str, str]:
+    """Read the docstring of each function that a model has finished; "" if none was accepted."""
     needed = {"payload_sha256": str, "form": str}
     written: dict[str, str] = {}
-    for row in read_rows(files[0], needed, {"docstring": str, "reason": str}):
-        if row.get("docstring"):
-            written[row["payload_sha256"]] = row["docstring"]
-        elif row.get("reason") and row["form"] == FORMS[-1]:
-            # After a rejection in an earlier form, the next form is still to be tried.
-            written.setdefault(row["payload_sha256"], "")
-    return Docstrings(_model_of(files[0]), written)
+    for path in files:
+        for row in read_rows(path, needed, {"docstring": str, "reason": str}):
+            if row.get("docstring"):
+                written[row["payload_sha256"]] = row["docstring"]
+            elif row.get("reason") and row["form"] == FORMS[-1]:
+                # After a rejection in an earlier form, the next form is still to be tried.
+                written.setdefault(row["payload_sha256"], "")
+    return written
 
 
-def _model_of(path: Path) -> str:
-    """Return the model of a file of docstrings; its folder's name if no run has finished yet."""
-    about = path.with_suffix(".log.json")
-    return str(read_json(about, {"model": str})["model"]) if about.exists() else path.parent.name
+def _model_of(folder: Path, corpus: str) -> str:
+    """Return the model of a folder of docstrings; the folder's name if no run has finished yet."""
+    log_file = folder / f"{slug(corpus)}.log.json"
+    return str(read_json(log_file, {"model": str})["model"]) if log_file.exists() else folder.name
 
 
 class EnhancedFuncPKG(FuncPKG):

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from pkg_lib.core.store import ROOT
+from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph import enhance
@@ -208,13 +208,13 @@ def test_a_run_resumes_and_what_is_stored_is_judged_again(corpus, tmp_path):
     path.write_bytes(path.read_bytes()[:-20])  # the last line torn
     backend, again = table(), table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
-    whole = path.read_text()
-    assert (
-        len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(whole.splitlines()) == 4
-    )
-    path.write_text(whole.replace('"reason": "empty"', '"reason": ""'))
+    packed = path.with_name(f"{path.name}.gz")
+    assert not path.exists()
+    rows = list(read_rows(packed))
+    assert len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(rows) == 4
+    write_jsonl(packed, [row | {"reason": row["reason"].replace("empty", "")} for row in rows])
     assert enhancer.enhance(corpus, MODEL, 9, tmp_path, again) == log and again.asked == []
-    assert path.read_text() == whole
+    assert list(read_rows(packed)) == rows
 
 
 def test_the_committed_docstrings_are_known(textbook):
@@ -222,7 +222,7 @@ def test_the_committed_docstrings_are_known(textbook):
     generator = Generator(MODEL, Decoding(enhancer.PARAMETERS), file, ROOT / "results")
     holes, rows = candidates(textbook[1])[0], list(file.rows.values())
     known = [(holes[r["payload_sha256"]][1], r) for r in rows if r["payload_sha256"] in holes]
-    assert len(rows) == 840 and len(known) > 9
+    assert len(rows) >= 840 and len(known) > 9
     for place, row in known:
         assert generator.key(place.prompt(QWEN, row["form"])) == row["key"]
         assert enhancer.verdict(place, row, QWEN) == {k: row[k] for k in ("docstring", "reason")}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from pkg_lib.core.store import read_json, write_jsonl
+from pkg_lib.core.store import read_json, read_rows, write_jsonl
 from pkg_lib.core.types import Context, Task, Unavailable, UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -189,7 +187,7 @@ def test_generates_again_when_docstrings_have_changed(corpus, tmp_path, monkeypa
     assert "not asked" not in read_json(meta)["docstrings"]
     # What the third task got was retrieved from other docstrings.
     assert len(Results(MODEL, corpus=corpus, limit=3, results=results).contexts(METHOD)) == 2
-    (file,) = (results / "enhanced").rglob("*.jsonl")
+    (file,) = (results / "enhanced").rglob("*.jsonl.gz")
     file.unlink()  # what was retrieved remains readable
     assert len(Results(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD)) == 2
 
@@ -205,16 +203,16 @@ def test_traces_only_contexts_that_the_corpus_contains(corpus, tmp_path):
 
 def test_reports_a_damaged_file_of_docstrings(corpus, tmp_path):
     enhance(corpus, tmp_path)
-    (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl")
-    file.write_text(file.read_text() + '{"payload_sha256": 7}\n')
+    (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl.gz")
+    write_jsonl(file, [*read_rows(file), {"payload_sha256": 7}])
     with pytest.raises(UserError, match=file.name):
         retrieve(corpus, "x")
 
 
 def test_omits_an_edited_docstring_that_does_not_fit(corpus, tmp_path):
     enhance(corpus, tmp_path)
-    (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl")
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    (file,) = (tmp_path / "results" / "enhanced").rglob("*.jsonl.gz")
+    rows = list(read_rows(file))
     for row in rows:
         row["docstring"] = row["docstring"] and 'kiwis"""\n        x = 1\n        """'
     write_jsonl(file, rows)

@@ -1,6 +1,7 @@
 """Let a model write docstrings for a corpus, and measure what they change in retrieval.
 
-results/enhanced/MODEL/CORPUS.jsonl                   one line per function: docstring, or why it is rejected
+results/enhanced/MODEL/CORPUS.jsonl.gz                one line per function: docstring, or why it is rejected
+results/enhanced/MODEL/CORPUS.jsonl                   answers since then; a stopped run continues with them
 results/enhanced/MODEL/CORPUS.log.json                asked, accepted, rejected by reason; tokens; seconds
 results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change in Func-PKG's retrieval
 """
@@ -19,7 +20,7 @@ from pkg_lib.core.store import slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Generation, Request, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import corpus_digest, load_corpus
-from pkg_lib.generation.cache import GenerationCache, append_line, keep_aside, read_answers
+from pkg_lib.generation.cache import GenerationCache, append_line, keep_aside, packed, read_answers
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
 from pkg_lib.graph import enhance as docstrings
@@ -54,7 +55,8 @@ class DocstringFile(GenerationCache):
     """A model's answers for a corpus: one line per function and form.
 
     Attributes:
-        rows: The undamaged lines of the file by generation key.
+        path: The file to which answers are appended. A complete run packs it.
+        rows: The undamaged lines, packed or not, by generation key.
     """
 
     rows: dict[str, Row]  # type: ignore[assignment]  # JSON objects, not completions
@@ -73,17 +75,16 @@ class DocstringFile(GenerationCache):
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again, which another process may have written since."""
+        """Read the answers again, which another process may have written since."""
         self.rows = {}
         self._damaged = []
-        if not is_there(self.path):
-            return
-        for line in read_answers(self.path, FIELDS):
-            row = line.value
-            if row is not None:
-                self.rows[row["key"]] = row
-            elif line.line.ended:
-                self._damaged.append(line)
+        for path in filter(is_there, (packed(self.path), self.path)):
+            for line in read_answers(path, FIELDS):
+                row = line.value
+                if row is not None:
+                    self.rows[row["key"]] = row
+                elif line.line.ended:
+                    self._damaged.append(line)
 
     def append(self, name: str, generation: Generation) -> None:
         """Store an answer at the end of the file.
@@ -105,7 +106,7 @@ class DocstringFile(GenerationCache):
         self.rows[generation.key] = row
 
     def update(self, rows: dict[str, Row]) -> None:
-        """Replace rows and write the file; damaged lines are moved to another file.
+        """Replace rows and pack the file; damaged lines are moved to another file.
 
         Args:
             rows: Rows by generation key.
@@ -113,7 +114,8 @@ class DocstringFile(GenerationCache):
         self.rows |= rows
         keep_aside(self.path, self._damaged)
         self._damaged = []
-        write_jsonl(self.path, self.rows.values())
+        write_jsonl(packed(self.path), self.rows.values())
+        self.path.unlink(missing_ok=True)
 
 
 def enhance(
