@@ -26,7 +26,7 @@ from markupsafe import Markup, escape
 from pydantic import TypeAdapter
 
 from pkg_lib import RELEASED, __version__
-from pkg_lib.analysis import leaderboard
+from pkg_lib.analysis import documents, leaderboard
 from pkg_lib.analysis.contents import (
     Page,
     PaperItem,
@@ -66,12 +66,6 @@ ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
 LEADERBOARD = "leaderboard"  # name of its page
 UNREACHABLE = re.compile(r"<pre(?![^>]*tabindex)")
 FAILED = "<!-- stopped with an error -->"
-# Files of the repository that every page links to, if the results are in it -> what the link says.
-DOCUMENTATION = {
-    "../README.md": "README",
-    "../docs/index.md": "documentation",
-    "README.md": "about these results",
-}
 RELEASE = f"pkg-lib {__version__} of {RELEASED}"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: name of a page -> its table of verdicts; the files
@@ -172,7 +166,10 @@ class _Report:
         benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
         board = self._read_all(leaderboard.write, [self.results])
         entries = leaderboard.entries(self.results) if board else []
-        is_checkout = (self.results.parent / "pkg_lib" / "__init__.py").exists()
+        repository = self.results.parent
+        is_checkout = (repository / "pkg_lib" / "__init__.py").exists()
+        if is_checkout:
+            files |= documents.build(repository, self.site, RELEASE)
         shared = {
             "place": "",
             "has_leaderboard": bool(entries),
@@ -181,7 +178,7 @@ class _Report:
             "failed": self.failed,
             "exists": lambda path: (self.results / path).exists(),
             "release": RELEASE,
-            "documentation": DOCUMENTATION if is_checkout else {},
+            "documentation": documents.links("site/") if is_checkout else {},
         }
         for page in self.pages:
             path = self.site / f"{page.name}.html"

@@ -504,9 +504,34 @@ def test_page_names_the_version_and_links_to_the_documentation_of_a_checkout(res
         path.write_text("")
     shutil.copytree(results / "tables", checkout / "results" / "tables")
     first = report.build_report(checkout / "results")
-    assert 'href="../docs/index.md">documentation</a>' in first.read_text("utf8")
+    assert 'href="site/docs/docs-index.html">documentation</a>' in first.read_text("utf8")
     assert broken(first) == []
     assert broken(first.parent / "site" / page.name) == []
+
+
+def test_documentation_is_pages_whose_links_lead_to_pages_and_files(results, tmp_path):
+    texts = {
+        "pkg_lib/__init__.py": "",
+        "README.md": "# The suite\n\n[Start](docs/start.md#first-step) [L](LICENSE) [w](https://a.b/c.md)\n",
+        "LICENSE": "",
+        "docs/index.md": "# Docs\n",
+        "docs/start.md": "# Start\n\n## First `step`!\n\n| a |\n| - |\n| 1 |\n\n[up](../README.md)\n",
+        "docs/other.md": "nobody links here",
+    }
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copytree(results / "tables", tmp_path / "results" / "tables")
+    folder = report.build_report(tmp_path / "results").parent / "site" / "docs"
+    pages = {path.name: path for path in folder.iterdir()}
+    assert set(pages) == {"readme.html", "docs-index.html", "docs-start.html"}
+    elsewhere = "https://a.b/c.md"
+    assert all(set(broken(page)) <= {elsewhere} for page in pages.values())
+    readme = Links(pages["readme.html"]).references
+    assert {"docs-start.html#first-step", "../../../LICENSE", elsewhere} <= set(readme)
+    assert "<td>1</td>" in pages["docs-start.html"].read_text("utf8")
+    assert "<title>The suite</title>" in pages["readme.html"].read_text("utf8")
 
 
 def test_item_of_a_missing_experiment_names_the_notebook_it_needs(site, tmp_path):
