@@ -58,6 +58,7 @@ class Section:
         provenance: What the results were made from.
         summary: Method -> text and colour of its rate.
         tables: Names of its files in tables/, without their suffix.
+        part_of_figure: Name of a figure -> heading of the part that it belongs to.
     """
 
     stem: str
@@ -68,6 +69,7 @@ class Section:
     provenance: dict[str, Any]
     summary: dict[str, tuple[str, str]] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
+    part_of_figure: dict[str, str] = field(default_factory=dict)
 
     @property
     def notebook(self) -> str:
@@ -89,6 +91,28 @@ class Section:
             return None
         tasks = str(self.provenance.get("tasks", ""))
         return Experiment(title_of(benchmark), model, corpus, tasks)
+
+    @property
+    def leading_figures(self) -> dict[str, str]:
+        """Name -> caption of the first figure, and of those that belong to no part with a heading."""
+        return {name: text for name, text in self.figures.items() if not self._part_below(name)}
+
+    def figures_of(self, part: str) -> dict[str, str]:
+        """Return name and caption of the figures that follow the tables of a part.
+
+        Args:
+            part: Heading of the part.
+        """
+        if not part:
+            return {}
+        return {name: text for name, text in self.figures.items() if self._part_below(name) == part}
+
+    def _part_below(self, figure: str) -> str:
+        """Return the heading of the part that a figure is shown in; "" if it leads the section."""
+        if figure == next(iter(self.figures)):
+            return ""
+        part = self.part_of_figure.get(figure, "")
+        return part if part in self.parts else ""
 
     @property
     def lead(self) -> list[str]:

@@ -41,6 +41,8 @@ class NotebookReport:
         self._parts: dict[str, dict[str, str]] = {}
         self._tables: dict[str, None] = {}
         self._captions: dict[str, str] = {}
+        self._part_of_figure: dict[str, str] = {}
+        self._last_part = ""
         self._findings: dict[str, None] = {}
 
     def table(
@@ -65,6 +67,7 @@ class NotebookReport:
             self._tables[file] = None
         if part is not None:
             self._parts.setdefault(part, {})[f"{name} {table.title}"] = table.html()
+            self._last_part = part
         return table
 
     def part(
@@ -82,6 +85,7 @@ class NotebookReport:
             The fragment, to be shown.
         """
         self._parts.setdefault(heading, {})[html] = html
+        self._last_part = heading
         return html
 
     def figure(
@@ -93,6 +97,8 @@ class NotebookReport:
         width: int = 480,
     ) -> Image:
         """Save a figure as PDF and PNG and add it to the section.
+
+        The figure belongs to the part of the table before it.
 
         Args:
             figure: The figure.
@@ -107,6 +113,7 @@ class NotebookReport:
         stem = self.results / "figures" / f"{self.name}.{name}"
         paths = save_figure(figure, stem)
         self._captions[name] = caption
+        self._part_of_figure[name] = self._last_part
         return Image(paths["png"], width=width, alt=alt or caption)
 
     def add_findings(self, sentences: Iterable[str]) -> Markdown:
@@ -146,6 +153,7 @@ class NotebookReport:
             provenance,
             dict(summary or {}),
             list(self._tables),
+            self._part_of_figure,
         )
         save_section(self.results, section)
         return provenance

@@ -226,7 +226,8 @@ class _Report:
         parts = []
         for part, html in section.parts.items():
             heading = section.part_heading(part)
-            parts.append((section.anchor(part), heading, _without_repeated_caption(html, heading)))
+            shown = _without_repeated_caption(html, heading)
+            parts.append((section.anchor(part), heading, shown, section.figures_of(part)))
         sizes = {}
         for name in section.figures:
             sizes[name] = _size(self.results / "figures" / f"{section.stem}.{name}.png")

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 from checks import CODE
+from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib import __version__
@@ -30,6 +31,7 @@ from pkg_lib.analysis.contents import (
     short_models,
     texts_of,
 )
+from pkg_lib.analysis.notebook_report import NotebookReport
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import points, table_order
 from pkg_lib.core.registry import load_plugins
@@ -477,6 +479,20 @@ def test_corpus_published_is_called_the_authors_contexts(tmp_path):
     provenance = page.sections[0].provenance
     section = Section("m.humaneval.published.cost", earlier_heading, {}, [], {}, provenance)
     assert section.short == "Cost"
+
+
+def test_the_first_figure_leads_and_the_others_follow_their_tables(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    notebook = NotebookReport("evor", "EVOR")
+    for part in ("", "One", "Two", "Three"):
+        notebook.table(ResultTable.of(f"T {part}", {"a": ["1"]}, ["n"], "row"), None, part)
+        if part in ("One", "Two"):
+            notebook.figure(Figure(), part.lower(), f"Figure {part}")
+    notebook.close({})
+    text = (report.build_report(tmp_path).parent / "site" / "evor.html").read_text("utf8")
+    found = re.findall(r"<figure id=\"(.*?)\"|<span>(T .*?)</span>", text)
+    places = [anchor[-3:] or table for anchor, table in found]
+    assert places == ["one", "T ", "T One", "T Two", "two", "T Three"]
 
 
 def test_heading_of_a_paper_table_has_its_title_and_the_caption_does_not_repeat_it(tmp_path):

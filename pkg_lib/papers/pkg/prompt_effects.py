@@ -9,7 +9,7 @@ therefore extracted. Each method here changes one thing at a time, on the same t
                                       "NoRAG, STYLE prompt, no stray quote"
     B: the words around a context     "NoRAG, STYLE prompt, no code was found"
     C: retrieved block                "Block-PKG, STYLE prompt"
-    D: another task's block           "Block-PKG, swapped, STYLE prompt"
+    D: another task's context         "Block-PKG, swapped, STYLE prompt"
 
 B has a comment that no code was found in the place of the block. The second is a control for
 CodeLlama's prompt, which ends in a stray quotation mark.
@@ -44,7 +44,7 @@ CONTENTS = {
     "A, no stray quote": "NoRAG, {}, no stray quote",
     "B: words around a context": "NoRAG, {}, no code was found",
     "C: retrieved block": "Block-PKG, {}",
-    "D: another task's block": "Block-PKG, swapped, {}",
+    "D: another task's context": "Block-PKG, swapped, {}",
 }
 NO_CONTEXT, NO_STRAY_QUOTE, CONTEXT_WORDING, RETRIEVED, ANOTHER = CONTENTS
 

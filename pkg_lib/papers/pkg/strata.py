@@ -178,10 +178,10 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         rows[method] = [_rate(copied), _rate(swapped), *changes]
     notes = (
         f"a → b (n): NoRAG solves a % and the method b % of the n tasks of this group. {VALIDITY_NOTE}",
-        "Retrieved code alone: the renamed context is submitted without a model. Another task's code: "
+        "Retrieved code alone: the renamed context is submitted without a model. Another task's context: "
         f"the method is shown the context of another task. {DASH} not measured, or no such task.",
     )
-    names = ["retrieved code alone", "another task's code", "all tasks"]
+    names = ["retrieved code alone", "another task's context", "all tasks"]
     names += [f"{kind} context" for kind in STRATA[:-1]] + ["no context"]
     title = "pass@1 in percent by context validity"
     return ResultTable.of(title, rows, names, "method", *notes)

@@ -41,7 +41,7 @@ COPYING_COLUMNS = (
     "tasks",
     "retrieved code alone",
     "method",
-    "another task's code",
+    "another task's context",
     "same verdict, % of tasks (95 %)",
     "statements copied, % of the answer's",
 )
@@ -331,7 +331,7 @@ def copying_table(
         ]
     title = (
         "pass@1 in percent of the retrieved code alone, of the method, and of the method with "
-        f"another task's code, {corpus_in_words(corpus)}"
+        f"another task's context, {corpus_in_words(corpus)}"
     )
     note = (
         "Retrieved code alone: the context is submitted without a model, with its function renamed. "
@@ -340,7 +340,7 @@ def copying_table(
         f"mean over the tasks. {DASH} not measured on all of these tasks."
     )
     swaps = (
-        f"Another task's code gives a higher pass@1 than the retrieved code in {len(better)} of "
+        f"Another task's context gives a higher pass@1 than the retrieved code in {len(better)} of "
         f"{compared} rows that have both{': ' if better else ''}{'; '.join(better)}."
     )
     return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method", note, swaps)
