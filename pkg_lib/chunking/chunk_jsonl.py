@@ -66,8 +66,19 @@ def chunk_files(
 ) -> Iterator[ChunkedFile]:
     """Chunk files in order; the result is the same for any number of processes.
 
+    Args:
+        files: Printable name and contents of each file, as `walk` yields them. The suffix of the
+            name decides the language.
+        chunker: The method and its settings, which apply to all files.
+        processes: Number of processes; 1 chunks in this one.
+
+    Returns:
+        One result per file, in the order of the files. Files are taken and chunked while the
+        results are read.
+
     Raises:
-        UserError: `processes` is less than 1, or a worker process died.
+        UserError: `processes` is less than 1. While the results are read: a file has an unknown
+            suffix, or a worker process died.
     """
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")

@@ -66,7 +66,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkedFile:
-    """The chunks of a file in order, and what they cover of it."""
+    """The chunks of a file in order, and what they cover of it.
+
+    Attributes:
+        chunks: The chunks, in the order of the file. Chunks of the method sliding-window and chunks
+            with `chunk_overlap` share text with their neighbours.
+        coverage: How many bytes of the file are in chunks, and why the others are not.
+    """
 
     chunks: list[Chunk]
     coverage: ChunkCoverage

@@ -47,7 +47,15 @@ for _name, _row in tomllib.loads(_GRAMMARS_FILE.read_text("utf8")).items():
 
 
 def language_of(path: str) -> str | None:
-    """Return the language of a file's suffix, None for an unknown suffix."""
+    """Look up the language of a file by its suffix.
+
+    Args:
+        path: Path or name of the file, which need not exist. The case of its suffix does not
+            matter.
+
+    Returns:
+        A name in `GRAMMARS`; None if the suffix is unknown or missing.
+    """
     return SUFFIXES.get(PurePath(path).suffix.lower())
 
 
@@ -59,12 +67,33 @@ def _load(language: str) -> Language:
 
 
 def parse(data: bytes, language: str) -> Tree:
-    """Parse a file. The tree has ERROR and MISSING nodes where the text does not parse."""
+    """Parse a file with the tree-sitter grammar of its language.
+
+    Args:
+        data: The bytes of the file. Positions in the tree count these bytes.
+        language: A name in `GRAMMARS`.
+
+    Returns:
+        The syntax tree. It has ERROR and MISSING nodes where the text does not parse.
+
+    Raises:
+        UserError: The language is unknown.
+    """
     return Parser(_load(language)).parse(data)
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Yield the children in order, one at a time if there are thousands, to save memory."""
+    """Yield the children of a node in order.
+
+    The children of a node that has thousands are visited one at a time, because a list of all of
+    them takes much memory.
+
+    Args:
+        node: A node of a syntax tree.
+
+    Yields:
+        The direct children, including anonymous ones such as keywords and brackets.
+    """
     if node.child_count < _MANY_CHILDREN:
         yield from node.children
         return
@@ -77,7 +106,14 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def parse_errors(root: Node) -> int:
-    """Count the ERROR nodes, without those inside another one, and the MISSING nodes of a tree."""
+    """Count the syntax errors of a tree.
+
+    Args:
+        root: The root of the tree. For an inner node, only the errors in it count.
+
+    Returns:
+        Number of ERROR and MISSING nodes. Errors inside an ERROR node do not count again.
+    """
     errors = 0
     pending = [root]
     while pending:
@@ -90,7 +126,19 @@ def parse_errors(root: Node) -> int:
 
 
 def functions_of(tree: Tree, language: str) -> list[tuple[int, int]]:
-    """Return the (start, end) bytes of the named functions and methods, sorted by their start."""
+    """Find the named functions and methods of a file.
+
+    The field `functions` of a grammar lists the types of nodes that count. Lambda expressions do
+    not count, and neither do Python's decorators as part of a function.
+
+    Args:
+        tree: The tree that `parse` returned.
+        language: The language that it was parsed as.
+
+    Returns:
+        (first byte, byte after the last one) of each function, sorted. Nested functions are
+        included.
+    """
     types = GRAMMARS[language].functions.split()
     query = Query(
         _load(language),

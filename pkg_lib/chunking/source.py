@@ -34,7 +34,13 @@ class Span(NamedTuple):
 
 
 class Source:
-    """The bytes of a file and their prefix sums."""
+    """The bytes of a file and their prefix sums.
+
+    The sums and the positions of newlines are computed when they are first needed.
+
+    Args:
+        data: The bytes of the file, which need not be UTF-8.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -64,11 +70,25 @@ class Source:
         return _prefix_sums(self.data, _COUNTED_CHARACTERS)
 
     def size(self, span: Span) -> int:
-        """Count the characters of a span other than white space."""
+        """Count the characters of a span other than white space.
+
+        Args:
+            span: A span of this file; only its positions matter.
+
+        Returns:
+            Number of characters. For a file that is not UTF-8, the number of bytes.
+        """
         return self.characters_before[span.end] - self.characters_before[span.start]
 
     def size_in_bytes(self, span: Span) -> int:
-        """Count the bytes of a span other than white space."""
+        """Count the bytes of a span other than white space, which is the size that `astchunk` limits.
+
+        Args:
+            span: A span of this file; only its positions matter.
+
+        Returns:
+            Number of bytes. A character beyond ASCII has two to four.
+        """
         return self.bytes_before[span.end] - self.bytes_before[span.start]
 
     @cached_property
@@ -80,17 +100,42 @@ class Source:
         )
 
     def lines(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last line of a span, from 1; a newline ends its line."""
+        """Find the lines that a span covers.
+
+        Args:
+            start: First byte of the span.
+            stop: Byte after the last one. A newline belongs to the line that it ends.
+
+        Returns:
+            First and last line, counted from 1; the last one is inclusive. An empty span has one
+            line.
+        """
         first = bisect_left(self.newlines, start) + 1
         return first, max(first, bisect_left(self.newlines, stop - 1) + 1)
 
     def column(self, position: int) -> int:
-        """Count the bytes before a position on its line."""
+        """Count the bytes before a position on its line.
+
+        Args:
+            position: Position of a byte in the file.
+
+        Returns:
+            The column, counted from 0. A tab counts as one byte.
+        """
         line = bisect_left(self.newlines, position)
         return position - (self.newlines[line - 1] + 1 if line else 0)
 
     def text(self, start: int, stop: int) -> str:
-        """Decode a span. Bytes that are not UTF-8 become surrogates (PEP 383); see `encode`."""
+        """Decode a span.
+
+        Args:
+            start: First byte of the span.
+            stop: Byte after the last one.
+
+        Returns:
+            The text. Bytes that are not UTF-8 become surrogates (PEP 383), and so do the bytes of a
+            character that the span cuts. `encode` turns them back into bytes.
+        """
         return self.data[start:stop].decode("utf8", "surrogateescape")
 
 
@@ -100,7 +145,15 @@ def _prefix_sums(data: bytes, counted: bytes) -> Sequence[int]:
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes that a decoded text came from; other surrogates are kept."""
+    """Turn the text of a span back into its bytes.
+
+    Args:
+        text: A text that `Source.text` decoded.
+
+    Returns:
+        The bytes of the file. In a text from elsewhere, other surrogates may occur. Then every
+        surrogate is encoded as a character of its own, in three bytes.
+    """
     try:
         return text.encode("utf8", "surrogateescape")
     except UnicodeEncodeError:

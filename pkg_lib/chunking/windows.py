@@ -20,7 +20,13 @@ METHODS = TREE_METHODS + LINE_METHODS
 
 @dataclass(slots=True)
 class Window:
-    """Neighbouring nodes that fit the limit together."""
+    """Neighbouring nodes that fit the limit together.
+
+    Attributes:
+        spans: The nodes, in the order of the file.
+        size: Their size together, in the unit of the limit. Nodes that `overlapping` adds do not
+            count.
+    """
 
     spans: list[Span] = field(default_factory=list)
     size: int = 0
@@ -36,7 +42,13 @@ class Window:
         return self.spans[-1].end
 
     def add(self, spans: Iterable[Span], size: int) -> None:
-        """Append nodes and the size that they have together."""
+        """Append nodes at the end of the window.
+
+        Args:
+            spans: The nodes, which follow the last one of the window in the file.
+            size: Their size together, in the unit of the limit. It is passed so that they are not
+                measured twice.
+        """
         self.spans += spans
         self.size += size
 

@@ -131,12 +131,31 @@ def cache_dir() -> Path:
 
 
 def converted_dir(spec: ModelSpec) -> Path:
-    """Return the directory of a GGUF model's converted copy, which ``fetch`` makes."""
+    """Return the directory of a GGUF model's converted copy, which ``fetch`` makes.
+
+    Args:
+        spec: A model with a GGUF file. The directory is named after the model and the SHA-256 of
+            the file, so another file gets another copy.
+
+    Returns:
+        A directory below ``cache_dir``. It may be absent or incomplete; ``is_available`` tells.
+    """
     return cache_dir() / "models" / f"{spec.name}-{spec.sha256[:12]}-bf16"
 
 
 def is_available(spec: ModelSpec) -> bool:
-    """Tell whether a GGUF model's converted copy is complete (its marker is written last)."""
+    """Tell whether a GGUF model's converted copy is complete.
+
+    The marker in the copy is written last. A conversion that was interrupted therefore does not
+    count.
+
+    Args:
+        spec: Any model.
+
+    Returns:
+        Whether the copy can be loaded. False for a model without a GGUF file, even if its weights
+        are on this machine.
+    """
     return bool(spec.gguf) and (converted_dir(spec) / "complete").exists()
 
 

@@ -487,7 +487,15 @@ def _deeper_than(value: Any, depth: int) -> bool:
 
 
 def reason_of(error: ValueError) -> str:
-    """What a message says of an error of `parse`."""
+    """Describe an error of `parse` for a message to the user.
+
+    Args:
+        error: The error. If it is no JSONDecodeError, its message already is such a description.
+
+    Returns:
+        A phrase about the text, such as "it is nested too deep". It names the column of a syntax
+        error, but not its line.
+    """
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno})"
     return str(error)

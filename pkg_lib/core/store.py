@@ -242,12 +242,28 @@ def _no_directory(path: Path) -> Path | None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as UTF-8; arguments and errors are those of `write_bytes`."""
+    """Replace a text file as a whole; do nothing if it already has these contents.
+
+    Args:
+        path: The file. Missing directories above it are created.
+        text: What it will hold, encoded as UTF-8. Line ends stay as they are.
+
+    Raises:
+        UserError: As for `write_bytes`.
+    """
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file with sorted keys; arguments and errors are those of `write_bytes`."""
+    """Write a JSON file with sorted keys, so that equal values give equal files.
+
+    Args:
+        path: The file. Missing directories above it are created.
+        value: Any value that Python's json can write.
+
+    Raises:
+        UserError: As for `write_bytes`.
+    """
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
@@ -315,7 +331,20 @@ def read_json(
     fields: Fields = (),
     optional: Kinds | None = None,
 ) -> dict[str, Any]:
-    """Read a JSON object that this project wrote; arguments and errors are those of `read_rows`."""
+    """Read a JSON object that this project wrote.
+
+    Args:
+        path: The file, packed or plain.
+        fields: The fields that the object must have, with what they must be where that matters.
+        optional: What other fields must be, if they are there.
+
+    Returns:
+        The object, with all its fields.
+
+    Raises:
+        Damaged: The file does not hold such an object, or cannot be read. The message says what to
+            do about it.
+    """
     return reading.read_object(path, fields, optional, advice_for)
 
 

@@ -233,7 +233,17 @@ def kind_of(corpus: str | CorpusSpec) -> str:
 
 
 def is_text(corpus: str | CorpusSpec) -> bool:
-    """Return whether a corpus is text (Tables 3 and 4), with arguments and errors as `kind_of`."""
+    """Tell whether a corpus is text, such as tutorials (Tables 3 and 4).
+
+    Args:
+        corpus: The corpus or its name.
+
+    Returns:
+        Whether its kind is "text". False for every other kind, such as code and published contexts.
+
+    Raises:
+        UserError: As for `kind_of`.
+    """
     return kind_of(corpus) == "text"
 
 

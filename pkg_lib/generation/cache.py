@@ -97,12 +97,26 @@ def stored_files(
 
 
 def packed(path: Path) -> Path:
-    """Return the path of a file's packed answers."""
+    """Return the path at which a file's packed answers are stored.
+
+    Args:
+        path: The file by its plain name, NAME.jsonl.
+
+    Returns:
+        NAME.jsonl.gz in the same directory. It need not exist.
+    """
     return path.with_name(path.name + PACKED)
 
 
 def stored(path: Path) -> bool:
-    """Tell whether a file of a cache exists, packed or not."""
+    """Tell whether a file of a cache exists, packed or not.
+
+    Args:
+        path: The file by its plain name, NAME.jsonl.
+
+    Returns:
+        Whether NAME.jsonl or NAME.jsonl.gz exists. Either of them may be damaged.
+    """
     return is_there(path) or is_there(packed(path))
 
 

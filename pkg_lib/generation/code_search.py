@@ -157,6 +157,13 @@ def has_effect(statement: ast.stmt) -> bool:
     """Tell whether a statement does more than a line of prose that happens to be Python.
 
     A name or a comparison has no effect; a call, an assignment or a definition has.
+
+    Args:
+        statement: A statement of a parsed module.
+
+    Returns:
+        False for an annotation without a value, and for an expression without a call, ``await`` or
+        ``yield``, such as a docstring. True for any other statement.
     """
     if isinstance(statement, ast.AnnAssign):
         return statement.value is not None
@@ -169,8 +176,15 @@ def has_effect(statement: ast.stmt) -> bool:
 def dedented(code: str) -> str:
     """Remove the common indentation.
 
-    Unlike ``textwrap.dedent`` this keeps blank lines as they are, because they may be part of a
-    string.
+    Unlike ``textwrap.dedent`` this removes no more than that from blank lines, because they may be
+    part of a string.
+
+    Args:
+        code: The lines. Blank ones do not count for the common indentation. A tab counts as one
+            column.
+
+    Returns:
+        The same number of lines.
     """
     lines = code.split("\n")
     indents = [indent_of(line) for line in lines if line.strip()]
@@ -179,12 +193,28 @@ def dedented(code: str) -> str:
 
 
 def without_margin(line: str, margin: int) -> str:
-    """Remove up to ``margin`` blanks and tabs from the start of a line."""
+    """Remove a margin from the start of a line.
+
+    Args:
+        line: A single line.
+        margin: How many blanks and tabs to remove.
+
+    Returns:
+        The rest of the line. A line that is indented less loses its whole indentation and nothing
+        else.
+    """
     return line[min(margin, indent_of(line)) :]
 
 
 def first_line_of(code: str) -> str:
-    """Return the first line that is not blank; "" without one."""
+    """Return the first line that is not blank.
+
+    Args:
+        code: Any text.
+
+    Returns:
+        The line with its indentation; "" if all lines are blank.
+    """
     for line in code.split("\n"):
         if line.strip():
             return line
@@ -192,5 +222,12 @@ def first_line_of(code: str) -> str:
 
 
 def indent_of(line: str) -> int:
-    """Count the blanks and tabs at the start of a line."""
+    """Count the blanks and tabs at the start of a line.
+
+    Args:
+        line: A single line.
+
+    Returns:
+        The number of characters; a tab counts as one. In a line of blanks all of them count.
+    """
     return len(line) - len(line.lstrip(" \t"))

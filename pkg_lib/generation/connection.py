@@ -175,7 +175,14 @@ def open_client(
 
 
 def retry_after_seconds(header: str) -> float:
-    """Return the seconds of a Retry-After header, or those until its date; 0 for anything else."""
+    """Read how long a server asks to wait.
+
+    Args:
+        header: Value of the Retry-After header, a number of seconds or a date; "" if it is absent.
+
+    Returns:
+        Seconds from now. 0 for a date in the past, and for a value that is neither.
+    """
     if header.isascii() and header.replace(".", "", 1).isdecimal():
         return float(header)
     try:

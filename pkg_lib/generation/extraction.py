@@ -160,7 +160,18 @@ def _restarted(fence: Fence) -> Region:
 
 
 def defines(code: str, entry_point: str) -> bool:
-    """Tell whether the code has a line that defines a function of this name, at any indentation."""
+    """Tell whether code has a line that defines a function of this name, at any indentation.
+
+    The code need not be valid Python, since it is not parsed. A matching line inside a string
+    counts.
+
+    Args:
+        code: Any text.
+        entry_point: Name of the function; "" if any function counts.
+
+    Returns:
+        Whether a line begins with the head of such a function, which may be ``async``.
+    """
     return _definition(entry_point).search(code) is not None
 
 
@@ -196,7 +207,15 @@ def continued(text: str) -> str:
 
 
 def continuation_ended(text: str) -> bool:
-    """Tell whether a continuation goes on after its body, so that ``continued`` is final."""
+    """Tell whether a continuation goes on after its body, so that ``continued`` is final.
+
+    Args:
+        text: The text that a model has written after a prompt so far.
+
+    Returns:
+        Whether the text begins with a function body and has a later line that is not part of it.
+        Comments at the left edge do not end a body, because the model may return to it.
+    """
     return bool(_INDENTED_START.match(text)) and _end_of_body(text) is not None
 
 
@@ -320,7 +339,16 @@ def _candidates(
 
 
 def is_code(region: Region) -> bool:
-    """Tell whether a region is more than the prose after a stray closing fence."""
+    """Tell whether a region is more than the prose after a stray closing fence.
+
+    Such prose looks like the contents of a block without an end mark and without a language.
+
+    Args:
+        region: A region that ``blocks`` returned.
+
+    Returns:
+        Whether it is not blank and has an end mark, names a language or is valid Python.
+    """
     if not region.code.strip():
         return False
     is_marked = region.closed or bool(region.language)

@@ -227,12 +227,32 @@ class Generator:
         return other
 
     def key(self, text: str, sample: int = 0) -> str:
-        """Return the cache key of a prompt."""
+        """Return the cache key of a prompt.
+
+        Before ``weights`` or ``loaded`` is called, the revision of the weights may be unknown. Then
+        the key is not the one under which a completion will be stored.
+
+        Args:
+            text: The prompt, without the model's chat template. The key of any fixed text, such as
+                "", identifies the model with its decoding.
+            sample: Number of the completion, if several are sampled from one prompt.
+
+        Returns:
+            32 hexadecimal digits; see ``generation_key``.
+        """
         parameters = self.decoding.parameters
         return generation_key(self.model, self.revision, text, parameters, sample)
 
     def stored(self, text: str, sample: int = 0) -> Generation | None:
-        """Return the stored completion of a prompt; None without one."""
+        """Look up the completion of a prompt in the cache; nothing is generated.
+
+        Args:
+            text: The prompt, without the model's chat template.
+            sample: Number of the completion, if several are sampled from one prompt.
+
+        Returns:
+            The completion; None if the cache has none for this model, revision and decoding.
+        """
         return self.cache.rows.get(self.key(text, sample))
 
     def weights(self) -> Path:
@@ -241,7 +261,19 @@ class Generator:
         return fetch(self.model, self.revision)
 
     def measure(self, text: str) -> int:
-        """Count the model's tokens in a text."""
+        """Count the model's tokens in a text.
+
+        The first call loads the tokenizer, for which the model is downloaded if necessary.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            Number of tokens, without special tokens such as those of the chat template.
+
+        Raises:
+            UserError: The model is not available, or it is on a server and has no tokenizer here.
+        """
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property

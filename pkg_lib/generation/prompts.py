@@ -109,12 +109,26 @@ def turns(text: str) -> list[dict[str, str]]:
 
 
 def fenced(code: str) -> str:
-    """Put code into a Markdown code fence."""
+    """Put code into a Markdown code fence.
+
+    Args:
+        code: The code. Fences inside it are not escaped.
+
+    Returns:
+        The block, with the language "python" and without a line end after it.
+    """
     return f"```python\n{code}\n```"
 
 
 def delimited(code: str) -> str:
-    """Put a context between the delimiters of the authors' code, the "helper section"."""
+    """Put a context between the delimiters of the authors' code, the "helper section".
+
+    Args:
+        code: The retrieved context.
+
+    Returns:
+        The section. It always has the number 1, because a context is shown as one piece.
+    """
     return f"helper code 1:\n{code}\nEnd of helper section."
 
 
@@ -147,23 +161,65 @@ class Style:
     head: str = ""
 
     def prompt(self, problem: str, context: str) -> str:
-        """Write the prompt of the paper's experiments."""
+        """Write the prompt of the paper's experiments.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: The retrieved text; "" gives the prompt without a context.
+
+        Returns:
+            The prompt, with the context in the form that ``show`` gives it.
+        """
         return self._with(self.around, problem, context, self.show)
 
     def no_code_found(self, problem: str, context: str) -> str:
-        """Write the words for a context around none, whatever was retrieved."""
+        """Write the words for a context around a comment that says that no code was found.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: Ignored; all variants have the same arguments.
+
+        Returns:
+            The prompt with ``NO_CODE`` as its context.
+        """
         return self.prompt(problem, NO_CODE)
 
     def context_first(self, problem: str, context: str) -> str:
-        """Write the prompt with the context before the problem."""
+        """Write the prompt with the context before the problem.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: The retrieved text; "" gives the prompt without a context.
+
+        Returns:
+            The prompt. In the style ``plain`` it equals that of ``prompt``.
+        """
         return self._with(self.first, problem, context, self.show)
 
     def helper_section(self, problem: str, context: str) -> str:
-        """Write the prompt with the context between the authors' delimiters."""
+        """Write the prompt with the context between the authors' delimiters.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: The retrieved text; "" gives the prompt without a context.
+
+        Returns:
+            The prompt. It differs from ``prompt`` only in styles that show the context in another
+            form.
+        """
         return self._with(self.around, problem, context, delimited)
 
     def no_delimiters(self, problem: str, context: str) -> str:
-        """Write the prompt with the context as it is."""
+        """Write the prompt with the context as it is.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: The retrieved text; "" gives the prompt without a context.
+
+        Returns:
+            The prompt, with nothing around the context. Only styles with delimiters offer this
+            variant.
+        """
         return self._with(self.around, problem, context, _unchanged)
 
     def _with(
@@ -178,7 +234,17 @@ class Style:
         return template.format(problem=problem, helper=show(context))
 
     def earlier_turn(self, problem: str, context: str) -> str:
-        """Write the context as an earlier turn that the model acknowledged, then only the task."""
+        """Write the context as an earlier turn that the model acknowledged, then only the task.
+
+        Args:
+            problem: The task's own prompt, such as a signature with its docstring.
+            context: The retrieved text; "" gives the prompt without a context.
+
+        Returns:
+            The conversation as one text. In the style ``chat``, ``TURN`` separates the turns. Other
+            styles put the marks of the model's template between them, and ``plain`` puts empty
+            lines.
+        """
         then = self.without.format(problem=problem)
         if not context:
             return then

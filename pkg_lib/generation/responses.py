@@ -264,19 +264,43 @@ def read_embeddings(body: bytes, count: int) -> NDArray[np.float32]:
 
 
 def response_bytes(max_tokens: int) -> int:
-    """Return the size in bytes that the body of an answer may have, unpacked."""
+    """Return the size that the body of an answer may have.
+
+    Args:
+        max_tokens: How many new tokens the request allows at most.
+
+    Returns:
+        Number of bytes, unpacked. It has room for log probabilities of each token and is never more
+        than ``limits.MAX_RESPONSE_BYTES``.
+    """
     size = limits.RESPONSE_BYTES_BASE + limits.RESPONSE_BYTES_PER_TOKEN * max_tokens
     return min(size, limits.MAX_RESPONSE_BYTES)
 
 
 def answer_bytes(max_tokens: int) -> int:
-    """Return the size in bytes that the text of an answer may have."""
+    """Return the size that the text of an answer may have.
+
+    Args:
+        max_tokens: How many new tokens the request allows at most.
+
+    Returns:
+        Number of bytes as UTF-8, never more than ``limits.MAX_ANSWER_BYTES``.
+    """
     size = limits.ANSWER_BYTES_BASE + limits.ANSWER_BYTES_PER_TOKEN * max_tokens
     return min(size, limits.MAX_ANSWER_BYTES)
 
 
 def answer_elements(max_tokens: int) -> int:
-    """Return the number of brackets, braces and commas that the body of an answer may have."""
+    """Return the number of brackets, braces and commas that the body of an answer may have.
+
+    This number bounds the values in the body, and thereby the memory that parsing takes.
+
+    Args:
+        max_tokens: How many new tokens the request allows at most.
+
+    Returns:
+        The number, never more than ``limits.MAX_ELEMENTS``.
+    """
     return min(limits.ELEMENTS_BASE + limits.ELEMENTS_PER_TOKEN * max_tokens, limits.MAX_ELEMENTS)
 
 

@@ -92,12 +92,24 @@ Vectors = NDArray[np.float32]
 
 
 class TextEncoder(Protocol):
-    """An encoder of texts: `encode` returns one unit vector per text, [n, d]."""
+    """An encoder of texts as vectors.
+
+    Attributes:
+        name: Its name, which is stored with the vectors. Queries must be encoded by an encoder of
+            the same name.
+    """
 
     name: str
 
     def encode(self, texts: list[str]) -> Vectors:
-        """Encode texts."""
+        """Encode texts.
+
+        Args:
+            texts: Payloads of nodes, or queries.
+
+        Returns:
+            Unit vectors, float32 [n, d], in the order of the texts.
+        """
 
 
 @contextmanager
@@ -168,6 +180,13 @@ class Database:
     """The graph of a name in a database, or the only graph in it.
 
     A query that the server cannot answer raises one of the exceptions in `refused`.
+
+    Args:
+        place: The address for messages, without a password.
+        name: Name of the graph. With "", the first call of `described` takes the name of the only
+            graph, and `save` takes the name that it is given.
+        driver: A connected driver of the package `neo4j`.
+        refused: The exceptions with which that package reports a query that the server refuses.
     """
 
     def __init__(

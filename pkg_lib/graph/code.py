@@ -55,7 +55,15 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function, its lines and its blocks in source order."""
+    """A function, its lines and its blocks in source order.
+
+    Attributes:
+        name: The name after `def`, without its class or module.
+        first: First line, counted from 1: that of the first decorator, if it has one.
+        last: Last line, inclusive.
+        blocks: The body, if it begins on a line of its own, and the compound statements in it.
+            Those of local functions are not among them.
+    """
 
     name: str
     first: int
@@ -133,7 +141,15 @@ def _body(node: _FUNCTION, last: int, lines: list[str]) -> list[Block]:
 
 
 def split_lines(source: str) -> list[str]:
-    r"""Split lines as Python's tokenizer does: a form feed and \x1c to \x1e do not end one."""
+    r"""Split lines as Python's tokenizer does: a form feed and \x1c to \x1e do not end one.
+
+    Args:
+        source: The text of a module, with any line ends.
+
+    Returns:
+        The lines without their ends, so that line n is at index n - 1. After a line end at the end
+        of the text, the last one is "".
+    """
     return with_plain_line_ends(source).split("\n")
 
 
@@ -160,7 +176,14 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
 
 
 def parses(source: str) -> bool:
-    """Tell whether a text is Python after removing common indentation, as that of a method."""
+    """Tell whether a text is Python after removing common indentation, as that of a method.
+
+    Args:
+        source: The text of a node or of a part of it. It may begin with indentation.
+
+    Returns:
+        Whether it parses. A text without any statement does.
+    """
     if is_python(textwrap.dedent(source)):
         return True
     # A string that starts in column 0 keeps dedent from working; such a text parses inside an "if".
@@ -168,7 +191,14 @@ def parses(source: str) -> bool:
 
 
 def is_python(source: str) -> bool:
-    """Tell whether a text parses as a module."""
+    """Tell whether a text parses as a module.
+
+    Args:
+        source: The text. No indentation is removed from it.
+
+    Returns:
+        Whether it parses. False also for a text that is nested too deep for Python's parser.
+    """
     try:
         syntax_tree(source)
     except UNPARSABLE:

@@ -29,7 +29,14 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def save(graph: Graph, folder: Path) -> None:
-    """Save a graph as the only one of a directory; indexes of other payloads are removed.
+    """Save a graph as the only one of a directory.
+
+    Files of the directory that are named "tmp-*" are removed, and so are those named "index-*"
+    unless they belong to the payloads of this graph.
+
+    Args:
+        graph: The graph to write, of code or of text.
+        folder: The directory, which is created if it does not exist. A graph in it is replaced.
 
     Raises:
         UserError: The directory cannot be written.
@@ -62,8 +69,16 @@ def save(graph: Graph, folder: Path) -> None:
 def load(folder: Path) -> Graph:
     """Open the graph of a directory.
 
+    Its file is mapped into memory, and its digest is checked.
+
+    Args:
+        folder: A directory to which `save` wrote a graph.
+
+    Returns:
+        The graph.
+
     Raises:
-        UserError: There is no graph, or it is damaged.
+        UserError: There is no graph, or it is damaged or cannot be read.
     """
     path = folder / GRAPH
     data = _map(path)
@@ -116,5 +131,12 @@ def _map(
 
 
 def payloads_digest(texts: pa.Array) -> str:
-    """Return a short digest of the payloads and their order, which an index is made for."""
+    """Return a short digest of the payloads and their order, which an index is made for.
+
+    Args:
+        texts: The distinct payloads of a graph, its `texts`.
+
+    Returns:
+        16 hexadecimal digits, which are part of the name of an index's file.
+    """
     return digest(*texts.to_pylist())[:16]

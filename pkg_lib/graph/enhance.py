@@ -100,7 +100,11 @@ def fim_of(
 
 
 class Unfit(Exception):
-    """A function has no place for a docstring, or a docstring is rejected; the message is the reason."""
+    """A function has no place for a docstring, or a docstring is rejected.
+
+    Attributes:
+        args: The reason as a short phrase. Functions are counted by it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,29 @@ class Hole:
     after: str
 
     def prompt(self, fim: FIM, form: str) -> str:
-        """Return the prompt in one of FORMS."""
+        """Write the prompt with which a model fills in the docstring.
+
+        Args:
+            fim: The special tokens of the model, from `fim_of`.
+            form: One of FORMS. With "closed" the text after the hole begins with the closing
+                quotes; with "open" the model writes them.
+
+        Returns:
+            The prompt: the text before the hole, the text after it, and the token that starts the
+            middle.
+        """
         after = self.after if form == "closed" else self.after.removeprefix('"""')
         return f"{fim[0]}{self.before}{fim[1]}{after}{fim[2]}"
 
     def fill(self, docstring: str) -> str:
         """Return the function with a docstring.
+
+        Args:
+            docstring: The text between the quotes, with the indentation of its lines after the
+                first.
+
+        Returns:
+            The text of the function.
 
         Raises:
             Unfit: The text is not a docstring, or would change the code.
@@ -220,7 +241,15 @@ def _before_end(raw: str, fim: FIM) -> str:
 
 
 def closed(raw: str, fim: FIM) -> bool:
-    """Tell whether the docstring in a model's text has ended, so that nothing after it counts."""
+    """Tell whether the docstring in a model's text has ended, so that nothing after it counts.
+
+    Args:
+        raw: The text that the model has written for the hole so far.
+        fim: The special tokens of the model.
+
+    Returns:
+        Whether the text contains closing quotes or one of the tokens.
+    """
     return _before_end(raw, fim) != raw
 
 

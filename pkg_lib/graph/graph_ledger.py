@@ -58,7 +58,13 @@ class Ledger:
         return not self.wrong and self.functions == self.implementations + self.lost.total()
 
     def skip(self, document: str, reason: str, functions: int) -> None:
-        """Record a skipped source and the number of functions in it."""
+        """Record a skipped source and the number of functions in it.
+
+        Args:
+            document: Name of the document that contains the source.
+            reason: Why the source gives no nodes. Sources are counted by it.
+            functions: How many lines with `def` the source has.
+        """
         self.skipped[reason] += 1
         self.lost[reason] += functions
         self.functions += functions

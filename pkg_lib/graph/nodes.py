@@ -57,7 +57,16 @@ class DocumentNodes:
 
 
 def nodes_of(document: Document) -> DocumentNodes:
-    """Find the functions of a document: NAME, IMPL and the BLOCKs of each, in source order."""
+    """Find the functions of a document.
+
+    Args:
+        document: A module or an answer in Markdown.
+
+    Returns:
+        For each function in source order: NAME, IMPL and the BLOCKs. Their lines are those of the
+        document. A source that does not parse gives a reason instead, as does a document without
+        code.
+    """
     found = DocumentNodes()
     sources = sources_of(document)
     if not sources:
@@ -100,7 +109,15 @@ def _add_function(
 
 
 def scan(documents: list[Document], processes: int = 1) -> Iterator[DocumentNodes]:
-    """Find the nodes of each document, in order, the same with any number of processes.
+    """Find the nodes of each document; the result is the same with any number of processes.
+
+    Args:
+        documents: Modules, or answers in Markdown.
+        processes: Number of processes on this machine; 1 uses this one. An engine that distributes
+            the work ignores it.
+
+    Yields:
+        The nodes of each document, in the order of the documents.
 
     Raises:
         UserError: `processes` is less than 1, or a worker process died.

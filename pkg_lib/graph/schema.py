@@ -181,37 +181,81 @@ class Graph:
         return _counts(self.edges["type"].to_numpy(), EDGE_TYPES)
 
     def payload(self, node: int) -> str:
-        """Return the text of a node."""
+        """Return the text of a node (Equation 4).
+
+        Args:
+            node: The number of a node.
+
+        Returns:
+            The name of a NAME, the lines of an IMPL or BLOCK, the path of a PATH, or the path and
+            the value of a PATHVALUE.
+        """
         return str(self.texts[int(self.text[node])])
 
     def payloads(self, nodes: Iterable[int]) -> list[str]:
-        """Return the texts of nodes, in their order."""
+        """Return the texts of several nodes, which is faster than `payload` for each.
+
+        Args:
+            nodes: Numbers of nodes in any order; one may occur several times.
+
+        Returns:
+            One text per node, in their order.
+        """
         positions = self.text[np.fromiter(nodes, np.int64)]
         texts: list[str] = self.texts.take(positions).to_pylist()
         return texts
 
     def of_type(self, kind: int) -> Nodes:
-        """Return the nodes of one type, given as a position in NODE_TYPES."""
+        """Return the nodes of one type.
+
+        Args:
+            kind: The type, as a position in NODE_TYPES.
+
+        Returns:
+            The nodes in ascending order, and so in the order of the documents; intp [m].
+        """
         return np.flatnonzero(self.type == kind)
 
     def first_of_each_text(self, kind: int) -> Nodes:
         """Return the first node of each distinct text among the nodes of one type.
 
         These are the nodes to index: HNSW links equal vectors badly and misses what is behind them.
+
+        Args:
+            kind: The type, as a position in NODE_TYPES.
+
+        Returns:
+            The nodes in ascending order, intp [m].
         """
         nodes = self.of_type(kind)
         _, positions = np.unique(self.text[nodes], return_index=True)
         return nodes[np.sort(positions)]
 
     def descendants(self, node: int) -> range:
-        """Return all nodes below a node, in source order."""
+        """Return all nodes below a node, in source order.
+
+        Args:
+            node: The number of a node.
+
+        Returns:
+            The nodes, which directly follow it. The range is empty for a node that nothing is
+            below.
+        """
         stop = node + 1
         while stop < len(self) and self.parent[stop] >= node:
             stop += 1
         return range(node + 1, stop)
 
     def children(self, node: int) -> Nodes:
-        """Return a NAME's IMPL, an IMPL's body, or the outermost blocks inside a block."""
+        """Return the nodes whose parent is a node.
+
+        Args:
+            node: The number of a node.
+
+        Returns:
+            A NAME's IMPL, an IMPL's body, the outermost blocks inside a block, or the members of a
+            PATH, in source order; intp [m].
+        """
         below = self.descendants(node)
         parents = self.parent[below.start : below.stop]
         return below.start + np.flatnonzero(parents == node)
@@ -221,6 +265,12 @@ class Graph:
 
         These are the children of a node. If the only child is the body of a function, or has the
         same text as the node, they are the children of that child.
+
+        Args:
+            node: The number of a node, usually an IMPL or BLOCK that was retrieved.
+
+        Returns:
+            The nodes in source order, intp [m]; empty if there is nothing to remove.
         """
         children = self.children(node)
         if len(children) != 1:
@@ -230,18 +280,39 @@ class Graph:
         return self.children(child) if is_whole else children
 
     def where(self, node: int) -> str:
-        """Return the place of a node as "document:first-last"."""
+        """Return the place of a node.
+
+        Args:
+            node: The number of a node.
+
+        Returns:
+            "document:first-last", with lines counted from 1 and the last one inclusive. In a text
+            both are 0.
+        """
         return f"{self.documents[self.document[node]]}:{self.first[node]}-{self.last[node]}"
 
     def subgraph(self, node: int) -> nx.DiGraph:
-        """Return a node and all nodes below it with their edges (G_v* of Section 3.2)."""
+        """Return a node and all nodes below it with their edges (G_v* of Section 3.2).
+
+        Args:
+            node: The number of the node v*.
+
+        Returns:
+            A networkx graph with the attributes that `view` describes.
+        """
         return self.view([node, *self.descendants(node)])
 
     def view(self, nodes: Iterable[int]) -> nx.DiGraph:
         """Return nodes and the edges among them as a networkx graph.
 
-        Nodes have the attributes `type`, `first` and `last`, edges the attribute `type`. The time
-        grows only with the edges of these nodes.
+        The time grows only with the edges of these nodes.
+
+        Args:
+            nodes: Numbers of nodes. Edges to other nodes are left out.
+
+        Returns:
+            A graph whose keys are the nodes' numbers. Nodes have the attributes `type` (a name in
+            NODE_TYPES), `first` and `last`; edges have the attribute `type` (a name in EDGE_TYPES).
         """
         import networkx as nx  # slow to import, and a search needs no view
 

@@ -338,7 +338,15 @@ def rounds_together(names: Iterable[str]) -> list[str]:
 
 
 def is_method(name: str) -> bool:
-    """Tell whether a name is that of a method or of one of its samples."""
+    """Tell whether a name is that of a method or of one of its samples.
+
+    Args:
+        name: Any name. Names of an earlier version are not translated; see `current_name`.
+
+    Returns:
+        Whether the name is in METHODS or has the form of a sample, such as "NoRAG, T0.8, 1".
+        Whether the sampled method exists is left to `parse_method`.
+    """
     return name in METHODS or _SAMPLED.fullmatch(name) is not None
 
 

@@ -18,7 +18,16 @@ Section = dict[str, Any]
 
 
 def compose(events: Iterable[Event]) -> Section:
-    """Nest headings, paragraphs and code as sections."""
+    """Nest headings, paragraphs and code as sections.
+
+    Args:
+        events: The pieces of one document, in order. A heading belongs to the nearest heading
+            before it whose level is smaller.
+
+    Returns:
+        The section of the whole document, in the form that the module describes. What precedes the
+        first heading is directly in it. It is empty for a document without pieces.
+    """
     root = _new_section()
     stack = [(0, root)]  # the open sections with their levels
     term = ""  # waits for the text that defines it

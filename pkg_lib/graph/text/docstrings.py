@@ -85,7 +85,14 @@ _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
 def sections_of(document: Document) -> Section:
-    """Return the JSON of a document that consists of a signature, an empty line and a docstring.
+    """Structure a document that consists of a signature, an empty line and a docstring.
+
+    Args:
+        document: A document of kind "docstring". The part of its id after the last "/" and before a
+            "#" is the name of what it documents.
+
+    Returns:
+        An object whose only key is that name. It contains the signature and the sections of `read`.
 
     Raises:
         Rejected: The document is something else, or its docstring is empty.
@@ -100,7 +107,17 @@ def sections_of(document: Document) -> Section:
 
 
 def read(docstring: str) -> Section:
-    """Return the sections of one docstring, which has no signature."""
+    """Split one docstring into its sections.
+
+    Args:
+        docstring: The docstring without a signature and without common indentation: section titles
+            are at the left edge.
+
+    Returns:
+        Each section by its name in small letters, in the form that the module describes. Different
+        titles of one section, such as "Args" and "Parameters", have the same name. A name that
+        occurs again gets an apostrophe.
+    """
     (_, opening), *others = _split(docstring.expandtabs().split("\n"))
     sections = _opening("\n".join(opening))
     for title, lines in others:

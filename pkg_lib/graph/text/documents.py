@@ -41,7 +41,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rejected(Exception):
-    """Why a document gives no tree, as `name` or `name: detail`; the name is what is counted."""
+    """A document gives no tree.
+
+    Attributes:
+        args: The reason as `name` or `name: detail`. Documents are counted by the name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,12 @@ class Structured:
 
 def parse_json(text: str) -> Any:
     """Parse strict JSON, without duplicate keys and NaN.
+
+    Args:
+        text: The JSON text, such as a part of a model's answer.
+
+    Returns:
+        The value, which `tree` accepts.
 
     Raises:
         Rejected: The text is not strict JSON, or a graph cannot hold its value.
@@ -89,7 +99,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def extend(path: str, step: Step) -> str:
-    """Join a path and one more step (Join(p) of Equation 3)."""
+    """Join a path and one more step (Join(p) of Equation 3).
+
+    Args:
+        path: Path of an object or array; "" for the root.
+        step: The key of a member, or its position in an array. Special characters of a key are
+            escaped.
+
+    Returns:
+        The path of the member.
+    """
     if isinstance(step, int):
         return f"{path}[{step}]"
     key = step.translate(_ESCAPED) or "~4"
@@ -97,7 +116,14 @@ def extend(path: str, step: Step) -> str:
 
 
 def steps(path: str) -> list[Step]:
-    """Split a path into its steps, from the root."""
+    """Split a path into its steps, from the root.
+
+    Args:
+        path: A path that `extend` built; "" for the root.
+
+    Returns:
+        Keys without escapes, and positions as integers. Empty for the root.
+    """
     found: list[Step] = []
     for match in _STEP.finditer(path):
         position, key = match.groups()
@@ -109,7 +135,15 @@ def steps(path: str) -> list[Step]:
 
 
 def serialize(path: str, value: Any) -> str:
-    """Write the payload of a leaf (Equation 3)."""
+    """Write the payload of a leaf (Equation 3).
+
+    Args:
+        path: Path of the leaf; "" if it is the whole document.
+        value: A string, number, boolean, None, or an empty object or array.
+
+    Returns:
+        The text, from which `deserialize` reads both.
+    """
     is_plain = isinstance(value, str) and not _LITERAL.fullmatch(value)
     text = value if is_plain else json.dumps(value, ensure_ascii=False)
     return f"path = {path} ; value = {text}"
@@ -117,6 +151,12 @@ def serialize(path: str, value: Any) -> str:
 
 def deserialize(payload: str) -> tuple[str, Any]:
     """Read the path and the value of a leaf from its payload.
+
+    Args:
+        payload: The text of a PATHVALUE node.
+
+    Returns:
+        The path and the value, of the type that it had in the JSON.
 
     Raises:
         ValueError: The text is not the payload of a leaf.
@@ -129,10 +169,18 @@ def deserialize(payload: str) -> tuple[str, Any]:
 
 
 def tree(value: Any) -> list[NodeRow]:
-    """Return the nodes of a JSON value in the order of the text, on line 0.
+    """Return the nodes of a JSON value in the order of the text.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The root and all nodes below it, each before its members. Their lines are 0, because a place
+        in JSON has no line in the document.
 
     Raises:
-        Rejected: A graph cannot hold the value.
+        Rejected: A graph cannot hold the value: it is nested deeper than MAX_DEPTH, or contains a
+            number that is not finite or a lone surrogate.
     """
     rows: list[NodeRow] = []
     # A value, its path, the row of its parent, and its depth.
@@ -193,5 +241,13 @@ def _nodes_of(result: Structured | None) -> DocumentNodes:
 def reasons(
     skipped: Iterable[tuple[str, str]],
 ) -> dict[str, int]:
-    """Count skipped documents by the name of the reason, the most frequent first."""
+    """Count skipped documents by the name of the reason.
+
+    Args:
+        skipped: (document, reason) of each, as in `Graph.skipped`. What follows the first colon of
+            a reason is a detail, which does not matter.
+
+    Returns:
+        Number of documents by name, the most frequent first.
+    """
     return dict(Counter(reason.partition(":")[0] for _, reason in skipped).most_common())

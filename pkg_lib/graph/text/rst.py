@@ -70,7 +70,14 @@ class Event:
 
 
 def plain(text: str) -> str:
-    """Join the words of a text on one line."""
+    """Join the words of a text on one line.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The words with single blanks between them; "" for a text of white space.
+    """
     return " ".join(text.split())
 
 
@@ -138,7 +145,14 @@ def _settings() -> Values:
 
 
 def events(text: str) -> Iterator[Event]:
-    """Read a text as a stream.
+    """Read a text as a stream of headings, paragraphs and code.
+
+    Args:
+        text: reStructuredText, with the roles and directives of Sphinx. What docutils cannot read
+            becomes plain text.
+
+    Returns:
+        The pieces in order. Their texts may be empty.
 
     Raises:
         RecursionError: The markup is nested too deep.
@@ -147,9 +161,17 @@ def events(text: str) -> Iterator[Event]:
 
 
 def headings(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (line, level, title) of every section, in order.
+    """Find the heading of every section.
 
-    The line is the index of the heading's first line, with its overline; levels count from 1.
+    Args:
+        text: reStructuredText whose only line ends are line feeds.
+
+    Yields:
+        (line, level, title) of each heading, in order. The line is the index, from 0, of the
+        heading's first line, which may be its overline. Levels count from 1.
+
+    Raises:
+        RecursionError: The markup is nested too deep.
     """
     lines = text.split("\n")
     for section in _parse(text).findall(nodes.section):

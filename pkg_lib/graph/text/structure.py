@@ -71,7 +71,14 @@ def _markdown_events(text: str) -> Iterator[Event]:
 
 
 def main_part(page: str) -> Tag:
-    """Return the element with the page's own text, without navigation if the page marks it."""
+    """Return the element with the page's own text, without navigation if the page marks it.
+
+    Args:
+        page: A page as HTML.
+
+    Returns:
+        The element with the role "main", else the first `main` or `article`, else the whole page.
+    """
     soup = BeautifulSoup(page, "html.parser")
     return soup.find(role="main") or soup.find("main") or soup.find("article") or soup
 
@@ -139,6 +146,12 @@ READERS: dict[str, Callable[[str], Iterator[Event]]] = {
 
 def events(document: Document) -> list[Event]:
     """Read a document as a stream of headings, paragraphs and code.
+
+    Args:
+        document: A document whose kind is in READERS.
+
+    Returns:
+        The pieces in order. Only a heading may have an empty text.
 
     Raises:
         RecursionError: The markup is nested too deep for its parser.

@@ -44,7 +44,12 @@ WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to star
 
 
 class ParsedFile(NamedTuple):
-    """A file's SHA-256 ("" if it is unreadable) and facts (None if they are stored)."""
+    """What became of a file in a worker.
+
+    Attributes:
+        sha256: Digest of its bytes in hex; "" if it is unreadable.
+        facts: Its types and references; None if the store has those of these bytes.
+    """
 
     sha256: str
     facts: Facts | None
@@ -280,7 +285,18 @@ def _load(store: Path) -> Store:
 
 
 def save(graph: TypeGraph, path: Path) -> None:
-    """Write a graph as networkx' node-link JSON."""
+    """Write a graph as networkx' node-link JSON.
+
+    Nodes have the attributes `type` and `path`, edges the attribute `relation`. Lines are not
+    saved.
+
+    Args:
+        graph: A type graph, of any mode.
+        path: The file. Missing directories above it are created.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
     write_text(
         path,
         json.dumps(
@@ -292,7 +308,15 @@ def save(graph: TypeGraph, path: Path) -> None:
 
 
 def lines(built: BuiltGraph) -> list[str]:
-    """Summarize what was built, one fact per line, with the first paths of everything unusual."""
+    """Summarize what was built, one fact per line.
+
+    Args:
+        built: A graph that `build` or `in_mode` returned.
+
+    Returns:
+        The lines: files, nodes, edges, references, then everything unusual with its first paths,
+        and the seconds of each step.
+    """
     graph = built.graph
     resolution = built.resolution
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]

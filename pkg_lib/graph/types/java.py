@@ -183,7 +183,15 @@ def _grammar() -> tuple[Parser, Query]:
 
 
 def facts_of(data: bytes) -> Facts:
-    """Read the types and references of one Java file."""
+    """Read the types and references of one Java file.
+
+    Args:
+        data: The bytes of the file: UTF-8, UTF-16 with a byte order mark, or else Latin-1.
+
+    Returns:
+        The facts. A file that gives no type has a `reason`. `remarks` say what is unusual, such as
+        syntax errors around which the rest was read.
+    """
     text, remarks = text_of(data)
     if "\0" in text:
         return Facts(reason=BINARY, remarks=remarks)

@@ -48,7 +48,11 @@ JAVA_LANG = set(
 
 
 class Ambiguous(Exception):
-    """A name that two imports on demand bring; `args` are the candidates."""
+    """Two imports on demand bring the same name.
+
+    Attributes:
+        args: The candidates: full names of the types that the name may mean, sorted.
+    """
 
 
 @dataclass
@@ -232,7 +236,15 @@ class Project:
 
 
 def full_name(package: str, name: str) -> str:
-    """Join a package, which may be "", and the name of a type in it."""
+    """Join a package and the name of a type in it.
+
+    Args:
+        package: Name of the package; "" for the unnamed one.
+        name: Name of the type in its file, such as "Outer.Inner".
+
+    Returns:
+        The name by which the resolved graph knows the type, such as "org.shop.Outer.Inner".
+    """
     return f"{package}.{name}" if package else name
 
 

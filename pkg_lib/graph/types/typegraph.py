@@ -24,7 +24,14 @@ _INHERITANCE = {"extends", "implements"}
 
 
 def simple_name(name: str) -> str:
-    """Return the last part of a type's name, without the number of a local class."""
+    """Return the last part of a type's name, without the number of a local class.
+
+    Args:
+        name: A full or simple name, such as "org.shop.Outer.Local#2".
+
+    Returns:
+        The name as it is written in the declaration, such as "Local".
+    """
     return name.rpartition(".")[2].partition("#")[0]
 
 
@@ -73,7 +80,18 @@ class TypeGraph:
         nodes: Mapping[str, TypeNode],
         edges: Mapping[tuple[str, str], Set[str]],
     ) -> TypeGraph:
-        """Make a graph with nodes, edges and labels in their order."""
+        """Make a graph with nodes, edges and labels in their order.
+
+        Args:
+            mode: How names were resolved: one of MODES, or "llm-kb" for a graph that a model
+                extracted.
+            nodes: The types by name, in any order.
+            edges: The labels of each (source, target). Both must be names in `nodes`, and only
+                LABELS are kept.
+
+        Returns:
+            A new graph, whose nodes and edges are sorted.
+        """
         graph = cls(mode, dict(sorted(nodes.items())))
         for pair, labels in sorted(edges.items()):
             graph.edges[pair] = tuple(label for label in LABELS if label in labels)
@@ -114,7 +132,17 @@ class TypeGraph:
         return types
 
     def within_lines(self, path: str, first: int, last: int) -> list[TypeNode]:
-        """Return the types of a file that overlap lines, or whose end is unknown."""
+        """Find the types of a file that overlap lines.
+
+        Args:
+            path: Path of the file, as in `TypeNode.path`.
+            first: First line, counted from 1.
+            last: Last line, inclusive.
+
+        Returns:
+            The types in the order of the file, outer types before those inside them. A type whose
+            end is unknown counts if it does not begin after `last`. Empty for a file without types.
+        """
         types = self.by_path.get(path, [])
         return [n for n in types if n.first <= last and first <= (n.last or first)]
 
