@@ -19,7 +19,7 @@ from pkg_lib.analysis.tables import number
 from pkg_lib.core.store import read_json, results_dir, slug, versions, write_json
 from pkg_lib.data.questions import Question, agreement, disputed, gold, outside
 from pkg_lib.graph.types.typegraph import TypeGraph
-from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table
+from pkg_lib.papers.dkb.number_tables import NAN, UNKNOWN, Rows, number_table, shown_name
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, folder_of
 from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, ARMS, SAME_SIZE
 
@@ -186,7 +186,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
                 continue  # no approach of the paper
             means = part[["precision", "recall", "f1"]].mean()
             names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
-            rows[f"{repository}, {pipeline}"] = [len(part), *means, *names]
+            rows[f"{shown_name(repository)}, {pipeline}"] = [len(part), *means, *names]
     columns = {
         "answers": 0,
         "precision": 3,

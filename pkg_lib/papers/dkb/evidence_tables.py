@@ -18,12 +18,14 @@ from pkg_lib.papers.dkb.indexing_tables import AS_PUBLISHED, RESOLVED, embedded_
 from pkg_lib.papers.dkb.measurement import READING, READINGS
 from pkg_lib.papers.dkb.number_tables import (
     NAN,
+    OWN_REPOSITORY,
     UNKNOWN,
     Index,
     Rows,
     graph_size,
     number_table,
     published_rows,
+    shown_name,
 )
 from pkg_lib.papers.dkb.question_tasks import named
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy
@@ -40,7 +42,7 @@ READING_NOTE = (
     "graph's summary, which only contexts from a graph have."
 )
 # Repositories that a reader cannot know, in words.
-DESCRIPTIONS = {"shop": "shop, a small online shop in Java that was written for this study"}
+DESCRIPTIONS = {OWN_REPOSITORY: "the small shop, written in Java for this study"}
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
 
@@ -197,7 +199,7 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
         "Same size: as many chunks as fit into DKB's context of the question.",
     )
-    title = f"Evidence on {evidence['repository']}"
+    title = f"Evidence on {shown_name(evidence['repository'])}"
     return number_table(title, "pipeline", columns, rows, *notes)
 
 
@@ -238,7 +240,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
         "difference, have no interval. With four questions of a kind the smallest possible p is 0.125. "
         f"{READING_NOTE}"
     )
-    title = f"Differences in evidence recall on {evidence['repository']}"
+    title = f"Differences in evidence recall on {shown_name(evidence['repository'])}"
     return number_table(title, "first – second, kind", columns, rows, note)
 
 
@@ -297,7 +299,7 @@ def variants_table(evidence: Evidence) -> ResultTable:
         "Coupled: only files with a node are embedded. As published: simple names, file names as classes, "
         "coupled."
     )
-    title = f"DKB with one thing changed, on {evidence['repository']}"
+    title = f"DKB with one thing changed, on {shown_name(evidence['repository'])}"
     return number_table(title, "variant", columns, rows, note)
 
 
@@ -311,7 +313,7 @@ def unrecorded_table(name: str) -> ResultTable:
         The table, whose only cell is empty.
     """
     rows = {"not recorded": [NAN]}
-    return number_table(f"Evidence on {name}", "figure", {"value": 0}, rows, UNKNOWN)
+    return number_table(f"Evidence on {shown_name(name)}", "figure", {"value": 0}, rows, UNKNOWN)
 
 
 # Tables 8 and 9: answers
@@ -366,7 +368,7 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         f"{study.model}, greedy, at most 256 tokens. Invented: names in the form of a type's name "
         "that occur nowhere in the repository."
     )
-    title = f"Types that the answers about {study.name} name"
+    title = f"Types that the answers about {shown_name(study.name)} name"
     return number_table(title, "approach", columns, rows, note, UNKNOWN)
 
 
@@ -450,9 +452,9 @@ def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
         return []
     difference = sign_flip_difference(by_question[OURS], by_question[BASE])
     return [
-        f"Answers about {repository}: the mean F1 of the named types is {by_question[OURS].mean():.3f} "
-        f"with {OURS} and {by_question[BASE].mean():.3f} with {BASE} (difference "
-        f"{signed(difference.value, 3)}, 95 % interval {_interval(difference)}, "
+        f"Answers about {shown_name(repository)}: the mean F1 of the named types is "
+        f"{by_question[OURS].mean():.3f} with {OURS} and {by_question[BASE].mean():.3f} with {BASE} "
+        f"(difference {signed(difference.value, 3)}, 95 % interval {_interval(difference)}, "
         f"{chance(difference.p)}, {difference.n} questions)."
     ]
 
@@ -497,8 +499,8 @@ def _evidence_findings(evidence: Evidence) -> list[str]:
             f"in the reading {reading}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
         )
     repository = evidence["repository"]
-    described = f"On {DESCRIPTIONS.get(repository, repository)}, {sentences[0]}."
-    return [described, *(f"On {repository}, {sentence}." for sentence in sentences[1:])]
+    described = f"On {DESCRIPTIONS.get(repository, shown_name(repository))}, {sentences[0]}."
+    return [described, *(f"On {shown_name(repository)}, {sentence}." for sentence in sentences[1:])]
 
 
 def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
@@ -518,7 +520,7 @@ def _graph_finding(index: Index) -> str:
     cycles = index["graphs"][AS_PUBLISHED]["cycles"]
     held = published.chunks / index["chunks"]
     return (
-        f"{index['repository']}: {index['files']:,} files give {types:,} types in "
+        f"{shown_name(index['repository'])}: {index['files']:,} files give {types:,} types in "
         f"{seconds:.1f} s. With simple names as keys, as published, {published.nodes:,} types remain, "
         f"the graph has {cycles} cycles of inheritance, and a corpus coupled to its nodes has "
         f"{held:.1%} of the chunks."

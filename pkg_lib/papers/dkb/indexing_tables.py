@@ -21,6 +21,7 @@ from pkg_lib.papers.dkb.number_tables import (
     number_table,
     published_rows,
     recorded,
+    shown_name,
 )
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy
 from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS
@@ -213,7 +214,7 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         answers = study.answers.get(pipeline, {})
         model_seconds = [answer.meta["seconds"] for answer in answers.values()]
         model_mean = pd.Series(model_seconds, dtype=float).mean()
-        name = f"{study.name}, {pipeline}, retrieval only"
+        name = f"{shown_name(study.name)}, {pipeline}, retrieval only"
         rows[name] = [*_latency_cells(by_question), model_mean]
     for key in PAPER_REPOSITORIES:
         if key != study.name:  # its own rows are above
@@ -243,7 +244,7 @@ def _recorded_latency(name: str) -> Rows:
     rows: Rows = {}
     for approach in (BASE, OURS, LLM_KB):
         cells = _latency_cells(measured.get(approach, {}))
-        rows[f"{name}, {approach}, retrieval only"] = [*cells, NAN]
+        rows[f"{shown_name(name)}, {approach}, retrieval only"] = [*cells, NAN]
     return rows
 
 
@@ -300,7 +301,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
         dollars = float(np.sum(tokens * rates))
         if approach == BASE:
             baseline = dollars
-        rows[f"{study.name}, {approach}"] = [*tokens, dollars, dollars / baseline]
+        rows[f"{shown_name(study.name)}, {approach}"] = [*tokens, dollars, dollars / baseline]
     for index in indexes:
         name = index["repository"]
         if name in PAPER_REPOSITORIES and name != study.name:
@@ -309,7 +310,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
                 embedded = NAN if approach == LLM_KB else tokens
                 written = [0, 0] if approach != LLM_KB else [NAN, NAN]
                 cells = [embedded, *written, *[NAN] * 4]
-                rows[f"{index['repository']}, {approach}"] = cells
+                rows[f"{shown_name(name)}, {approach}"] = cells
     for row in published_rows("table3_4_cost"):
         cells = [*[NAN] * len(PAID), number(row.usd, 3), row.normalized]
         rows[f"published: {row.workload}, {row.approach}"] = cells
@@ -363,7 +364,7 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
     for index in indexes:
         rows |= _coverage_rows(index)
     if study.extracted and study.index:
-        rows[f"{study.name}, {LLM_KB}"] = _extraction_coverage(study, study.extracted)
+        rows[f"{shown_name(study.name)}, {LLM_KB}"] = _extraction_coverage(study, study.extracted)
     published = list(published_rows("table5_6_7_coverage"))
     published_nodes = {row.repository: row.nodes for row in published if row.approach == "DKB"}
     for row in published:
@@ -383,8 +384,8 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
         "(Observation 4).",
         "Node coverage: the number of nodes over that of DKB. The published rows are over the published "
         "number of DKB.",
-        f"{len(nested)} of {len(study.graph.nodes)} nodes of {study.name} are nested types, which LLM-KB's "
-        "prompt (one class a file) does not ask for.",
+        f"{len(nested)} of {len(study.graph.nodes)} nodes of {shown_name(study.name)} are nested "
+        "types, which LLM-KB's prompt (one class a file) does not ask for.",
         UNKNOWN,
     )
     columns = {
@@ -403,7 +404,7 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
 
 def _coverage_rows(index: Index) -> Rows:
     """Return the rows of a recorded repository; LLM-KB's has the number of files alone."""
-    title = index["repository"]
+    title = shown_name(index["repository"])
     files = index["files"]
     chunks = index["chunks"]
     all_nodes = graph_size(index, RESOLVED).nodes

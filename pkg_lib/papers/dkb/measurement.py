@@ -31,6 +31,7 @@ from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 from pkg_lib.papers.dkb.entity_scores import record_scores
+from pkg_lib.papers.dkb.number_tables import shown_name
 from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
 from pkg_lib.papers.dkb.question_tasks import ask, estimate
 from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, source_digest
@@ -408,7 +409,7 @@ def run(
         counted(len(study.chunks), "chunk"),
         counted(len(study.questions), "question"),
     ]
-    yield f"{study.name}: {', '.join(counts)}"
+    yield f"{shown_name(study.name)}: {', '.join(counts)}"
     if options.dry_run:
         yield from estimate(study, options.methods, options.tokens_per_second)
         return

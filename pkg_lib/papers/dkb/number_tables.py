@@ -21,8 +21,19 @@ PAPER_REPOSITORIES = {
     "thingsboard": "ThingsBoard",
     "openmrs-core": "OpenMRS Core",
 }
+OWN_REPOSITORY = "shop"  # written for this study
 Index = dict[str, Any]  # the content of index.json
 Rows = dict[str, Sequence[Any]]
+
+
+def shown_name(repository: str) -> str:
+    """Return the name of a repository as tables and sentences show it.
+
+    Args:
+        repository: Its name in the results, such as "shopizer".
+    """
+    names = {**PAPER_REPOSITORIES, OWN_REPOSITORY: "small shop"}
+    return names.get(repository, repository)
 
 
 def number_table(
