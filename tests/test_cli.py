@@ -387,3 +387,5 @@ def test_accepts_old_names_of_methods_with_a_note(call, committed):
     assert "NoRAG, T0.8, 1" in shown
     assert "None, T0.8, 1 is now called NoRAG, T0.8, 1" in note
     assert "None is now called NoRAG" in note
+    code, _, note = call(*run, "--method", "NoRAG, T1.2.3, 1")
+    assert code == 2 and "unknown method" in note

@@ -26,7 +26,7 @@ from markupsafe import Markup, escape
 from pydantic import TypeAdapter
 
 from pkg_lib import RELEASED, __version__
-from pkg_lib.analysis import documents, leaderboard
+from pkg_lib.analysis import documentation_pages, leaderboard
 from pkg_lib.analysis.contents import (
     Page,
     PaperItem,
@@ -169,7 +169,7 @@ class _Report:
         repository = self.results.parent
         is_checkout = (repository / "pkg_lib" / "__init__.py").exists()
         if is_checkout:
-            files |= documents.build(repository, self.site, RELEASE)
+            files |= documentation_pages.build(repository, self.site, RELEASE)
         shared = {
             "place": "",
             "has_leaderboard": bool(entries),
@@ -178,7 +178,7 @@ class _Report:
             "failed": self.failed,
             "exists": lambda path: (self.results / path).exists(),
             "release": RELEASE,
-            "documentation": documents.links("site/") if is_checkout else {},
+            "documentation": documentation_pages.links("site/") if is_checkout else {},
         }
         for page in self.pages:
             path = self.site / f"{page.name}.html"

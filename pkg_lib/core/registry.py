@@ -34,6 +34,7 @@ OWN = {"corpus": "; a directory of code is source:DIR"}
 # As text, because this module imports nothing of a higher rank.
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
+    "pkg_lib.papers.cast.repoeval_tests",
     "pkg_lib.papers.dkb.question_tasks",
     "pkg_lib.papers.evor.library_tasks",
     "pkg_lib.papers.evor.scipy_tasks",

@@ -77,6 +77,16 @@ class Package:
         return read_python(self.tree)
 
 
+def is_test_file(path: str) -> bool:
+    """Tell whether a file holds tests by its name: test_NAME.py or NAME_test.py.
+
+    Args:
+        path: Path of the file.
+    """
+    name = PurePosixPath(path).name
+    return name.startswith("test_") or name.endswith("_test.py")
+
+
 def _pinned_packages() -> list[Package]:
     packages = []
     for row in PINNED["python"]:

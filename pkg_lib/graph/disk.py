@@ -31,8 +31,8 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 def save(graph: Graph, folder: Path) -> None:
     """Save a graph as the only one of a directory.
 
-    Files of the directory that are named "tmp-*" are removed, and so are those named "index-*"
-    unless they belong to the payloads of this graph.
+    Files that a killed process left ("tmp-" and its number) are removed, and so are the search indexes
+    of other payloads ("index-*.hnsw").
 
     Args:
         graph: The graph to write, of code or of text.
@@ -56,10 +56,12 @@ def save(graph: Graph, folder: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(folder / GRAPH)
-        for path in folder.glob("tmp-*"):  # left by a process that was killed
-            path.unlink()
-        for path in folder.glob("index-*"):
-            if payloads_digest(graph.texts) not in path.name:
+        for path in folder.glob("tmp-*"):
+            if path.name.removeprefix("tmp-").isdigit():  # left by a process that was killed
+                path.unlink()
+        kept = payloads_digest(graph.texts)
+        for path in folder.glob("index-*.hnsw"):
+            if kept not in path.name:
                 path.unlink()
     except OSError as e:
         advice = "free space or give another directory"

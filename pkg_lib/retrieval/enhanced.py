@@ -80,9 +80,13 @@ def stored_docstrings(corpus: str) -> Docstrings:
     wanted = os.environ.get(VARIABLE, "")
     files_of_models: dict[str, list[Path]] = {}
     folder = slug(wanted) if wanted else "*"
-    for name in (f"{slug(corpus)}.jsonl{PACKED}", f"{slug(corpus)}.jsonl"):
-        for path in sorted((results_path() / "enhanced").glob(f"{folder}/{name}")):
-            files_of_models.setdefault(_model_of(path.parent, corpus), []).append(path)
+    plain = f"{slug(corpus)}.jsonl"
+    root = results_path() / "enhanced"
+    for name in (f"{plain}{PACKED}", plain):
+        for path in sorted(root.glob(f"{folder}/{name}")):
+            model = _model_of(path.parent, corpus)
+            files = files_of_models.setdefault(model, [])
+            files.append(path)
     if not files_of_models:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib pkg enhance --corpus {corpus}` first"
@@ -116,7 +120,10 @@ def _written(files: list[Path]) -> dict[str, str]:
 def _model_of(folder: Path, corpus: str) -> str:
     """Return the model of a folder of docstrings; the folder's name if no run has finished yet."""
     log_file = folder / f"{slug(corpus)}.log.json"
-    return str(read_json(log_file, {"model": str})["model"]) if log_file.exists() else folder.name
+    if not log_file.exists():
+        return folder.name
+    about = read_json(log_file, {"model": str})
+    return str(about["model"])
 
 
 class EnhancedFuncPKG(FuncPKG):

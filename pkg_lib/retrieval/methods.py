@@ -248,7 +248,7 @@ def current_name(name: str) -> str:
 
 
 _SAMPLED = re.compile(
-    r"(?P<method>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<number>[1-9]\d*)"
+    r"(?P<method>.+), T(?P<temperature>\d+(\.\d+)?)(, p(?P<top_p>\d+(\.\d+)?))?, (?P<number>[1-9]\d*)"
 )
 
 

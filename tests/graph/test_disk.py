@@ -74,7 +74,7 @@ def test_saving_removes_the_index_of_other_payloads(tmp_path):
         disk.save(graph, tmp_path)
         assert bool(list(tmp_path.glob("index-*"))) == keeps_index
         digest = disk.payloads_digest(build_code_graph(documents).texts)
-        (tmp_path / f"index-{digest}.words").touch()
+        (tmp_path / f"index-{digest}.words.impl.hnsw").touch()
 
 
 @pytest.mark.parametrize(("owner", "call"), [(Path, "replace"), (disk.os, "fsync")])
@@ -101,3 +101,11 @@ def test_a_loaded_graph_stays_readable_after_its_files_are_replaced(tmp_path):
     disk.save(build_code_graph([BAD]), tmp_path)
     rows = range(len(graph))
     assert graph.payloads(rows) == build_code_graph([A]).payloads(rows)
+
+
+def test_a_save_leaves_files_of_others(tmp_path):
+    for name in ("tmp-notes.txt", "index-2020.html", "tmp-1", "index-0.m.impl.hnsw"):
+        (tmp_path / name).write_text("x")
+    disk.save(build_code_graph([A]), tmp_path)
+    left = set(contents(tmp_path)) - {disk.GRAPH}
+    assert left == {"tmp-notes.txt", "index-2020.html"}

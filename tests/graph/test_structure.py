@@ -198,6 +198,15 @@ MIXED = "".join(
 )
 
 
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_sections_of_text_with_unusual_line_ends_start_at_their_headings(end):
+    second = "Second\n------\n\nlast\n"
+    page = f"One{end}two\n\nFirst\n-----\n\ntext{end}text\n\n{second}"
+    parts = cut(page, "rst", 20)
+    assert "".join(text for _, text in parts) == page
+    assert parts[-1] == ("Second", second)
+
+
 @pytest.mark.parametrize("kind", ["rst", "markdown", "html", "text", "docstring"])
 @given(text=st.text("ab \n#=<h1>/", max_size=300), limit=st.integers(1, 60))
 @example(text=MIXED, limit=300)

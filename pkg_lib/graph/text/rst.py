@@ -160,6 +160,10 @@ def events(text: str) -> Iterator[Event]:
     return _walk(_parse(text), 0)
 
 
+# Characters that docutils, like str.splitlines, takes for the end of a line.
+_OTHER_LINE_ENDS = dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
+
 def headings(text: str) -> Iterator[tuple[int, int, str]]:
     """Find the heading of every section.
 
@@ -173,6 +177,7 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
     Raises:
         RecursionError: The markup is nested too deep.
     """
+    text = text.translate(_OTHER_LINE_ENDS)
     lines = text.split("\n")
     for section in _parse(text).findall(nodes.section):
         level = 1

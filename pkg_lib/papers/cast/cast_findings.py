@@ -30,6 +30,7 @@ def cast_findings(cast: CastResults) -> list[str]:
     return [
         *_retrieval_findings(cast),
         *_completion_findings(cast),
+        *_repoeval_findings(cast),
         *_leak_findings(cast),
         *_chunk_findings(cast),
     ]
@@ -97,6 +98,17 @@ def _completion_findings(cast: CastResults) -> list[str]:
     sentences += _compared(head, similarities)
     sentences += finding("The prompt is that of fixed-size chunks", same_prompts)
     return sentences
+
+
+def _repoeval_findings(cast: CastResults) -> list[str]:
+    """Return a sentence on the functions of RepoEval that tests judge."""
+    verdicts = cast.repoeval_verdicts
+    chunked, fixed = (f"{chunking}, BM25" for chunking in PAPER_NAME)
+    if chunked not in verdicts or fixed not in verdicts:
+        return []
+    difference = stats.paired_bootstrap(verdicts[chunked], verdicts[fixed])
+    head = "pass@1 of RepoEval's functions that tests judge minus that of fixed-size chunks"
+    return _compared(head, {chunked: difference})
 
 
 def _same_prompts(cast: CastResults, method: str, other: str) -> list[str]:

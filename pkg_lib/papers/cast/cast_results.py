@@ -21,6 +21,7 @@ CHAT = "NoRAG, chat prompt"
 PACKAGES_BENCHMARK = "packages"
 CHAT_BENCHMARK = "packages-chat"
 REPOEVAL = "repoeval"
+REPOEVAL_TESTS = "repoeval-tests"
 # The chunkings of Table 1, with the paper's names.
 PAPER_NAME = {"cast": "cAST", "fixed-size": "Fixed-size"}
 # Rows of the table on RepoEval -> chunking and mapping.
@@ -75,6 +76,13 @@ class CastResults:
         if CHAT_BENCHMARK in self.runs:
             verdicts[CHAT] = self.runs[CHAT_BENCHMARK].verdicts()[stats.BASELINE]
         return verdicts.reindex(self.tasks).dropna(axis=1, how="all")
+
+    @cached_property
+    def repoeval_verdicts(self) -> pd.DataFrame:
+        """Verdicts [task, method] on the functions of RepoEval that tests judge, as far as measured."""
+        if REPOEVAL_TESTS not in self.runs:
+            return pd.DataFrame()
+        return self.runs[REPOEVAL_TESTS].verdicts().dropna(axis=1, how="all")
 
     def verdicts_of(self, method: str) -> pd.Series:
         """Return the verdicts of one method on packages.
@@ -210,6 +218,10 @@ class CastResults:
         for row, passes in self.packages.benchmark_spec.controls.items():
             rates[row] = 100 if passes else 0
         stats.check_controls(self.packages.controls(), self.tasks, rates)
+        if REPOEVAL_TESTS in self.runs:
+            run = self.runs[REPOEVAL_TESTS]
+            ids = pd.Index([task.id for task in run.tasks])
+            stats.check_controls(run.controls(), ids, rates)
 
     def provenance(self) -> dict[str, Any]:
         """Collect what the results were made from.
@@ -234,7 +246,7 @@ def load_cast_results(results: Path, model: str) -> CastResults:
     Raises:
         Unavailable: The model is not measured on packages.
     """
-    names = (PACKAGES_BENCHMARK, CHAT_BENCHMARK, REPOEVAL)
+    names = (PACKAGES_BENCHMARK, CHAT_BENCHMARK, REPOEVAL, REPOEVAL_TESTS)
     stored = [name for name in names if is_measured(results, model, name)]
     if PACKAGES_BENCHMARK not in stored:
         command = f"./run_all.sh --model {model} --benchmark {PACKAGES_BENCHMARK}"

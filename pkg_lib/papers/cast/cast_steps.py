@@ -4,6 +4,8 @@
 2. chunks: measure how the chunkers cut (Section 4).
 3. retrieval: measure nDCG, precision and recall (Tables 1, 2, 4 and 5).
 
+A fourth step runs only by its name: repoeval finds the tests that judge RepoEval's functions.
+
 Retrieval is CodeRAG-Bench's task of RepoEval, which cAST follows. The corpus is every Python file
 as it is. A chunk is relevant if it shares a line with the function. Scores of other chunkings are
 mapped to the chunks of the fixed-size baseline (Appendix A.2, retrieval/quality.py), by the "mean"
@@ -36,14 +38,15 @@ from pkg_lib.data import swebench
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII
 from pkg_lib.data.functions import (
-    MaskableFunction,
+    DATA,
+    NamedTests,
     RepoTask,
     as_task,
     below,
     candidates,
     load_repoeval,
 )
-from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
+from pkg_lib.data.packages import PACKAGES, PINNED, Package, is_test_file, unpacked
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.cast.context_columns import CHUNKERS, MORE_CHUNKERS, SLIDING, chunked
 from pkg_lib.papers.cast.function_bodies import (
@@ -53,6 +56,9 @@ from pkg_lib.papers.cast.function_bodies import (
     job_of,
     limits_of,
 )
+from pkg_lib.papers.cast.repoeval_tests import FILE as REPOEVAL_FILE
+from pkg_lib.papers.cast.repoeval_tests import REPOSITORIES as TESTED_REPOSITORIES
+from pkg_lib.papers.cast.repoeval_tests import package_of
 from pkg_lib.retrieval.chunks import make_ranker
 from pkg_lib.retrieval.quality import Span, map_scores, ranking_quality, relevant_chunks
 from pkg_lib.retrieval.ranking import Scores
@@ -63,6 +69,7 @@ LONGEST = 100_000  # calls of the package's functions; longer tests are not used
 MOST = 12  # tests that decide about one function
 BATCH = 8
 STEPS = ("tasks", "chunks", "retrieval")
+REPOEVAL_STEP = "repoeval"  # runs only by its name, since it needs RepoEval
 LIMIT = 24  # tasks of a package
 RANKERS = ("BM25", "MiniLM")
 # Functions that a failing test calls; the name of their number in stored files.
@@ -126,7 +133,7 @@ def run(
     Args:
         folder: Where results are written.
         say: Reports progress.
-        steps: Names of STEPS; without any, all are run, and stored tasks are kept.
+        steps: Names of STEPS, or REPOEVAL_STEP; without any, STEPS are run, and stored tasks are kept.
         benchmark: A name in REPOSITORIES for the step retrieval; "" for packages.
         rankers: Rankers for the step retrieval; by default RANKERS.
         chunkings: Names in MORE_CHUNKERS for the step retrieval; by default the tables' own.
@@ -143,6 +150,8 @@ def run(
         choose(folder, say)
     if "chunks" in steps:
         measure_chunks(folder, say)
+    if REPOEVAL_STEP in steps:
+        choose_repoeval(folder, say)
     if "retrieval" not in steps:
         return
     if not chunkings:
@@ -159,8 +168,8 @@ def _check_options(
 ) -> None:
     """Refuse names that are unknown, and options that do not apply to the steps."""
     for step in steps:
-        if step not in STEPS:
-            raise unknown("step", step, STEPS)
+        if step not in (*STEPS, REPOEVAL_STEP):
+            raise unknown("step", step, (*STEPS, REPOEVAL_STEP))
     for chunking in chunkings:
         if chunking not in MORE_CHUNKERS:
             raise unknown("chunking", chunking, MORE_CHUNKERS)
@@ -230,16 +239,18 @@ class Coverage:
     unusable: dict[str, str]
     suspects: frozenset[Place]
 
-    def tests(self, function: MaskableFunction) -> tuple[str, ...]:
+    def tests(self, place: Place) -> tuple[str, ...]:
         """Choose the tests that decide about a function.
 
         Args:
-            function: A function of the package.
+            place: Path and first line of the function.
 
         Returns:
-            At most MOST tests that call it, first those that call the fewest functions.
+            At most MOST tests that call it, first those that call the fewest functions; none for a
+            function that a failing test casts doubt on.
         """
-        place = (function.path, function.first)
+        if place in self.suspects:
+            return ()
         calling = [test for test, calls in self.calls.items() if place in calls]
         by_name = sorted(calling)
         by_calls = sorted(by_name, key=lambda test: len(self.calls[test]))
@@ -263,7 +274,7 @@ def trace(package: Package, files: Mapping[str, str]) -> Coverage:
         UserError: The tests take too long or cannot be run at all.
     """
     paths = [path for path in files if below(path, package.tests)]
-    paths = [path for path in paths if Path(path).name.startswith("test_")]
+    paths = [path for path in paths if is_test_file(path)]
     tests = [path.removesuffix(".py").replace("/", ".") for path in paths]
     request = {"files": files, "tests": tests}
     command = [sys.executable, "-s", "-B"]
@@ -332,7 +343,7 @@ def build(
     covered = []
     for function in sound:
         text = files[function.path]
-        tests = coverage.tests(function)
+        tests = coverage.tests((function.path, function.first))
         if tests:
             covered.append(as_task(package, function, text, tests))
     covered.sort(key=lambda task: digest(task.id))
@@ -355,6 +366,55 @@ def build(
     }
     chosen.sort(key=lambda task: task.id)
     return chosen, counts
+
+
+def choose_repoeval(folder: Path, say: Say) -> None:
+    """Find the tests that judge RepoEval's functions, and store their names.
+
+    Args:
+        folder: Where repoeval_tests.jsonl is written.
+        say: Reports progress.
+
+    Raises:
+        BenchmarkMissing: RepoEval is not available.
+        UserError: The tests of a repository cannot be run.
+    """
+    rows: list[dict[str, Any]] = []
+    counts_of = {}
+    all_tasks = load_repoeval()
+    for repository in TESTED_REPOSITORIES:
+        package = package_of(repository.name)
+        files = DATA.repository(repository.name)
+        coverage = trace(package, files)
+        tasks = [task for task in all_tasks if task.repository == repository.name]
+        covered = []
+        for task in tasks:
+            tests = coverage.tests((task.path, task.def_lineno + 1))
+            if tests:
+                covered.append(replace(task, hidden_tests=NamedTests(tests)))
+        decided = _decided_by_tests(package, files, covered)
+        rows += [
+            {"id": task.id, "tests": task.test_names, "prompt_sha256": digest(task.prompt)}
+            for task in decided
+        ]
+        counts = {
+            "functions of RepoEval": len(tasks),
+            "called by a test that passes": len(covered),
+            "tests that pass": len(coverage.calls),
+            "tests that fail here": len(coverage.failing),
+            "modules of tests that cannot be imported here": len(coverage.unusable),
+            "tasks": len(decided),
+        }
+        counts_of[repository.name] = counts
+        say(f"{repository.name}: {_listed_counts(counts)}")
+    path = folder / REPOEVAL_FILE
+    write_jsonl(path, rows)
+    _write_about(path, repositories=counts_of)
+
+
+def _listed_counts(counts: Mapping[str, int]) -> str:
+    """List what each count is of, with the count."""
+    return ", ".join(f"{reason}: {count}" for reason, count in counts.items())
 
 
 def _decided_by_tests(
@@ -425,8 +485,7 @@ def _reported_tasks(
 ) -> tuple[list[RepoTask], dict[str, int]]:
     """Make tasks of a package's functions, and report the count of each reason."""
     tasks, counts = build(package, limit)
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in counts.items())
-    say(f"{package.label}: {reasons}")
+    say(f"{package.label}: {_listed_counts(counts)}")
     return tasks, counts
 
 

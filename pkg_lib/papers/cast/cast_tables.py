@@ -24,6 +24,7 @@ from pkg_lib.papers.cast.cast_results import (
     PAPER_NAME,
     REPOEVAL,
     REPOEVAL_ROWS,
+    REPOEVAL_TESTS,
     CastResults,
 )
 from pkg_lib.papers.cast.cast_steps import FAILED_THROUGH, RANKERS, SIZES, mappings
@@ -58,6 +59,7 @@ WHAT_IS_MEASURED = (
     "Package functions: those of the packages above, in RepoEval's form. RepoEval: its own function "
     "level, where no body is executed here."
 )
+AGAINST_NONE = ("difference from NoRAG", "95 % interval", "helped", "hurt", "p (Holm)")
 Cells = list[str]
 Rows = dict[str, Cells]
 
@@ -386,9 +388,7 @@ def completions_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per context.
     """
-    against_none = pd.DataFrame()
-    if stats.BASELINE in cast.verdicts and cast.verdicts.shape[1] > 1:
-        against_none = stats.paired_differences(cast.verdicts)
+    against_none = _against_none(cast.verdicts)
     rows = {}
     for method in map(str, cast.verdicts):
         matches = [cast.body_match(method, measure) for measure in BODY_MEASURES.values()]
@@ -399,22 +399,20 @@ def completions_table(cast: CastResults) -> ResultTable:
             *_to_none_cells(against_none, method),
             *means,
         ]
-    columns = [
-        "n",
-        "Pass@1",
-        "difference from NoRAG",
-        "95 % interval",
-        "helped",
-        "hurt",
-        "p (Holm)",
-        *BODY_MEASURES,
-    ]
+    columns = ["n", "Pass@1", *AGAINST_NONE, *BODY_MEASURES]
     note = (
         "Points of Pass@1 against NoRAG, paired bootstrap; McNemar's exact test, corrected by Holm. "
         "EM to F1 as CrossCodeEval."
     )
     title = f"{cast.model}: completions of {OURS}"
     return ResultTable.of(title, rows, columns, "context", note)
+
+
+def _against_none(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Compare each method with NoRAG; an empty frame if there is nothing to compare."""
+    if stats.BASELINE not in verdicts or verdicts.shape[1] < 2:
+        return pd.DataFrame()
+    return stats.paired_differences(verdicts)
 
 
 def _to_none_cells(against_none: pd.DataFrame, method: str) -> Cells:
@@ -617,3 +615,32 @@ def repoeval_bodies_table(cast: CastResults) -> ResultTable:
     note = "Means over tasks with 95 % bootstrap intervals; masked corpus, as above."
     title = f"{cast.model}: bodies of RepoEval's functions"
     return ResultTable.of(title, rows, ["n", *BODY_MEASURES], "context", note, NOT_MEASURED)
+
+
+def repoeval_tests_table(cast: CastResults) -> ResultTable:
+    """Tabulate pass@1 on the functions of RepoEval that tests of their repositories judge.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        The table, one row per context.
+    """
+    verdicts = cast.repoeval_verdicts
+    against_none = _against_none(verdicts)
+    rows = {}
+    for method in BENCHMARKS[REPOEVAL_TESTS].methods:
+        if method in verdicts:
+            measured = str(verdicts[method].count())
+            first_cells = [measured, rate_cell(verdicts[method])]
+        else:
+            first_cells = [DASH, DASH]
+        rows[method] = [*first_cells, *_to_none_cells(against_none, method)]
+    note = (
+        "Functions of tracr and redframes that their own tests judge: the tests pass with the reference "
+        "body, and fail with an empty one. Points of Pass@1 against NoRAG, paired bootstrap; McNemar's "
+        "exact test, corrected by Holm."
+    )
+    title = f"{cast.model}: functions of RepoEval, by tests"
+    columns = ["n", "Pass@1", *AGAINST_NONE]
+    return ResultTable.of(title, rows, columns, "context", note, NOT_MEASURED)

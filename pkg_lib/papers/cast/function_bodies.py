@@ -57,6 +57,9 @@ MEMORY_MB = 4096
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 # Names of context_columns.MORE_CHUNKERS, whose module is slow to import.
 MORE_CHUNKINGS = ("cast+expansion", "cast+overlap", "sliding-window")
+# RepoEval's benchmarks share completions, because a task has one prompt in both.
+REPOEVAL_PROMPTS = "repoeval"
+REPOEVAL_METHODS = ("NoRAG", "fixed-size, BM25", "cast, BM25")
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
 
@@ -422,13 +425,15 @@ def _test_files(task: RepoTask, files: Mapping[str, str], exclude: set[str]) -> 
 class RepoEval(FunctionBodies):
     """A fixed sample of RepoEval's function level (Section 3.1).
 
-    RepoEval names no tests, so bodies are compared with the reference but not executed.
+    RepoEval names no tests, so bodies are compared with the reference but not executed. The benchmark of
+    `repoeval_tests` executes those that tests of their repositories judge.
     """
 
     name = NAME
     title = "RepoEval, function level"
+    prompts = REPOEVAL_PROMPTS
     home = DATA.home
-    methods = ("NoRAG", "fixed-size, BM25", "cast, BM25")
+    methods = REPOEVAL_METHODS
     controls = MappingProxyType({})
 
     def tasks(self) -> list[Task]:

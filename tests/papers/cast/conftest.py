@@ -194,5 +194,7 @@ def functions(package):
     tasks = {}
     for function in candidates(package, files):
         text = files[function.path]
-        tasks[function.name] = as_task(package, function, text, coverage.tests(function))
+        tasks[function.name] = as_task(
+            package, function, text, coverage.tests((function.path, function.first))
+        )
     return tasks
