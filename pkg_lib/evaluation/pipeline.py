@@ -13,7 +13,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.embedders import embedder_spec
+from pkg_lib.core.embedders import DEFAULT, embedder_spec
 from pkg_lib.core.locks import writing
 from pkg_lib.core.store import versions, write_json, write_jsonl
 from pkg_lib.core.types import (
@@ -780,13 +780,18 @@ class Evaluator:
         run = self.run
         signals = stored_signals(run, run.retrievers)
         found = candidate_texts(run, task_ids)
-        triples = [texts for _, _, texts in found]
-        corpus = corpora.parse_corpus(run.corpus)
-        embedder = Embedder(corpus.embedder)
-        pairs = cosines(embedder.encode, triples)
+        embedder = corpora.parse_corpus(run.corpus).embedder
+        encoded: list[tuple[float, float]] = []
+        if embedder != DEFAULT:  # the signals have the cosines of the default embedder
+            triples = [texts for _, _, texts in found]
+            encoded = cosines(Embedder(embedder).encode, triples)
         scores: dict[str, dict[str, CandidateScore]] = {}
-        for (task_id, method, _), (cosine, as_printed) in zip(found, pairs, strict=True):
+        for position, (task_id, method, _) in enumerate(found):
             of_solution = signals[method][task_id]
+            cosine, as_printed = of_solution.cosine, of_solution.cosine_as_printed
+            if encoded:
+                cosine, as_printed = encoded[position]
+            assert cosine is not None and as_printed is not None
             of_task = scores.setdefault(task_id, {})
             of_task[method] = CandidateScore(
                 parses=of_solution.parses,

@@ -9,7 +9,8 @@ as printed (Section 3.3)
     Each solution is embedded as it is. Those that do not parse, and then those that do not run, are left
     out. A filter that no solution passes is skipped, which the paper leaves open.
 
-Both break ties in favour of the earlier candidate.
+Both break ties in favour of the earlier candidate. Cosines that differ by at most TIE are a tie: an encoder
+gives a text slightly different vectors in batches of other sizes.
 """
 
 import ast
@@ -22,6 +23,7 @@ from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.graph.code import is_python
 
 WRONG_CODE = "Wrong code!"
+TIE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def choose(scores: Mapping[str, CandidateScore]) -> str:
     Returns:
         The method whose solution is chosen; "" without any.
     """
-    return max(scores, key=lambda method: scores[method].cosine, default="")
+    return _nearest({method: score.cosine for method, score in scores.items()})
 
 
 def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
@@ -168,4 +170,12 @@ def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
     running = [method for method in candidates if scores[method].runs_as_written]
     if running:
         candidates = running
-    return max(candidates, key=lambda method: scores[method].cosine_as_printed, default="")
+    return _nearest({method: scores[method].cosine_as_printed for method in candidates})
+
+
+def _nearest(cosines_of: Mapping[str, float]) -> str:
+    """Return the first method whose cosine is the highest, or ties with it; "" without any."""
+    if not cosines_of:
+        return ""
+    least = max(cosines_of.values()) - TIE
+    return next(method for method, cosine in cosines_of.items() if cosine >= least)

@@ -394,8 +394,8 @@ def encode_solutions(
 ) -> None:
     """Add the cosines of Equation 11 to stored signals that lack them.
 
-    They are computed with the default embedder, since NoRAG's signals serve every corpus. Reranked encodes
-    with the embedder of its corpus (`pipeline.Evaluator`).
+    They are computed with the default embedder, since NoRAG's signals serve every corpus. Reranked reads
+    them. For a corpus with another embedder, it encodes the solutions again (`pipeline.Evaluator`).
 
     Args:
         spec: The benchmark.

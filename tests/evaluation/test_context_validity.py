@@ -16,6 +16,7 @@ from pkg_lib.evaluation.context_validity import (
     renamed_reference,
     statement_digests,
 )
+from pkg_lib.execution.sandbox import Limits
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.methods import METHODS
 from pkg_lib.retrieval.retrievers import FuncPKG
@@ -80,6 +81,16 @@ def test_executes_a_context_as_the_solution(made):
     for (name, context), leak in zip(CONTEXTS.items(), leaks, strict=True):
         _, is_callable, passes = context
         assert (leak.callable, leak.passes) == (is_callable, passes), name
+
+
+def test_each_context_keeps_the_limits_of_its_own_task(made, monkeypatch):
+    small, large = made[:2]
+    limits = {small.id: Limits(memory_mb=512), large.id: Limits(memory_mb=2048)}
+    monkeypatch.setattr(Made, "limits", lambda self, task: limits[task.id])
+    needs_800_mb = "def product(n):\n    bytearray(800 * 2**20)\n    return math.factorial(n)\n"
+    for tasks in ([small, large], [large, small]):
+        checked = check_contexts([(task, needs_800_mb) for task in tasks])
+        assert [validity.passes for validity in checked] == [task is large for task in tasks]
 
 
 def test_renamed_reference_passes_and_is_its_own_duplicate(made):

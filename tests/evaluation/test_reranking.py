@@ -127,6 +127,18 @@ SELECTIONS = [
         "A",
         "B",
     ),
+    (
+        "a tie but for rounding",
+        {"A": score(0.914482, 0.4), "B": score(0.914483, 0.400009)},
+        "A",
+        "A",
+    ),
+    (
+        "more than a tie",
+        {"A": score(0.91448, 0.4), "B": score(0.9145, 0.40002)},
+        "B",
+        "B",
+    ),
     ("no candidate", {}, "", ""),
 ]
 

@@ -118,6 +118,18 @@ def test_hidden_tests_do_not_influence_the_selection():
     assert len(stored_signals(run, ["NoRAG"])["NoRAG"]) < 30
 
 
+def test_stored_selections_follow_from_the_stored_signals():
+    """Reranked and the analysis of the signals make the same choice."""
+    run = Results(MODEL, corpus="textbook+stdlib", results=ROOT / "results")
+    stored = stored_signals(run, run.candidates)
+    rows = run.selections()
+    assert len(rows) == len(run.tasks)
+    names = {"chosen": "Equation 11, authors' code", "chosen_as_printed": "Equation 11, as printed"}
+    for field, name in names.items():
+        chosen = {task_id: row[field] for task_id, row in rows.items()}
+        assert chosen == selected_methods(stored, name)
+
+
 def test_executed_programs_contain_no_hidden_test(monkeypatch, tmp_path):
     monkeypatch.setattr(signals, "Embedder", WordEmbedder)
     executed = []
