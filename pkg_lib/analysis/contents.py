@@ -23,7 +23,7 @@ from pkg_lib.data.corpora import PUBLISHED, corpus_in_words, corpus_label
 
 ACROSS = "Papers and analyses"  # heading of the pages that are not about one experiment
 LEAD_SENTENCES = 3
-LEAD_FINDING = 420  # characters up to which a finding is part of the lead
+LEAD_FINDING = 560  # characters up to which a finding is part of the lead
 MODEL_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?b)(?![a-z])", re.I)
 SENTENCE_END = re.compile(r"(?<=[.?])\s+(?=[A-Z])")
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.

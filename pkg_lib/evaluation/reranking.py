@@ -151,7 +151,7 @@ def choose(scores: Mapping[str, CandidateScore]) -> str:
     Returns:
         The method whose solution is chosen; "" without any.
     """
-    return _nearest({method: score.cosine for method, score in scores.items()})
+    return nearest({method: score.cosine for method, score in scores.items()})
 
 
 def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
@@ -170,11 +170,18 @@ def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
     running = [method for method in candidates if scores[method].runs_as_written]
     if running:
         candidates = running
-    return _nearest({method: scores[method].cosine_as_printed for method in candidates})
+    return nearest({method: scores[method].cosine_as_printed for method in candidates})
 
 
-def _nearest(cosines_of: Mapping[str, float]) -> str:
-    """Return the first method whose cosine is the highest, or ties with it; "" without any."""
+def nearest(cosines_of: Mapping[str, float]) -> str:
+    """Return the first method whose cosine is the highest, or ties with it.
+
+    Args:
+        cosines_of: Cosine by method, in the order that breaks ties.
+
+    Returns:
+        The method; "" without any.
+    """
     if not cosines_of:
         return ""
     least = max(cosines_of.values()) - TIE

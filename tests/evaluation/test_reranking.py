@@ -223,13 +223,13 @@ def test_authors_code_reranks_four_of_the_candidates_that_the_paper_names():
 
 
 def test_note_reports_how_many_candidates_the_encoder_truncates(tmp_path, monkeypatch):
-    def counted(where, unit, cut):
-        return {"where": where, "unit": unit, "texts": 200, "cut": dict.fromkeys(ENCODERS, cut)}
+    def counted(where, unit, cut, texts=10):  # two tasks with five candidates each
+        return {"where": where, "unit": unit, "texts": texts, "cut": dict.fromkeys(ENCODERS, cut)}
 
     counts = [
-        counted(Stored.label, WHOLE, 51),
-        counted(Stored.label, encoder_limit.REDUCED, 3),
-        counted("another run", WHOLE, 199),
+        counted(Stored.label, WHOLE, 3),
+        counted(Stored.label, encoder_limit.REDUCED, 1),
+        counted("another run", WHOLE, 199, 200),
     ]
     (tmp_path / "benchmarks").mkdir()
     write_json(tmp_path / "benchmarks" / "encoder_limit.json", {"counts": counts})
@@ -237,9 +237,12 @@ def test_note_reports_how_many_candidates_the_encoder_truncates(tmp_path, monkey
     assert not any("encoder" in note for note in without), "no counts are stored"
     monkeypatch.setattr(Stored, "results", tmp_path)
     *_, note = reranking_rules(Stored()).notes
-    assert "25.5 %" in note
-    assert "1.5 %" in note
+    assert "30.0 %" in note
+    assert "10.0 %" in note
     assert count_rows(tmp_path)[f"another run, {WHOLE}"] == ["200", "199 (99.5%)", "199 (99.5%)"]
+    counts[0]["texts"] = 9  # counted before there were more candidates
+    write_json(tmp_path / "benchmarks" / "encoder_limit.json", {"counts": counts})
+    assert reranking_rules(Stored()).notes == without
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
         notes.append(
             f"The gold lists were read twice by one author; {share} of all types are in both readings."
         )
-    title = "Types that the answers name"
+    title = "Precision and recall of the types that the answers name"
     return number_table(title, "repository, approach", columns, rows, *notes, UNKNOWN)
 
 

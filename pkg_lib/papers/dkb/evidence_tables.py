@@ -42,6 +42,7 @@ READING_NOTE = (
     "graph's summary, which only contexts from a graph have."
 )
 # Repositories that a reader cannot know, in words.
+COUNTED = {"listed": "listed types", "source": "types whose source code is shown"}
 DESCRIPTIONS = {OWN_REPOSITORY: "the small shop, written in Java for this study"}
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
@@ -368,7 +369,7 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         f"{study.model}, greedy, at most 256 tokens. Invented: names in the form of a type's name "
         "that occur nowhere in the repository."
     )
-    title = f"Types that the answers about {shown_name(study.name)} name"
+    title = f"Types named in the answers about the {shown_name(study.name)}"
     return number_table(title, "approach", columns, rows, note, UNKNOWN)
 
 
@@ -437,6 +438,23 @@ def dkb_findings(
     return sentences
 
 
+def paper_findings(evidence: Evidence | None, scores: pd.DataFrame) -> list[str]:
+    """Say what the graph gains in contexts and in answers on one of the paper's repositories.
+
+    Args:
+        evidence: The measured contexts; None if they were not recorded.
+        scores: The frame of `entity_scores.recorded_scores`.
+
+    Returns:
+        One text of two sentences; none if nothing was measured.
+    """
+    if not evidence:
+        return []
+    recall = _evidence_findings(evidence)[0]
+    answers = scores_findings(evidence["repository"], scores)
+    return [" ".join([recall, *answers])]
+
+
 def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
     """Compare the answers of DKB and No-Graph by the types that they name.
 
@@ -496,7 +514,7 @@ def _evidence_findings(evidence: Evidence) -> list[str]:
         others = _listed(recalls[different])
         exceptions = f", except {others}" if others else ""
         sentences.append(
-            f"in the reading {reading}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
+            f"counting {COUNTED[reading]}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
         )
     repository = evidence["repository"]
     described = f"On {DESCRIPTIONS.get(repository, shown_name(repository))}, {sentences[0]}."

@@ -382,8 +382,8 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
     notes = (
         "Coupled: only chunks of files that give a node its path are embedded, as in the paper's scripts "
         "(Observation 4).",
-        "Node coverage: the number of nodes over that of DKB. The published rows are over the published "
-        "number of DKB.",
+        "Node coverage: the number of nodes divided by that of DKB. The published numbers are divided by "
+        "the published number of DKB.",
         f"{len(nested)} of {len(study.graph.nodes)} nodes of {shown_name(study.name)} are nested "
         "types, which LLM-KB's prompt (one class a file) does not ask for.",
         UNKNOWN,

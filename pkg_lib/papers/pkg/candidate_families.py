@@ -209,9 +209,9 @@ def selections_table(
     columns = ["tasks", *labels, f"{BASELINE} alone"]
     title = "pass@1 in percent by the selection among candidates"
     note = (
-        f"({FAMILY_SIZE}): {FAMILY_SIZE} candidates, one of them the greedy {BASELINE} answer; other "
-        "numbers likewise. Retrieval: the others are answers with retrieved code. Samples: they are "
-        "samples without a context. Both: half of each. Behind a rate is its 95 % interval. If five methods "
+        "The number in brackets is that of the candidates, of which one is the greedy "
+        f"{BASELINE} answer. Retrieval: the others are answers with retrieved code. Samples: they are "
+        "samples without a context. Both: half of each. The 95 % interval follows each rate. If five methods "
         "retrieve, BM25 over rows is left out; the page of an experiment selects among all of its methods."
     )
     rules = (
@@ -533,7 +533,7 @@ def gate_table(
     columns = [
         "tasks",
         BASELINE,
-        f"{BASELINE} with the gate",
+        f"{BASELINE}, and retrieval where it fails the examples",
         "retrieval used, % of tasks",
         "tokens saved, %",
     ]
@@ -564,10 +564,10 @@ def equal_candidates_finding(selections: Selections) -> str:
     more = sum(value > 0 for value in significant)
     fewer = len(significant) - more
     return (
-        "In the place of retrieval, one can sample several answers and select one by the examples in the "
-        "prompt: this solves significantly more tasks than the same selection among answers with "
-        f"retrieval in {more or 'none'} of {len(p_values)} experiments, and significantly fewer in "
-        f"{fewer or 'none'} (p < {ALPHA}, not corrected)."
+        "Instead of retrieving, one can sample several answers and select one by the examples in the "
+        "prompt. This solves significantly more tasks than the same selection among the answers of NoRAG "
+        f"and of retrieval methods in {more or 'none'} of {len(p_values)} experiments, and significantly "
+        f"fewer in {fewer or 'none'} (p < {ALPHA}, not corrected)."
     )
 
 
@@ -594,7 +594,8 @@ def family_findings(
         samples = percent(float(selections[label, SAMPLES][VISIBLE].mean()))
         retrieval = percent(float(selections[label, RETRIEVAL][VISIBLE].mean()))
         compared.append(
-            f"{label}, selection by visible examples: samples raise {BASELINE}'s {without} % to "
-            f"{samples} %, and as many methods that retrieve raise it to {retrieval} %."
+            f"{label}: selecting among {FAMILY_SIZE} samples by the visible examples raises pass@1 from "
+            f"{without} to {samples} %. Selecting among {BASELINE} and {FAMILY_SIZE - 1} retrieval methods "
+            f"raises it to {retrieval} %."
         )
     return compared

@@ -100,19 +100,20 @@ def cut_cells(texts: int, cut: Iterable[int]) -> list[str]:
     return cells
 
 
-def reranking_note(run: str, results: Path) -> str:
+def reranking_note(run: str, candidates: int, results: Path) -> str:
     """Say how many of the reranker's candidates the encoder cuts.
 
     Args:
         run: A run's label.
+        candidates: Number of candidates that the reranker has now.
         results: The results directory.
 
     Returns:
-        One or two sentences; "" where the candidates of the run were not counted.
+        One or two sentences; "" where these candidates were not counted.
     """
     shares = {}
     for entry in stored_counts(results):
-        if entry["where"] == run and entry["texts"]:
+        if entry["where"] == run and entry["texts"] == candidates > 0:
             shares[entry["unit"]] = 100 * entry["cut"][DEFAULT] / entry["texts"]
     if not {WHOLE, REDUCED} <= shares.keys():
         return ""

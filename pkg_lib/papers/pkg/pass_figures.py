@@ -24,6 +24,7 @@ from pkg_lib.analysis.tables import (
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.evaluation.results import LEAST
 from pkg_lib.papers.pkg.labels import voyage_note
+from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.papers.pkg.pass_tables import VOYAGE, below_message, published_rates
 
 
@@ -199,12 +200,13 @@ def changes_title(verdicts: pd.DataFrame) -> str:
     Args:
         verdicts: Verdicts [task, method].
     """
-    changes = paired_differences(complete(verdicts))
+    methods = [method for method in measured_methods(verdicts) if method != BASELINE]
+    changes = paired_differences(complete(verdicts)).reindex(methods)
     changes = changes[changes["n"] > 0]
     if changes.empty:
         return "No method with retrieval is measured"
     hurt = (changes["hurt"] > changes["helped"]).sum()
-    return f"{hurt} of {len(changes)} methods hurt more tasks than they help"
+    return f"{hurt} of {len(changes)} retrieval methods hurt more tasks than they help"
 
 
 def rates_caption(

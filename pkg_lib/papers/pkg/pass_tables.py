@@ -529,7 +529,7 @@ def below_message(verdicts: pd.DataFrame) -> str:
         verdicts: Verdicts [task, method].
 
     Returns:
-        Text such as "every single retrieval method solves fewer tasks than NoRAG"; "" if none is measured.
+        Text such as "every retrieval method solves fewer tasks than NoRAG"; "" if none is measured.
     """
     methods = [method for method in measured_methods(verdicts) if method != BASELINE]
     differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
@@ -538,7 +538,7 @@ def below_message(verdicts: pd.DataFrame) -> str:
     is_below = differences < 0
     subject = f"{is_below.sum()} of {len(differences)} retrieval methods solve"
     if is_below.all():
-        subject = "every single retrieval method solves"
+        subject = "every retrieval method solves"
     return f"{subject} fewer tasks than {BASELINE}"
 
 
@@ -606,7 +606,7 @@ def _selection(frame: pd.DataFrame) -> list[str]:
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
         sentences.append(
-            f"{RERANKED} scores {rate} %. This is {gap}, the single method that scores highest."
+            f"{RERANKED} scores {rate} %: {gap}, the method that scores highest by itself."
         )
     if not not_measured([ORACLE], frame):
         gaps = listed(_gap(frame, ORACLE, other) for other in others)

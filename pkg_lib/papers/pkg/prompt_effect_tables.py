@@ -11,6 +11,7 @@ from pkg_lib.analysis import figures
 from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import DASH, MINUS, interval, percent, points
 from pkg_lib.data.benchmarks import title_of
@@ -419,29 +420,15 @@ def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
 
 
 def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
-    """Say in how many prompts an effect is significant after correction, by effect."""
+    """Say how many of the effects are significant after correction."""
     if effects.empty:
         return []
-    by_rule: dict[str, list[str]] = {}
-    for (rule, effect), rows in effects.groupby([_rules(effects), "effect"], sort=False):
-        significant = rows.loc[rows["p_corrected"] < ALPHA, "difference"]
-        if len(significant):
-            lower = (significant < 0).sum()
-            higher = (significant > 0).sum()
-            count = f"{effect} (lower in {lower}, higher in {higher} of {len(rows)})"
-            by_rule.setdefault(str(rule), []).append(count)
-    listed = "; ".join(f"{rule}: {', '.join(counts)}" for rule, counts in by_rule.items())
+    significant = effects.loc[effects["p_corrected"] < ALPHA, "difference"]
+    lower = (significant < 0).sum()
     return [
-        f"{where}: effects on pass@1 that are significant after Holm's correction, by rule of "
-        f"extraction and with the number of comparisons: {listed or 'none'}. The other effects are "
-        "inconclusive."
+        f"{where}: {len(significant)} of {len(effects)} tested effects on pass@1 are significant after "
+        f"Holm's correction; {lower} of these are negative. The other effects are inconclusive."
     ]
-
-
-def _rules(effects: pd.DataFrame) -> pd.Series:
-    """The rule of extraction by which each effect is measured; two rules in effects of extraction."""
-    is_of_extraction = effects["effect"].isin(EXTRACTION_EFFECTS)
-    return effects["at"].replace(EXTRACTION_LABELS).mask(is_of_extraction, "one against another")
 
 
 def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
@@ -449,9 +436,9 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
     sentences = []
     known = shared.dropna(subset="share")
     names = {
-        WORDING_SOURCE: "A to B by this project's extraction",
-        BOTH_SOURCE: "A to B by the authors' extraction",
-        EXTRACTION_SOURCE: "the authors' extraction",
+        WORDING_SOURCE: "the words alone (A to B) are",
+        BOTH_SOURCE: "the words alone by the authors' extraction are",
+        EXTRACTION_SOURCE: "a change to the authors' extraction is",
     }
     for model, of_model in known.groupby("published", sort=False):
         parts = []
@@ -460,12 +447,12 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
             if len(rows):
                 share = _percent_range(rows["share"])
                 at_most = _percent_range(rows["upper_share"])
-                parts.append(f"{name} {share} (at most {at_most} within the intervals)")
+                parts.append(f"{name} {share} (upper limits of the intervals: {at_most})")
         if parts:
             sentences.append(
-                f"{where}: effects as shares of the difference between Block-PKG and NoRAG of {model} "
-                f"in the paper: {'; '.join(parts)}. They are measured with another model, so they do "
-                "not say what the difference in the paper consists of."
+                f"{where}: compared with the paper's difference between Block-PKG and NoRAG for {model}, "
+                f"{listed(parts)} of its size. The effects are measured with another model, so they do not "
+                "say what the difference in the paper consists of."
             )
     return sentences
 

@@ -10,6 +10,7 @@ from pkg_lib.analysis.cells import DIFFERENCE_COLUMNS, difference_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import not_measured, paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH
+from pkg_lib.evaluation.reranking import nearest
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.encoder_limit import reranking_note
 from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
@@ -72,7 +73,8 @@ def reranking_rules(run: Results) -> ResultTable:
         by_script = by_script.where(reranked.notna())
         rows[OF_SCRIPT] = _row(by_script, reranked, choices, chosen)
     notes = list(NOTES)
-    about_encoder = reranking_note(run.label, run.results)
+    candidates = sum(len(row["candidates"]) for row in selections.values())
+    about_encoder = reranking_note(run.label, candidates, run.results)
     if about_encoder:
         notes.append(about_encoder)
     return ResultTable.of(title, rows, COLUMNS, "rule", *notes)
@@ -87,7 +89,7 @@ def _choices_of_script(selections: Mapping[str, dict[str, Any]]) -> dict[str, st
             if method in row["candidates"]:
                 similarities[method] = row["candidates"][method]["cosine"]
         if similarities:
-            choices[task_id] = max(similarities, key=similarities.__getitem__)
+            choices[task_id] = nearest(similarities)
     return choices
 
 

@@ -40,7 +40,7 @@ VALIDITY_COLUMNS = (
 COPYING_COLUMNS = (
     "tasks",
     "retrieved code alone",
-    "method",
+    "own context",
     "another task's context",
     "same verdict, % of tasks (95 %)",
     "statements copied, % of the answer's",
@@ -334,13 +334,14 @@ def copying_table(
         f"another task's context, {corpus_in_words(corpus)}"
     )
     note = (
-        "Retrieved code alone: the context is submitted without a model, with its function renamed. "
+        "Retrieved code alone: the context is submitted without a model, with its function renamed. Own "
+        "context: the method. "
         "Same verdict: share of the tasks on which it and the method's answer both pass or both "
         "fail. Statements copied: share of an answer's statements that are also in its context, "
         f"mean over the tasks. {DASH} not measured on all of these tasks."
     )
     swaps = (
-        f"Another task's context gives a higher pass@1 than the retrieved code in {len(better)} of "
+        f"Another task's context gives a higher pass@1 than the task's own in {len(better)} of "
         f"{compared} rows that have both{': ' if better else ''}{'; '.join(better)}."
     )
     return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method", note, swaps)

@@ -36,11 +36,11 @@ def test_captions_hold_the_rate_and_the_changes_of_every_measured_method():
 def test_titles_say_how_the_methods_compare_with_no_retrieval():
     frame = VERDICTS.assign(Reranked=pd.array([pd.NA] * 4, "boolean"))
     assert rates_title(frame) == "0 of 1 retrieval methods solve fewer tasks than NoRAG"
-    assert changes_title(frame) == "0 of 1 methods hurt more tasks than they help"
+    assert changes_title(frame) == "0 of 1 retrieval methods hurt more tasks than they help"
     frame["VoyageEmb"] = pd.array([False] * 4, "boolean")
     frame["BM25"] = pd.array([True, False, False, False], "boolean")
     assert rates_title(frame) == "Every single retrieval method solves fewer tasks than NoRAG"
-    assert changes_title(frame) == "2 of 2 methods hurt more tasks than they help"
+    assert changes_title(frame) == "2 of 2 retrieval methods hurt more tasks than they help"
     unmeasured = VERDICTS.assign(BM25=pd.array([pd.NA] * 4, "boolean"))
     assert rates_title(unmeasured) == "pass@1 by method"
     unmeasured["VoyageEmb"] = pd.array([pd.NA] * 4, "boolean")

@@ -190,11 +190,9 @@ def test_findings_count_the_effects_that_are_shown_after_correction():
         [effect(0.035), effect(0.2, sent_as="chat template", p=0.001), by_first_fence]
     )
     shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
-    higher = f"{WORDING_EFFECT} (lower in 0, higher in 1 of"
-    assert f"all code fences: {higher} 2)" in shown
-    assert f"first code fence: {higher} 1)" in shown
-    assert "CodeLlama-7B" in smaller and "50 % (at most 70 % within" in smaller
-    assert "CodeLlama-13B" in larger and "70 % (at most 98 % within" in larger
+    assert "2 of 3 tested effects" in shown and "0 of these are negative" in shown
+    assert "CodeLlama-7B" in smaller and "50 % (upper limits of the intervals: 70 %)" in smaller
+    assert "CodeLlama-13B" in larger and "70 % (upper limits of the intervals: 98 %)" in larger
 
 
 def test_prompts_that_fail_are_named_and_conclude_nothing():
@@ -207,7 +205,7 @@ def test_a_tested_effect_is_counted_although_the_prompt_failed_with_another_cont
     conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
     effects = pd.concat([effect(-0.2, p=0.001), failed_effect(0.2, "chat template")])
     _, shown = findings(conditions, effects, shares(source(0.2).assign(failed=True)))
-    assert f"all code fences: {WORDING_EFFECT} (lower in 1, higher in 0 of 1)" in shown
+    assert "1 of 1 tested effects" in shown and "1 of these are negative" in shown
 
 
 def test_a_share_by_one_rule_is_told_where_the_prompt_failed_by_another():
@@ -217,7 +215,7 @@ def test_a_share_by_one_rule_is_told_where_the_prompt_failed_by_another():
         [source(0.2).assign(failed=True), source(0.035).assign(source=WORDING_SOURCE)]
     )
     _, smaller, _ = findings(conditions, failed_effect(0.2), shares(sources))
-    assert "by this project's extraction 50 %" in smaller and "authors'" not in smaller
+    assert "the words alone (A to B) are 50 %" in smaller and "authors'" not in smaller
 
 
 def test_without_answers_there_is_no_finding():
