@@ -105,8 +105,8 @@ def test_break_even_table_has_dashes_for_values_that_were_not_measured():
     paper = break_even.published_savings()
     rows = break_even.break_even_table([measured, *paper], SPEED).frame
     both = [
-        "queries to break even (prompt tokens take no time)",
-        "queries to break even (prompt tokens as slow as generated ones)",
+        "queries to break even, prompt free",
+        "queries to break even, prompt slow",
     ]
     assert rows.loc[measured.name, both].tolist() == ["never", "24"]
     assert rows.loc[paper[0].name, both].tolist() == [DASH, "140"], "3,600 s over 25.8"

@@ -219,7 +219,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
             continue
         for name, kinds in _groups(evidence).items():
             difference = recall_difference(evidence, first, second, kinds)
-            rows[f"{first} – {second}, {name}"] = [
+            rows[f"{first} minus {second} | {name}"] = [
                 difference.n,
                 recall(evidence, first, kinds).mean(),
                 recall(evidence, second, kinds).mean(),
@@ -242,7 +242,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
         f"{READING_NOTE}"
     )
     title = f"Differences in evidence recall on {shown_name(evidence['repository'])}"
-    return number_table(title, "first – second, kind", columns, rows, note)
+    return number_table(title, "first minus second | questions", columns, rows, note)
 
 
 def _interval(difference: Difference) -> str:
@@ -314,7 +314,7 @@ def unrecorded_table(name: str) -> ResultTable:
         The table, whose only cell is empty.
     """
     rows = {"not recorded": [NAN]}
-    return number_table(f"Evidence on {shown_name(name)}", "figure", {"value": 0}, rows, UNKNOWN)
+    return number_table(f"Evidence on {shown_name(name)}", "quantity", {"value": 0}, rows, UNKNOWN)
 
 
 # Tables 8 and 9: answers

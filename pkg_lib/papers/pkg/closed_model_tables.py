@@ -273,8 +273,11 @@ def closed_selections_table(
             gap = gap_closed(selected, candidates)
             share, bounds = DASH, f"{DASH} to {DASH}"
             if gap:
-                share = tables.percent(gap.value)
-                bounds = f"{tables.percent(gap.low)} to {tables.percent(gap.high)}"
+                share, low, high = (
+                    tables.percent(value).replace("-", tables.MINUS)
+                    for value in (gap.value, gap.low, gap.high)
+                )
+                bounds = f"{low} to {high}"
             rows[f"{model}, {selection_label(str(selection))}"] = [
                 str(rate.measured),
                 best,

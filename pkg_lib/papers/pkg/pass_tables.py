@@ -561,10 +561,12 @@ def _answer(
     is_significant = tested["p_corrected"].astype(float) < ALPHA
     below = int((is_significant & (tested["difference"] < 0)).sum())
     above = int((is_significant & (tested["difference"] > 0)).sum())
+    counts = f"{below} of {len(tested)} differences are significant and negative, {above} positive"
+    if below == len(tested) > 1:
+        counts = f"all {below} differences are significant and negative"
     return [
         f"On {title_of(benchmark)}, pass@1 is {without} % without retrieval ({BASELINE}) and "
-        f"{with_retrieval}; on the same tasks, {below} of {len(tested)} differences are significantly "
-        f"negative and {above} significantly positive, after correction."
+        f"{with_retrieval}; on the same tasks, {counts} (Holm)."
     ]
 
 

@@ -20,6 +20,7 @@ from pkg_lib.analysis.cells import bracketed_difference, paired_cells, wilson_ra
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     compared,
+    counted,
     difference,
     finding,
     listed,
@@ -492,7 +493,11 @@ def _order_of_units(comparison: UnitComparison) -> list[str]:
     rates = common.mean().sort_values(ascending=False, kind="stable")
     order = ", ".join(f"{m} ({UNITS[m]}) {percent(rates[m])} %" for m in rates.index)
     lowest = [f"a {UNITS[m]}" for m in methods if rates[m] == rates.min()]
-    return [f"From highest to lowest: {order}. The lowest is {listed(dict.fromkeys(lowest))}."]
+    tasks = counted(len(common), "task")
+    return [
+        f"On the {tasks} that all methods measured, from highest to lowest: {order}. "
+        f"The lowest is {listed(dict.fromkeys(lowest))}."
+    ]
 
 
 def _selection(comparison: UnitComparison) -> list[str]:

@@ -196,10 +196,10 @@ def prompt_variants_figure(
     legend_rows = math.ceil(len(names) / 2)
     legend = 0.42 + 0.15 * legend_rows
     drawn = pd.concat([comparison["difference"] for comparison in shown.values()] or [pd.Series()])
-    title = (
-        f"With a context, {(drawn < 0).sum()} of {len(drawn)} prompts are below {BASELINE}\n"
-        f"{models_in_words(models)}"
-    )
+    below = (drawn < 0).sum()
+    how_many = f"All {below}" if below == len(drawn) > 1 else f"{below} of {len(drawn)}"
+    message = f"{how_many} prompts with a context score below {BASELINE}"
+    title = f"{message}\n{models_in_words(models)}"
     figure, axes = figures.row_axes(len(shown), 0.4, legend, 1.5, title, right=0.1, ax=ax)
     labels = []
     for row, ((label, method), comparison) in enumerate(shown.items()):

@@ -107,7 +107,7 @@ def test_prompt_variants_are_compared_with_the_papers_prompt():
     figure = variant_tables.prompt_variants_figure(comparisons, ["m"])
     shown = legible(figure)
     assert {"run,\nFunc-PKG (5)", "default prompt", "context first"} <= set(shown)
-    assert f"With a context, 2 of 2 prompts are below {BASELINE}\nm" in shown
+    assert f"All 2 prompts with a context score below {BASELINE}\nm" in shown
     points = [line.get_xdata() for line in figure.axes[0].lines if line.get_marker() in "os"]
     assert points == [pytest.approx([-40]), pytest.approx([-20])]
 
