@@ -605,5 +605,5 @@ def table9_findings(
     order = "the same" if sorted(both, key=means.__getitem__) == both else "another"
     pairs = ", ".join(f"{m} {means[m]:.0f} here, {there[m]:.0f} in the paper" for m in both)
     return [
-        f"The order of Table 9 is {order} here: {pairs}. The paper's numbers are means over its two tokenizers."
+        f"The order of Table 9 is {order} here: {pairs}. The paper's numbers are means over two tokenizers."
     ]
