@@ -50,8 +50,8 @@ BODY_MEASURES = {
     "F1 (id)": "identifiers_f1",
 }
 NOT_MEASURED = f"{DASH} not measured here."
-BLANK = [DASH] * 4  # in the place of ours
-UNPUBLISHED = [DASH] * 6  # in the place of the paper's
+BLANK = [DASH] * 4  # instead of ours
+UNPUBLISHED = [DASH] * 6  # instead of the paper's
 OURS = "package functions"  # never named RepoEval, which is measured beside them
 THEIRS = "RepoEval"
 BENCHMARK_OF = {OURS: PACKAGES_BENCHMARK, THEIRS: REPOEVAL}

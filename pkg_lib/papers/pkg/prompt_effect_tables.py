@@ -56,7 +56,7 @@ STYLE_NOTE = (
 )
 PROMPTS_NOTE = (
     "Prompt A has no context. B has the words that introduce a context, around a comment that no code was "
-    "found. C has the retrieved block in the place of that comment, and D the block of another task. No "
+    "found. C has the retrieved block instead of that comment, and D the block of another task. No "
     "stray quote: without the quotation mark at the end of CodeLlama's prompt A."
 )
 TABLE7_TASKS = 500
@@ -66,7 +66,7 @@ UPPER_SHARE = "largest share in the interval"
 LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
 EFFECTS_CAPTION = (
     f"Change of pass@1 when one thing in the prompt or in the extraction changes. {PROMPTS_NOTE} "
-    "Extraction: one of the authors' rules in the place of this project's; all other rows use this "
+    "Extraction: one of the authors' rules instead of this project's; all other rows use this "
     "project's. Open: raw text; filled: chat template."
 )
 

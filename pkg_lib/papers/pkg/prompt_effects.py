@@ -11,7 +11,7 @@ therefore extracted. Each method here changes one thing at a time, on the same t
     C: retrieved block                "Block-PKG, STYLE prompt"
     D: another task's context         "Block-PKG, swapped, STYLE prompt"
 
-B has a comment that no code was found in the place of the block. The second is a control for
+B has a comment that no code was found instead of the block. The second is a control for
 CodeLlama's prompt, which ends in a stray quotation mark.
 
 Each prompt is sent in two ways: as raw text, as the authors send it, and as the user's message in
