@@ -261,7 +261,7 @@ def _further_prompts(
     counted: set[str],
 ) -> tuple[FurtherPrompts, ...]:
     """Return what the retriever of a method prompts for; what methods share is counted once."""
-    retriever = results.maker(method)(results.knowledge)
+    retriever = results.retriever_factory(method)(results.knowledge)
     describe = getattr(retriever, "further_prompts", None)
     further = []
     for prompts in describe(results.tasks) if describe else ():

@@ -1,6 +1,7 @@
 """Compute what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
 
-`evaluate` is the only writer of these. Every stage resumes from its files. A stored verdict is reused
+Contexts, verdicts, signals and selections of an experiment are written only here. Every stage resumes
+from its files. A stored verdict is reused
 only for the same solution, tests and protocol.
 """
 
@@ -146,8 +147,8 @@ def _outcomes(jobs: Sequence[tuple[Job | Outcome, Limits]], what: str = "") -> l
         The outcomes in order.
     """
     to_run = [(job, limits) for job, limits in jobs if isinstance(job, Job)]
-    is_quick = not what or len(jobs) < 20
-    with tqdm(total=len(to_run), desc=what, unit="sample", disable=is_quick) as bar:
+    hides_bar = not what or len(jobs) < 20
+    with tqdm(total=len(to_run), desc=what, unit="sample", disable=hides_bar) as bar:
         executed = iter(run_with_limits(to_run, lambda _: bar.update()))
     return [next(executed) if isinstance(job, Job) else job for job, _ in jobs]
 
@@ -200,7 +201,7 @@ class Evaluator:
             run.generator.backend = backend
 
     def prepare(self, methods: list[str]) -> int:
-        """Make what the methods lack, and judge all their solutions.
+        """Complete what the methods lack. Then judge and rerank all methods of the corpus.
 
         Args:
             methods: Methods of the corpus.
@@ -262,7 +263,7 @@ class Evaluator:
                 context: Context | None = Context(task.id, NO_RAG, "")
             else:
                 context = contexts.get(task.id)
-            if context is None or not run.unpublished(method, context):
+            if context is None or not run.lacks_published_context(method, context):
                 yield task, context
 
     def lacks(self, methods: Iterable[str]) -> bool:
@@ -341,7 +342,7 @@ class Evaluator:
         is_known = len(self._known_contexts(method)) == len(run.tasks)
         if name == NO_RAG or is_known or run.benchmark_spec.stored_with:
             return []
-        retriever = run.maker(name)(run.knowledge)
+        retriever = run.retriever_factory(name)(run.knowledge)
         encoded_texts = getattr(retriever, "encoded_texts", None)
         if encoded_texts is None:
             return []
@@ -349,7 +350,7 @@ class Evaluator:
         return missing
 
     def _complete(self, methods: list[str]) -> int:
-        """Complete methods; those of one decoding in one batch."""
+        """Complete the prompts of several methods. Methods with the same decoding share a batch."""
         count = 0
         generators: dict[str, Generator] = {}
         prompts: dict[str, list[StoredRequest]] = {}
@@ -435,7 +436,7 @@ class Evaluator:
                 f"{run.benchmark} has the contexts of {base}, which lacks those of {name}: "
                 f"complete benchmark {base} on corpus {run.corpus} first"
             )
-        make_retriever = run.maker(name)
+        make_retriever = run.retriever_factory(name)
         retriever = make_retriever(None if name == NO_RAG else run.knowledge)
         retrieved = retriever.retrieve(run.tasks)
         contexts = []
@@ -467,7 +468,7 @@ class Evaluator:
     def _with_texts(self, method: str, stored: list[Context]) -> list[Context]:
         """Retrieve again where stored contexts lack their text, and check that the digests agree."""
         run = self.run
-        retriever = run.maker(method)(run.knowledge)
+        retriever = run.retriever_factory(method)(run.knowledge)
         contexts = retriever.retrieve(run.tasks)
         changed = []
         for new, old in zip(contexts, stored, strict=True):
@@ -543,7 +544,10 @@ class Evaluator:
         return about
 
     def _judge_contexts(self, method: str) -> None:
-        """Run the contexts that were not judged yet as solutions of their tasks."""
+        """Run the contexts that were not judged yet as solutions of their tasks.
+
+        NoRAG has no contexts. For it, the renamed reference solutions are judged, as a control.
+        """
         run = self.run
         path = run.files(method).validity
         is_control = method == NO_RAG
@@ -595,7 +599,7 @@ class Evaluator:
         lacks_text = any(c.text is None for c in contexts if c.task_id in digests)
         if lacks_text and retrieve_again:
             with suppress(UserError):
-                retriever = run.maker(method)(run.knowledge)
+                retriever = run.retriever_factory(method)(run.knowledge)
                 contexts = retriever.retrieve(run.tasks)
         texts = {}
         for context in contexts:

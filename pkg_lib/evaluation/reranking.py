@@ -1,11 +1,11 @@
-"""Equation 11: choose, for each task, the solution that is nearest to the query.
+"""Equation 11 of the PKG paper: choose, for each task, the solution that is nearest to the query.
 
 The paper prints one rule and the authors' published code follows another. Both are here:
 
 authors (default)
     Each solution is reduced to its first function, without docstring and comments, and embedded. A solution
     that does not parse or run is embedded as the words "Wrong code!". The nearest to the query is chosen.
-as printed (Section 3.3)
+as printed (Section 3.3 of the paper)
     Each solution is embedded as it is. Those that do not parse, and then those that do not run, are left
     out. A filter that no solution passes is skipped, which the paper leaves open.
 
@@ -28,13 +28,14 @@ TIE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """The properties of one solution that the rules of Equation 11 use.
+    """The properties of one solution that are stored with a selection; the rules use all but `runs`.
 
     Attributes:
         parses: Whether the program is Python.
         runs: Whether the program runs to its end without any test.
         runs_as_written: Whether it does so with the assertions that the answer copied from the prompt.
-        cosine: Similarity of the query and the first function, without docstring and comments.
+        cosine: Similarity of the query and the first function, without docstring and comments; of the words
+            "Wrong code!" for a program that does not run.
         cosine_as_printed: Similarity of the query and the solution as it is.
     """
 

@@ -55,7 +55,7 @@ class StoredAnswers(StoredExperiment):
         knowledge.leak_check = find_leaks
         return knowledge
 
-    def maker(self, method: str) -> RetrieverFactory:
+    def retriever_factory(self, method: str) -> RetrieverFactory:
         """Return what makes the retriever of a method's contexts.
 
         Args:
@@ -109,8 +109,8 @@ class StoredAnswers(StoredExperiment):
     def stored_contexts(self, method: str) -> dict[str, Context]:
         """Read the contexts of all tasks of the benchmark.
 
-        Contexts of a user-supplied corpus are left out once the corpus, or the tokenizer of its BM25, has
-        changed. Contexts of enhanced functions are left out once their docstrings have changed.
+        Contexts of a user-supplied corpus are left out once the corpus, its embedder, or the tokenizer of
+        its BM25 has changed. Contexts of enhanced functions are left out once their docstrings have changed.
 
         Args:
             method: A method that the corpus offers.
@@ -156,7 +156,7 @@ class StoredAnswers(StoredExperiment):
             return True
         return docstrings.get("sha256") != current
 
-    def unpublished(self, method: str, context: Context) -> bool:
+    def lacks_published_context(self, method: str, context: Context) -> bool:
         """Tell whether the authors published no context for a task, so that it is not measured.
 
         Args:
@@ -242,7 +242,7 @@ class StoredAnswers(StoredExperiment):
         """
         cache = self.generator.cache
         cache.require(self.files(method).completions)
-        contexts = [c for c in self.contexts(method) if not self.unpublished(method, c)]
+        contexts = [c for c in self.contexts(method) if not self.lacks_published_context(method, c)]
         if self.benchmark_spec.in_tokens:
             find = self._completions_by_prompt_digest
         elif self.tasks_absent or any(context.text is None for context in contexts):
@@ -322,7 +322,8 @@ class StoredAnswers(StoredExperiment):
     def _completions_by_context(self, settings: str) -> dict[tuple[str, str], Generation]:
         """Return completions with these settings by task id and digest of the context.
 
-        Benchmarks share task ids but not prompts. Tasks of one prompt share a completion.
+        Two benchmarks may have the same task ids with different prompts, so only files of benchmarks with
+        the same prompts are searched. Tasks of one prompt share a completion.
         """
         cache = self.generator.cache
         # Most methods have the same settings, and a cache only grows: its size is its version.

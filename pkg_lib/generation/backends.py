@@ -40,8 +40,8 @@ from pkg_lib.generation.prompts import turns
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 512  # Section 4
-NEAR_SAMPLES = 200  # that are drawn of a token with logits nearby
-LIKELY = 512  # tokens among which a nucleus is searched first
+NEAR_SAMPLES = 200  # how often a token is sampled with slightly changed logits (verify-cache)
+MOST_LIKELY = 512  # tokens among which a nucleus is searched first
 # Chat models may end their turn with a token of its own, beside the checkpoint's end of text.
 END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
 CLOSING_MARKS = ("```", "~~~", "[/")  # an extraction can only settle where one of them is written
@@ -99,7 +99,7 @@ def sampled(
     """
     probabilities = torch.softmax(logits.float() / temperature, -1)
     # A nucleus seldom has more tokens, and sorting a vocabulary takes longer than the model itself.
-    count = min(LIKELY, probabilities.shape[-1])
+    count = min(MOST_LIKELY, probabilities.shape[-1])
     likely = probabilities.topk(count, sorted=False).indices
     likely = likely.sort(dim=-1).values
     of_likely = probabilities.gather(-1, likely)

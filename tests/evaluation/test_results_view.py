@@ -65,7 +65,9 @@ def test_committed_study_is_complete(committed, monkeypatch, part):
     measurable = {}
     for method in run.retrievers:
         contexts = run.contexts(method)
-        measurable[method] = {c.task_id for c in contexts if not run.unpublished(method, c)}
+        measurable[method] = {
+            c.task_id for c in contexts if not run.lacks_published_context(method, c)
+        }
     measurable_by_all = set.intersection(*(measurable[method] for method in run.candidates))
     frame = run.verdicts(list(part.methods) or None)
     for method in frame:

@@ -25,8 +25,10 @@
 An iteration i is a method of its own, METHOD@i, which needs METHOD@(i-1). The evaluation pipeline
 (evaluation/pipeline.py) is the loop: it retrieves the contexts of a round here, generates the programs
 p^i and stores them, and goes on to the next round. So `retrieve` begins where the algorithm executes
-the drafts of the round before: lines 12 to 23 of iteration i - 1 come first, lines 4 to 9 of
-iteration i follow.
+the drafts of the round before: lines 18 to 20, 12 and 21 to 23 of iteration i - 1 come first. Lines 4 to
+8 of iteration i follow, then lines 13 to 17 of iteration i - 1, since M_q does not read K, and line 9.
+`evor_registration.py` registers the rounds with what each needs, and `completion_stages`
+(retrieval/methods.py) orders them for the pipeline.
 
 Two kinds of methods share this code. Those of the stored runs, such as "EVOR", differ from the paper in
 several points. Those with the paper's own loop are called "EVOR, as published". `EvorMethod.loop` has one
@@ -70,7 +72,7 @@ from pkg_lib.papers.evor.subgoals import PARTS_TOKENS, Decomposition
 from pkg_lib.papers.evor.templates import PROMPTS
 
 EQUAL_FEEDBACKS = 3  # in consecutive rounds, which end a task (Section 2.3)
-COUNTED_METHOD = "EVOR"  # Table 6 is about its inputs; other methods' first drafts differ
+COUNTED_METHOD = "EVOR"  # Table 6 counts the test inputs of this method only
 
 
 @dataclass
@@ -82,7 +84,8 @@ class Iteration:
         active: The tasks that have not ended.
         inputs: I of each task; empty in round 0.
         uncalled_ends: As in `LoopOptions`.
-        answers: What models other than M(n, K_r) were prompted for, to count their tokens.
+        answers: Answers to all other prompts than M(n, K_r), such as queries and inputs. Their tokens are
+            counted.
     """
 
     history: list[Drafts] = field(default_factory=list)
@@ -110,8 +113,8 @@ class Iteration:
             return False
         drafts = [of_round[task.id] for of_round in self.history if task.id in of_round]
         feedbacks = [draft.feedback for draft in drafts]
-        was_called = self.uncalled_ends or bool(self.inputs.get(task.id))
-        return not has_ended(feedbacks, was_called)
+        may_end_on_success = self.uncalled_ends or bool(self.inputs.get(task.id))
+        return not has_ended(feedbacks, may_end_on_success)
 
 
 @dataclass
@@ -194,7 +197,7 @@ class EvorRound:
     def about(self) -> dict[str, Any]:
         """What is recorded with the contexts: the options of the paper's loop."""
         if self.method.loop != AS_PUBLISHED:
-            return {}  # the name of a stored run's method says everything
+            return {}  # the name of a stored run's method identifies its options
         budgets = dict(self.run.benchmark.budgets)
         del budgets["context"]
         budgets["window"] = self._window
@@ -216,7 +219,7 @@ class EvorRound:
 
     @cached_property
     def _window(self) -> int:
-        """Tokens of a prompt and its answer together, as many as the model's context allows."""
+        """Most tokens of a prompt and its answer together: the method's limit, or the model's if lower."""
         of_model = self.run.generator.context_window
         of_method = self.method.loop.window
         return min(of_method, of_model or of_method)
@@ -394,7 +397,7 @@ class EvorRound:
     # The parts of a context around what is retrieved
 
     def _introductions(self, iteration: Iteration) -> list[str]:
-        """What the model answered before it writes: a reflection (Reflexion) or subgoals (ExeDec)."""
+        """What the model writes before the program: a reflection (Reflexion) or subgoals (ExeDec)."""
         none = [""] * len(iteration.active)
         thinks = self.method.thinks
         if thinks == "reflection" and self.method.loop.keeps_reflections:
@@ -565,16 +568,17 @@ class OracleRetriever:
         return contexts
 
 
-def has_ended(feedbacks: Sequence[Feedback], was_called: bool = True) -> bool:
+def has_ended(feedbacks: Sequence[Feedback], may_end_on_success: bool = True) -> bool:
     """Tell whether the termination condition is satisfied (Section 2.3; line 21 of Algorithm 1).
 
     Args:
         feedbacks: F^0 to F^i of one task.
-        was_called: Whether the drafts ran on at least one test input.
+        may_end_on_success: Whether a draft without an error ends the task.
 
     Returns:
-        Whether the last draft ran on its inputs, or the last three feedbacks are equal.
+        Whether the last draft ran without an error and may end the task, or the last three feedbacks are
+        equal.
     """
     last = feedbacks[-EQUAL_FEEDBACKS:]
     are_equal = len(last) == EQUAL_FEEDBACKS and len(set(last)) == 1
-    return (last[-1].ok and was_called) or are_equal
+    return (last[-1].ok and may_end_on_success) or are_equal

@@ -400,7 +400,7 @@ def test_a_round_needs_the_programs_of_its_own_tasks(tiny):
     run = evaluator.run
     (half, add) = run.tasks
     stranger = replace(add, id="tiny/other")
-    made = run.maker("EVOR, as published@1")(run.knowledge)
+    made = run.retriever_factory("EVOR, as published@1")(run.knowledge)
     with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
         made.retrieve([half, stranger])
 
