@@ -235,7 +235,7 @@ def building_table(measured: CostMeasurements) -> ResultTable:
             f"Measured here on {graph['documents']:,} files of installed source with "
             f"{graph['functions']:,} functions."
         )
-    title = "Table 8: time and storage to build what is searched"
+    title = "Table 8: time and storage of the sources"
     return ResultTable.of(title, rows, columns, "step", *notes)
 
 

@@ -229,8 +229,9 @@ def _clustering(agreement: pd.DataFrame) -> list[str]:
     parts = []
     for key, row in agreement[agreement["p"].astype(float) < ALPHA].iterrows():
         method, space = cast("tuple[str, str]", key)
-        shares = f"{percent(row['share'])} against {percent(row['chance'])} % by chance"
-        parts.append(f"{method} in the {space}, {shares}, {chance(row['p'])}")
+        shares = f"{percent(row['share'])} % of the nearest tasks share the outcome"
+        by_chance = f"{percent(row['chance'])} % by chance"
+        parts.append(f"with {method}, by the {space}, {shares}, {by_chance} ({chance(row['p'])})")
     tests = f"p < {ALPHA}, not corrected"
     if not parts:
         return [f"{message}: no test of {agreement['p'].count()} has {tests}."]
