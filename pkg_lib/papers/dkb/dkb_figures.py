@@ -328,7 +328,7 @@ def recall_figure(
     label += f"95 % bootstrap interval for {FEWEST_FOR_BOOTSTRAP} questions or more"
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     figures.ticks_inside(axes.xaxis)
-    axes.set_title(f"Needed types in the context ({READING}): {repository}", loc="left")
+    axes.set_title(f"Needed types ({READING}), {repository}", loc="left")
     figures.legend_below(axes)
     return figure
 
