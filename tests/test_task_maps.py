@@ -177,7 +177,7 @@ def test_table_and_findings_show_the_share_and_the_share_expected_by_chance():
     assert cells["p"] == "< 0.001"
     first, second, *_ = neighbour_findings(rows)
     assert first.startswith("Solved tasks cluster in 2 of 2 tests (p < 0.05")
-    assert "NoRAG in the plane, 100.0 against" in first
+    assert "with NoRAG, by the plane, 100.0 % of the nearest tasks" in first
     assert "NoRAG: 100.0 % of a task's nearest tasks in the plane" in second
 
 

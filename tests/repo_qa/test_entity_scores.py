@@ -121,7 +121,7 @@ def test_the_stored_answers_about_the_shop_are_scored():
     assert scores.groupby("pipeline").size().to_dict() == dict.fromkeys(study.answers, 15)
     assert scores["f1"].between(0, 1).all() and (scores["invented"] > 0).any()
     table = entities_table(study, {}).frame
-    assert list(table.index) == [f"shop, {pipeline}" for pipeline in study.answers]
+    assert list(table.index) == [f"small shop, {pipeline}" for pipeline in study.answers]
 
 
 def test_scores_of_answers_are_shown_later_without_the_sources(tmp_path, monkeypatch):
@@ -136,7 +136,7 @@ def test_scores_of_answers_are_shown_later_without_the_sources(tmp_path, monkeyp
     assert recorded_scores("shop", "another-model").empty
     study.results = ROOT / "results"
     table = entities_table(study, {"again": stored, "nobody": stored[:0]}).frame
-    ours = table[table.index.str.startswith("shop, DKB")]
+    ours = table[table.index.str.startswith("small shop, DKB")]
     again = table[table.index.str.startswith("again, DKB")]
     assert ours.to_numpy().tolist() == again.to_numpy().tolist()
     by_question = question_scores_table("shop", study.questions, stored).frame

@@ -23,12 +23,12 @@ def test_an_interval_needs_ten_questions_that_differ_and_zero_has_no_sign():
     half, all_found = [0.4, 0.6] * 6, [1.0] * 12
     rows = differences_table(evidence({BASE: half, SAME_SIZE: all_found, OURS: all_found})).frame
     interval = rows["95 % interval"]
-    assert interval[f"{OURS} – {BASE}, all"].startswith("+0.4")
-    assert interval[f"{OURS} – {BASE}, local"].startswith("+0.4")
-    assert interval[f"{OURS} – {BASE}, upstream"] == DASH
-    assert interval[f"{OURS} – {SAME_SIZE}, all"] == DASH
-    assert rows.loc[f"{OURS} – {BASE}, upstream", "difference"] == "+0.500"
-    assert rows.loc[f"{OURS} – {SAME_SIZE}, all", "difference"] == "0.000"
+    assert interval[f"{OURS} minus {BASE} | all"].startswith("+0.4")
+    assert interval[f"{OURS} minus {BASE} | local"].startswith("+0.4")
+    assert interval[f"{OURS} minus {BASE} | upstream"] == DASH
+    assert interval[f"{OURS} minus {SAME_SIZE} | all"] == DASH
+    assert rows.loc[f"{OURS} minus {BASE} | upstream", "difference"] == "+0.500"
+    assert rows.loc[f"{OURS} minus {SAME_SIZE} | all", "difference"] == "0.000"
 
 
 def test_answers_are_compared_by_f1_where_both_pipelines_answered():

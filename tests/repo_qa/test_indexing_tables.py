@@ -56,8 +56,8 @@ def test_embedded_tokens_of_the_papers_repositories_need_no_model_that_answers()
         STUDY, [index("shopizer", embedding=EMBEDDING), index("openjdk-17")]
     ).frame
     for approach in ("No-Graph", "DKB"):
-        assert rows.loc[f"shopizer, {approach}"].tolist() == ["1,234", "0", "0", *[DASH] * 4]
-    assert set(rows.loc["shopizer, LLM-KB"]) == {DASH}
+        assert rows.loc[f"Shopizer, {approach}"].tolist() == ["1,234", "0", "0", *[DASH] * 4]
+    assert set(rows.loc["Shopizer, LLM-KB"]) == {DASH}
     assert not any(name.startswith("openjdk-17") for name in rows.index)
 
 
@@ -68,10 +68,10 @@ def test_a_repository_that_is_studied_keeps_its_own_rows(results):
     other = {"query_seconds": {"No-Graph": {"S1": 1.0}}}
     write_json(results / "repo_qa" / "shopizer" / "evidence.json", other)
     latency = latency_table(studied).frame
-    assert latency.loc["shopizer, No-Graph, retrieval only"].tolist()[1] == "9.0000"
+    assert latency.loc["Shopizer, No-Graph, retrieval only"].tolist()[1] == "9.0000"
     rows = token_cost_table(studied, [index("shopizer", embedding=EMBEDDING)]).frame
     own = token_cost_table(studied, []).frame
-    assert rows.loc["shopizer, No-Graph"].tolist() == own.loc["shopizer, No-Graph"].tolist()
+    assert rows.loc["Shopizer, No-Graph"].tolist() == own.loc["Shopizer, No-Graph"].tolist()
 
 
 def test_the_published_graphs_have_the_papers_node_coverage():
@@ -92,12 +92,12 @@ def test_every_approach_has_a_latency_or_a_dash_on_the_papers_repositories(resul
     seconds = {"No-Graph": {"S1": 1.0, "S2": 3.0}, "DKB": {"S1": 2.0, "S2": 2.0}}
     write_json(results / "repo_qa" / "shopizer" / "evidence.json", {"query_seconds": seconds})
     rows = latency_table(STUDY).frame
-    for name in PAPER_REPOSITORIES:
+    for name, title in PAPER_REPOSITORIES.items():
         for approach in ("No-Graph", "DKB", "LLM-KB"):
-            cells = rows.loc[f"{name}, {approach}, retrieval only"].tolist()
+            cells = rows.loc[f"{title}, {approach}, retrieval only"].tolist()
             measured = name == "shopizer" and approach in seconds
             assert (cells[0] != DASH) == measured and cells[-1] == DASH
-    assert rows.loc["shopizer, No-Graph, retrieval only"].tolist()[1:3] == [
+    assert rows.loc["Shopizer, No-Graph, retrieval only"].tolist()[1:3] == [
         "2.0000",
         "1.0000–3.0000",
     ]

@@ -220,7 +220,7 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
     options = measurement.AskOptions(record=True)
     lines = list(measurement.run(str(SHOP), str(QUESTIONS), tmp_path, options))
-    assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
+    assert lines[0] == "small shop: 53 files, 81 chunks, 15 questions"
     assert sum(line.startswith("DKB") for line in lines) == 3
     assert any(re.match(r"Q\d+: No-Graph misses com\.example\.", line) for line in lines)
     ranked = opened().ranked
