@@ -205,8 +205,71 @@ class FunctionBodies(Benchmark):
         return match(solution, task.solution)
 
 
+class TestedBodies(FunctionBodies):
+    """Functions whose bodies the tests of their packages judge."""
+
+    seconds = SECONDS
+
+    def package(self, task: RepoTask) -> Package:
+        """Return the package that a function belongs to.
+
+        Args:
+            task: The function to complete.
+
+        Raises:
+            NotImplementedError: A subclass does not define it.
+        """
+        raise NotImplementedError
+
+    def limits(self, task: Task) -> Limits:
+        """Return what the tests of a task may use.
+
+        Args:
+            task: The function to complete.
+
+        Returns:
+            The limits of its package.
+        """
+        assert isinstance(task, RepoTask)
+        return limits_of(self.package(task))
+
+    def job(
+        self,
+        task: Task,
+        solution: str,
+        protocol: str = "pkg-paper",
+    ) -> Job | Outcome:
+        """Return what the sandbox runs for a solution.
+
+        Args:
+            task: The function to complete.
+            solution: Its body.
+            protocol: Not used.
+
+        Returns:
+            The job; a failure if the answer holds no body.
+        """
+        assert isinstance(task, RepoTask)
+        if not solution:
+            return NO_BODY
+        return job_of(task, self.package(task), self.files(task.repository), solution)
+
+    def control(self, task: Task, name: str) -> str:
+        """Return the body of a control row.
+
+        Args:
+            task: The function to complete.
+            name: A name in CONTROLS.
+
+        Returns:
+            The body.
+        """
+        assert isinstance(task, RepoTask)
+        return control_body(task, name)
+
+
 @dataclass(frozen=True)
-class PackageFunctions(FunctionBodies):
+class PackageFunctions(TestedBodies):
     """Functions of PACKAGES that `cast prepare tasks` has chosen, judged by the packages' tests.
 
     Attributes:
@@ -271,6 +334,14 @@ class PackageFunctions(FunctionBodies):
                 return replace(task, benchmark=self.name)
         raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
 
+    def package(self, task: RepoTask) -> Package:
+        """Return one of PACKAGES.
+
+        Args:
+            task: The function to complete.
+        """
+        return PACKAGES[task.repository]
+
     def files(self, repository: str) -> dict[str, str]:
         """Return the files of a package.
 
@@ -287,54 +358,6 @@ class PackageFunctions(FunctionBodies):
             return PACKAGES.get_or_fail(repository).files()
         except UserError as e:
             raise BenchmarkMissing(str(e)) from e
-
-    def limits(self, task: Task) -> Limits:
-        """Return what the tests of a task may use.
-
-        Args:
-            task: The function to complete.
-
-        Returns:
-            The limits of its package.
-        """
-        package, _, _ = task.id.partition("/")
-        return limits_of(PACKAGES[package])
-
-    def job(
-        self,
-        task: Task,
-        solution: str,
-        protocol: str = "pkg-paper",
-    ) -> Job | Outcome:
-        """Return what the sandbox runs for a solution.
-
-        Args:
-            task: The function to complete.
-            solution: Its body.
-            protocol: Not used.
-
-        Returns:
-            The job; a failure if the answer holds no body.
-        """
-        assert isinstance(task, RepoTask)
-        if not solution:
-            return NO_BODY
-        package = PACKAGES[task.repository]
-        files = self.files(package.name)
-        return job_of(task, package, files, solution)
-
-    def control(self, task: Task, name: str) -> str:
-        """Return the body of a control row.
-
-        Args:
-            task: The function to complete.
-            name: A name in CONTROLS.
-
-        Returns:
-            The body.
-        """
-        assert isinstance(task, RepoTask)
-        return control_body(task, name)
 
 
 def control_body(task: RepoTask, control: str) -> str:

@@ -16,21 +16,15 @@ from types import MappingProxyType
 from typing import Any
 
 from pkg_lib.core.store import read_rows, results_path
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.functions import DATA, NamedTests, RepoTask, load_repoeval
 from pkg_lib.data.packages import Package, is_test_file
-from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.cast.function_bodies import (
     CONTROLS,
-    NO_BODY,
     REPOEVAL_METHODS,
     REPOEVAL_PROMPTS,
-    SECONDS,
-    FunctionBodies,
-    control_body,
-    job_of,
-    limits_of,
+    TestedBodies,
 )
 
 NAME = "repoeval-tests"
@@ -86,12 +80,11 @@ def package_of(repository: str) -> Package:
     )
 
 
-class RepoEvalTests(FunctionBodies):
+class RepoEvalTests(TestedBodies):
     """The functions of RepoEval that the tests of their repositories judge (Section 3.1)."""
 
     name = NAME
     title = "RepoEval, function level, by tests"
-    seconds = SECONDS
     prompts = REPOEVAL_PROMPTS
     home = f"{DATA.home}; names of tests in results/repo_tasks"
     methods = REPOEVAL_METHODS
@@ -129,51 +122,13 @@ class RepoEvalTests(FunctionBodies):
         """
         return DATA.repository(repository)
 
-    def limits(self, task: Task) -> Limits:
-        """Return what the tests of a task may use.
+    def package(self, task: RepoTask) -> Package:
+        """Return one of REPOSITORIES as a package.
 
         Args:
             task: The function to complete.
-
-        Returns:
-            The limits of its repository.
         """
-        assert isinstance(task, RepoTask)
-        return limits_of(package_of(task.repository))
-
-    def job(
-        self,
-        task: Task,
-        solution: str,
-        protocol: str = "pkg-paper",
-    ) -> Job | Outcome:
-        """Return what the sandbox runs for a solution.
-
-        Args:
-            task: The function to complete.
-            solution: Its body.
-            protocol: Not used.
-
-        Returns:
-            The job; a failure if the answer holds no body.
-        """
-        assert isinstance(task, RepoTask)
-        if not solution:
-            return NO_BODY
-        return job_of(task, package_of(task.repository), self.files(task.repository), solution)
-
-    def control(self, task: Task, name: str) -> str:
-        """Return the body of a control row.
-
-        Args:
-            task: The function to complete.
-            name: A name in CONTROLS.
-
-        Returns:
-            The body.
-        """
-        assert isinstance(task, RepoTask)
-        return control_body(task, name)
+        return package_of(task.repository)
 
 
 def _tasks_with_tests(rows: list[dict[str, Any]]) -> Iterator[RepoTask]:
