@@ -14,7 +14,9 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from pkg_lib.analysis.tables import render
-from pkg_lib.core.store import write_text
+from pkg_lib.core.limits import MAX_TEXT_BYTES
+from pkg_lib.core.reading import contents
+from pkg_lib.core.store import advice_for, write_text
 
 # Files that every page links to -> what the link says. Files that these link to become pages as well.
 STARTS = {
@@ -23,9 +25,8 @@ STARTS = {
     "results/README.md": "about these results",
 }
 FOLDER = "docs"  # below the report's folder "site"
-DIRECTIVE = re.compile(
-    r"^::: (\S+)$", re.MULTILINE
-)  # of mkdocstrings: the documentation of an object
+# The line of mkdocstrings that stands for the documentation of an object.
+DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 PARSER = MarkdownIt("commonmark").enable("table")
 
@@ -64,6 +65,9 @@ def build(repository: Path, site: Path, release: str) -> set[Path]:
 
     Returns:
         The pages.
+
+    Raises:
+        Damaged: A file cannot be read, or is too large.
     """
     root = repository.resolve()
     waiting = [path for path in STARTS if (root / path).is_file()]
@@ -103,13 +107,17 @@ class _Document:
             root: Root of the repository, without symbolic links.
             path: Path of the file in it.
             folder: The folder of the pages.
+
+        Raises:
+            Damaged: The file cannot be read, or is too large.
         """
         self._root = root
         self._source = root / path
         self._folder = folder
         self.title = path
         self.linked: list[str] = []
-        text = DIRECTIVE.sub(r"- `\1`", self._source.read_text("utf8"))
+        data = contents(self._source, advice_for, MAX_TEXT_BYTES)
+        text = DIRECTIVE.sub(r"- `\1`", data.decode("utf8", "replace"))
         tokens = PARSER.parse(text)
         self._add_anchors(tokens)
         for token in tokens:
@@ -140,6 +148,8 @@ class _Document:
         if target.scheme or not target.path:
             return
         file = (self._source.parent / unquote(target.path)).resolve()
+        if not file.is_relative_to(self._root):
+            return
         path = file.relative_to(self._root).as_posix()
         if file.suffix == ".md" and file.is_file():
             self.linked.append(path)

@@ -1,8 +1,7 @@
 """Compute what an experiment lacks: contexts, completions, verdicts, signals, selections and control rows.
 
 Contexts, verdicts, signals and selections of an experiment are written only here. Every stage resumes
-from its files. A stored verdict is reused
-only for the same solution, tests and protocol.
+from its files. A stored verdict is reused only for the same solution, tests and protocol.
 """
 
 import sys

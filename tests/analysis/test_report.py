@@ -528,7 +528,7 @@ def test_page_names_the_version_and_links_to_the_documentation_of_a_checkout(res
 def test_documentation_is_pages_whose_links_lead_to_pages_and_files(results, tmp_path):
     texts = {
         "pkg_lib/__init__.py": "",
-        "README.md": "# The suite\n\n[Start](docs/start.md#first-step) [L](LICENSE) [w](https://a.b/c.md)\n",
+        "README.md": "# The suite\n\n[Start](docs/start.md#first-step) [out](../../beyond.md) [L](LICENSE) [w](https://a.b/c.md)\n",
         "LICENSE": "",
         "docs/index.md": "# Docs\n",
         "docs/start.md": "# Start\n\n## First `step`!\n\n| a |\n| - |\n| 1 |\n\n[up](../README.md)\n",
@@ -543,9 +543,10 @@ def test_documentation_is_pages_whose_links_lead_to_pages_and_files(results, tmp
     pages = {path.name: path for path in folder.iterdir()}
     assert set(pages) == {"readme.html", "docs-index.html", "docs-start.html"}
     elsewhere = "https://a.b/c.md"
-    assert all(set(broken(page)) <= {elsewhere} for page in pages.values())
+    outside = "../../beyond.md"
+    assert all(set(broken(page)) <= {elsewhere, outside} for page in pages.values())
     readme = Links(pages["readme.html"]).references
-    assert {"docs-start.html#first-step", "../../../LICENSE", elsewhere} <= set(readme)
+    assert {"docs-start.html#first-step", "../../../LICENSE", outside, elsewhere} <= set(readme)
     assert "<td>1</td>" in pages["docs-start.html"].read_text("utf8")
     assert "<title>The suite</title>" in pages["readme.html"].read_text("utf8")
 
