@@ -30,7 +30,7 @@ def cast_findings(cast: CastResults) -> list[str]:
     return [
         *_retrieval_findings(cast),
         *_completion_findings(cast),
-        *_repoeval_findings(cast),
+        *repoeval_findings(cast),
         *_leak_findings(cast),
         *_chunk_findings(cast),
     ]
@@ -100,8 +100,15 @@ def _completion_findings(cast: CastResults) -> list[str]:
     return sentences
 
 
-def _repoeval_findings(cast: CastResults) -> list[str]:
-    """Return a sentence on the functions of RepoEval that tests judge."""
+def repoeval_findings(cast: CastResults) -> list[str]:
+    """Compare cAST with fixed-size chunks on the functions of RepoEval that tests judge.
+
+    Args:
+        cast: The results.
+
+    Returns:
+        One sentence; none if one of the two was not measured.
+    """
     verdicts = cast.repoeval_verdicts
     chunked, fixed = (f"{chunking}, BM25" for chunking in PAPER_NAME)
     if chunked not in verdicts or fixed not in verdicts:

@@ -9,19 +9,23 @@ import pandas as pd
 import pytest
 
 from pkg_lib.analysis.stats import BASELINE, ControlError
+from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import Unavailable
 from pkg_lib.papers.cast.cast_figures import pass_rate_figure
+from pkg_lib.papers.cast.cast_findings import repoeval_findings
 from pkg_lib.papers.cast.cast_results import (
     CHAT,
     CHAT_BENCHMARK,
     PACKAGES_BENCHMARK,
     REPOEVAL,
     REPOEVAL_ROWS,
+    REPOEVAL_TESTS,
     CastResults,
     load_cast_results,
 )
 from pkg_lib.papers.cast.cast_steps import BASELINES, VARIANTS, mappings, measured_beside
+from pkg_lib.papers.cast.cast_tables import repoeval_tests_table
 from tests.analysis.checks import legible
 
 MODEL = "some-model"
@@ -197,3 +201,49 @@ def test_the_figure_of_pass_rates_groups_contexts_by_retriever():
         "cast (20)",
     ]
     assert [text for text in shown if text.endswith("chunks for 1 of 1 retrievers")]
+
+
+@pytest.fixture
+def tested(cast):
+    """The results of `cast`, with two of three methods on four functions of RepoEval that tests judge."""
+    sound = {"right": verdicts_of(w=True, x=True, y=True, z=True)}
+    sound["empty"] = ~sound["right"]
+    cast.packages.stored_controls = {
+        "right": verdicts_of(a=True, b=True),
+        "empty": verdicts_of(a=False, b=False),
+    }
+    cast.runs[REPOEVAL_TESTS] = StoredRun(
+        list("wxyz"),
+        verdicts={
+            BASELINE: verdicts_of(w=False, x=False, y=False, z=True),
+            METHOD: verdicts_of(w=True, x=True, y=False, z=True),
+        },
+        controls=sound,
+    )
+    return cast
+
+
+def test_functions_of_repoeval_that_tests_judge_have_rates_and_dashes(tested):
+    table = repoeval_tests_table(tested).frame
+    assert table.loc[BASELINE, "Pass@1"].startswith("25.0 (")
+    row = table.loc[METHOD]
+    assert (row["n"], row["difference from NoRAG"]) == ("4", "+50.0")
+    assert (row["helped"], row["hurt"]) == ("2", "0")
+    assert set(table.loc["fixed-size, BM25"]) == {DASH}
+    assert repoeval_findings(tested) == []
+    verdicts = tested.runs[REPOEVAL_TESTS].stored_verdicts
+    verdicts["fixed-size, BM25"] = verdicts[BASELINE]
+    del tested.repoeval_verdicts
+    (sentence,) = repoeval_findings(tested)
+    assert "+50.0 percentage points" in sentence
+
+
+def test_without_runs_on_repoeval_every_cell_is_a_dash(cast):
+    assert set(repoeval_tests_table(cast).frame.to_numpy().ravel()) == {DASH}
+
+
+def test_checks_the_controls_of_both_benchmarks(tested):
+    tested.check_controls()
+    tested.runs[REPOEVAL_TESTS].stored_controls["empty"]["y"] = True
+    with pytest.raises(ControlError, match="empty"):
+        tested.check_controls()
