@@ -14,8 +14,9 @@ from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Unavailable
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
-from pkg_lib.papers.cast.cast_steps import MEAN, OWN, mappings
+from pkg_lib.papers.cast.cast_steps import MEAN, OWN, RANKERS, mappings
 from pkg_lib.papers.cast.context_columns import SLIDING
+from pkg_lib.papers.cast.function_bodies import table_variants
 
 CHAT = "NoRAG, chat prompt"
 PACKAGES_BENCHMARK = "packages"
@@ -77,6 +78,14 @@ class CastResults:
             verdicts[CHAT] = self.runs[CHAT_BENCHMARK].verdicts()[stats.BASELINE]
         return verdicts.reindex(self.tasks).dropna(axis=1, how="all")
 
+    @property
+    def contexts(self) -> list[str]:
+        """The methods that are measured on packages, without those of Tables 2 to 4 alone."""
+        variants: set[str] = set()
+        for ranker in RANKERS:
+            variants.update(table_variants(ranker))
+        return [method for method in map(str, self.verdicts) if method not in variants]
+
     @cached_property
     def repoeval_verdicts(self) -> pd.DataFrame:
         """Verdicts [task, method] on the functions of RepoEval that tests judge, as far as measured."""
@@ -84,18 +93,22 @@ class CastResults:
             return pd.DataFrame()
         return self.runs[REPOEVAL_TESTS].verdicts().dropna(axis=1, how="all")
 
-    def verdicts_of(self, method: str) -> pd.Series:
-        """Return the verdicts of one method on packages.
+    def verdicts_of(self, method: str, benchmark: str = PACKAGES_BENCHMARK) -> pd.Series:
+        """Return the verdicts of one method.
 
         Args:
             method: A method, such as "cast, BM25".
+            benchmark: "packages" or "repoeval-tests".
 
         Returns:
             Verdict by task id; all missing if the method is not measured.
         """
-        if method in self.verdicts:
-            return self.verdicts[method]
-        return pd.Series(pd.NA, self.tasks, dtype="boolean")
+        on_packages = benchmark == PACKAGES_BENCHMARK
+        verdicts = self.verdicts if on_packages else self.repoeval_verdicts
+        if method in verdicts:
+            return verdicts[method]
+        tasks = self.tasks if on_packages else verdicts.index
+        return pd.Series(pd.NA, tasks, dtype="boolean")
 
     def body_match(
         self,

@@ -48,7 +48,13 @@ from pkg_lib.data.functions import (
 )
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, is_test_file, unpacked
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.cast.context_columns import CHUNKERS, MORE_CHUNKERS, SLIDING, chunked
+from pkg_lib.papers.cast.context_columns import (
+    CHUNKERS,
+    MORE_CHUNKERS,
+    SIZED_CHUNKERS,
+    SLIDING,
+    chunked,
+)
 from pkg_lib.papers.cast.function_bodies import (
     CONTROLS,
     FunctionBodies,
@@ -77,12 +83,11 @@ FAILED_THROUGH = "a test that fails here speaks against it"
 BASELINE = "fixed-size"
 OWN = "own"
 MEAN = "mean"
-SIZES = (1000, 1500, 2500, 3000)  # Table 4, beside MAX_SIZE
 # The paper's precision and recall on RepoEval rule out a baseline of 60 lines, so two more are
 # measured there.
 LINES = (20, 10)
 VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
-VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
+VARIANTS |= SIZED_CHUNKERS
 # Those of RepoEval's function level, beside the windows that RepoEval's own baseline retrieves.
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
 Say = Callable[[str], None]

@@ -19,6 +19,7 @@ from pkg_lib.analysis.tables import (
     reference_table,
 )
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.papers.cast.body_prompts import CHUNK_SIZES, LONGER_CONTEXTS
 from pkg_lib.papers.cast.cast_results import (
     PACKAGES_BENCHMARK,
     PAPER_NAME,
@@ -27,7 +28,8 @@ from pkg_lib.papers.cast.cast_results import (
     REPOEVAL_TESTS,
     CastResults,
 )
-from pkg_lib.papers.cast.cast_steps import FAILED_THROUGH, RANKERS, SIZES, mappings
+from pkg_lib.papers.cast.cast_steps import FAILED_THROUGH, RANKERS, mappings
+from pkg_lib.papers.cast.function_bodies import longer, sized
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
 AT_5 = [metric.format(5) for metric in METRICS.values()]
@@ -54,10 +56,12 @@ BLANK = [DASH] * 4  # instead of ours
 UNPUBLISHED = [DASH] * 6  # instead of the paper's
 OURS = "package functions"  # never named RepoEval, which is measured beside them
 THEIRS = "RepoEval"
-BENCHMARK_OF = {OURS: PACKAGES_BENCHMARK, THEIRS: REPOEVAL}
+WITH_TESTS = "RepoEval, functions with tests"
+BENCHMARK_OF = {OURS: PACKAGES_BENCHMARK, THEIRS: REPOEVAL}  # of retrieval
+TESTED = {OURS: PACKAGES_BENCHMARK, WITH_TESTS: REPOEVAL_TESTS}  # of pass@1
 WHAT_IS_MEASURED = (
     "Package functions: those of the packages above, in RepoEval's form. RepoEval: its own function "
-    "level, where no body is executed here."
+    "level. Functions with tests: those of tracr and redframes that the repositories' own tests judge."
 )
 AGAINST_NONE = ("difference from NoRAG", "95 % interval", "helped", "hurt", "p (Holm)")
 Cells = list[str]
@@ -75,9 +79,13 @@ def _difference_cells(difference: stats.Difference | None) -> Cells:
     return [str(difference.n), points(difference.value), bounds]
 
 
-def _pass_cell(cast: CastResults, method: str) -> str:
+def _pass_cell(
+    cast: CastResults,
+    method: str,
+    benchmark: str = PACKAGES_BENCHMARK,
+) -> str:
     """Print pass@1 with its Wilson interval, and n where not every task was measured."""
-    verdicts = cast.verdicts_of(method)
+    verdicts = cast.verdicts_of(method, benchmark)
     cell = rate_cell(verdicts)
     measured = verdicts.count()
     if measured < len(verdicts):
@@ -100,8 +108,15 @@ def _ranking_cells(
     return cells
 
 
-def _pass_cells(cast: CastResults, chunkings: Iterable[str] = PAPER_NAME) -> Cells:
-    return [_pass_cell(cast, f"{c}, {ranker}") for c, ranker in product(chunkings, RANKERS)]
+def _pass_rows(cast: CastResults, chunkings: Iterable[str] = PAPER_NAME) -> Rows:
+    """Return a row of pass@1 for each benchmark with tests: each chunking and ranker."""
+    rows = {}
+    for name, benchmark in TESTED.items():
+        cells = []
+        for chunking, ranker in product(chunkings, RANKERS):
+            cells.append(_pass_cell(cast, f"{chunking}, {ranker}", benchmark))
+        rows[f"{name}: Pass@1 ({cast.model})"] = cells + UNPUBLISHED
+    return rows
 
 
 # Published numbers
@@ -265,7 +280,7 @@ def results_table(cast: CastResults) -> ResultTable:
     rows: Rows = {}
     for name, metric in zip(METRICS, AT_5, strict=True):
         rows[f"{OURS}: {name}@5"] = _ranking_cells(cast, OURS, metric) + UNPUBLISHED
-    rows[f"{OURS}: Pass@1 ({cast.model})"] = _pass_cells(cast) + UNPUBLISHED
+    rows |= _pass_rows(cast)
     rows |= _published_retrieval(THEIRS, [_ranking_cells(cast, THEIRS, m) for m in AT_5])
     for generator in ("StarCoder2", "CodeLlama"):
         theirs = _published_cells("table6_repoeval_pass1", generator=generator)
@@ -388,9 +403,9 @@ def completions_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per context.
     """
-    against_none = _against_none(cast.verdicts)
+    against_none = _against_none(cast.verdicts[cast.contexts])
     rows = {}
-    for method in map(str, cast.verdicts):
+    for method in cast.contexts:
         matches = [cast.body_match(method, measure) for measure in BODY_MEASURES.values()]
         means = [percent(match.mean()) for match in matches]
         rows[method] = [
@@ -443,7 +458,7 @@ def merging_table(cast: CastResults) -> ResultTable:
     """
     rows = {
         f"{OURS}: nDCG@5": _ranking_cells(cast, OURS, "nDCG@5", VARIANT_NAME) + UNPUBLISHED,
-        f"{OURS}: Pass@1 ({cast.model})": _pass_cells(cast, VARIANT_NAME) + UNPUBLISHED,
+        **_pass_rows(cast, VARIANT_NAME),
     }
     ours = {
         "nDCG": _ranking_cells(cast, THEIRS, "nDCG@5", VARIANT_NAME),
@@ -478,16 +493,16 @@ def context_length_table(cast: CastResults) -> ResultTable:
     """
     theirs = published_frame("table3_context_length").set_index("pipeline")
     rows = {}
-    for ranker in RANKERS:
-        cell = _pass_cell(cast, f"cast, {ranker}")
-        rows[f"{OURS}: {ranker} + {cast.model}"] = [cell, *[DASH] * len(theirs.columns)]
-    for name, cells in theirs.iterrows():
-        rows[f"{THEIRS}: {name} (published)"] = [DASH, *cells]
+    for (label, benchmark), ranker in product(TESTED.items(), RANKERS):
+        longer_methods = [longer(tokens, ranker) for tokens in LONGER_CONTEXTS]
+        methods = [f"cast, {ranker}", *longer_methods]
+        cells = [_pass_cell(cast, method, benchmark) for method in methods]
+        rows[f"{label}: {ranker} + {cast.model}"] = cells
+    for name, published in theirs.iterrows():
+        rows[f"{THEIRS}: {name} (published)"] = [DASH, *published]
     budget = cast.packages.benchmark_spec.budgets["context_tokens"]
-    columns = [f"{int(length):,} tokens" for length in (budget, *theirs.columns)]
-    note = (
-        f"The budget here is {columns[0]}, of which two processor cores read a prompt in seconds."
-    )
+    columns = [f"{length:,} tokens" for length in (budget, *LONGER_CONTEXTS)]
+    note = f"The budget of all other tables is {columns[0]}."
     title = "Table 3: Pass@1 by context length, cAST"
     return ResultTable.of(title, rows, columns, "pipeline", f"{note} {NOT_MEASURED}")
 
@@ -501,16 +516,18 @@ def chunk_size_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per metric and ranker.
     """
-    sizes = sorted((*SIZES, SIZE))
+    sizes = sorted((*CHUNK_SIZES, SIZE))
     rows = {}
     chunkings = ["cast" if size == SIZE else f"cast {size}" for size in sizes]
     for name, ranker in product(BENCHMARK_OF, RANKERS):
         cells = _ranking_cells(cast, name, "nDCG@5", chunkings, [ranker])
         rows[f"{name}: nDCG@5, {ranker} (here)"] = cells
-    for ranker in RANKERS:
-        cell = _pass_cell(cast, f"cast, {ranker}")
-        cells = [cell if size == SIZE else DASH for size in sizes]
-        rows[f"{OURS}: Pass@1, {ranker} + {cast.model} (here)"] = cells
+    for (label, benchmark), ranker in product(TESTED.items(), RANKERS):
+        cells = []
+        for size in sizes:
+            method = f"cast, {ranker}" if size == SIZE else sized(size, ranker)
+            cells.append(_pass_cell(cast, method, benchmark))
+        rows[f"{label}: Pass@1, {ranker} + {cast.model} (here)"] = cells
     theirs = {"nDCG, BGE": "nDCG", "Pass@1, BGE + StarCoder2": "pass_at_1_starcoder2"}
     table = "table4_max_chunk_size"
     for label, value in theirs.items():

@@ -18,7 +18,7 @@ from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import Context, Document, UserError
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.data.functions import RepoTask
-from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
+from pkg_lib.papers.cast.body_prompts import CHUNK_SIZES, CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.budget import fill_context
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker
 from pkg_lib.retrieval.quality import relevant_chunks
@@ -34,8 +34,10 @@ MORE_CHUNKERS = {
     "cast+overlap": Chunker("cast", "as-published", chunk_overlap=1),
     SLIDING: Chunker(SLIDING, "as-published", lines=WINDOW_LINES, step=WINDOW_STEP),
 }
-NAMED_CHUNKERS = CHUNKERS | MORE_CHUNKERS
-BEST = 20  # chunks of a ranking; more than these exceed every budget used here
+# The maximum chunk sizes of Table 4.
+SIZED_CHUNKERS = {f"cast {size}": Chunker("cast", "as-published", size) for size in CHUNK_SIZES}
+NAMED_CHUNKERS = CHUNKERS | MORE_CHUNKERS | SIZED_CHUNKERS
+TOKENS_PER_CHUNK = 50  # at least this many on average, so a ranking of budget / 50 chunks is enough
 Measure = Callable[[str], int]
 
 
@@ -73,6 +75,7 @@ def retrieve(
     task: RepoTask,
     chunks: Sequence[Chunk],
     ranker: Ranker,
+    limit: int = CONTEXT_TOKENS,
 ) -> list[Chunk]:
     """Retrieve the best chunks for a task.
 
@@ -80,12 +83,14 @@ def retrieve(
         task: The function to complete. Its query is the code before the body.
         chunks: What is searched.
         ranker: Scores the chunks.
+        limit: The tokens that the context may have.
 
     Returns:
-        At most BEST chunks, best first. BM25 returns none that shares no word with the query.
+        At most one chunk per TOKENS_PER_CHUNK tokens, best first. BM25 returns none that shares no
+        word with the query.
     """
     (scores,) = ranker.scores([task.query], list(chunks))
-    best = top(scores, BEST)
+    best = top(scores, limit // TOKENS_PER_CHUNK)
     if ranker.name == BM25_NAME:
         shares_word = scores[best] > 0
         best = best[shares_word]
@@ -146,6 +151,7 @@ class Repositories:
 
     Attributes:
         measure: Counts the tokens of a text as the generator does.
+        limit: The tokens that a context may have, unless a method has a limit of its own.
         tokenizer: How BM25 splits words.
         chunks: (repository, chunking) -> its chunks; each is computed once.
     """
@@ -154,9 +160,11 @@ class Repositories:
         self,
         files: Callable[[str], dict[str, str]],
         measure: Measure,
+        limit: int = CONTEXT_TOKENS,
         tokenizer: str = UNICODE,
     ) -> None:
         self.measure = measure
+        self.limit = limit
         self.tokenizer = tokenizer
 
         @cache
@@ -180,6 +188,7 @@ class Repositories:
         chunking: str,
         ranker: str,
         masked: bool,
+        limit: int = 0,
     ) -> ChunkRetriever:
         """Return the retriever of a method.
 
@@ -188,11 +197,12 @@ class Repositories:
             chunking: A name in NAMED_CHUNKERS.
             ranker: Name of a ranker.
             masked: Whether the corpus lacks the task's function.
+            limit: The tokens that a context may have; 0 for the limit of the repositories.
 
         Returns:
             A retriever over these repositories.
         """
-        return ChunkRetriever(self, method, chunking, ranker, masked)
+        return ChunkRetriever(self, method, chunking, ranker, masked, limit or self.limit)
 
 
 @dataclass
@@ -205,6 +215,7 @@ class ChunkRetriever:
         chunking: A name in NAMED_CHUNKERS.
         ranker: Name of a ranker.
         masked: Whether the corpus lacks the task's function.
+        limit: The tokens that a context may have.
     """
 
     repositories: Repositories
@@ -212,6 +223,7 @@ class ChunkRetriever:
     chunking: str
     ranker: str
     masked: bool
+    limit: int
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
         """Retrieve a context for each task.
@@ -231,8 +243,8 @@ class ChunkRetriever:
         chunks = self.repositories.chunks(task.repository, self.chunking)
         if self.masked:
             chunks = masked(task, chunks)
-        best = retrieve(task, chunks, ranker)
-        text, used = context_text(best, self.repositories.measure)
+        best = retrieve(task, chunks, ranker, self.limit)
+        text, used = context_text(best, self.repositories.measure, self.limit)
         body = (task.path, *task.gold)
         shows_body = bool(relevant_chunks(used, [body]))
         return Context(

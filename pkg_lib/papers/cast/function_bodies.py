@@ -33,7 +33,12 @@ from pkg_lib.data.packages import PACKAGES, Package
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.cast import body_prompts
-from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
+from pkg_lib.papers.cast.body_prompts import (
+    CHUNK_SIZES,
+    CONTEXT_TOKENS,
+    LEFT_TOKENS,
+    LONGER_CONTEXTS,
+)
 from pkg_lib.retrieval.methods import METHODS, Method
 
 if TYPE_CHECKING:
@@ -113,7 +118,12 @@ class FunctionBodies(Benchmark):
         """
         from pkg_lib.papers.cast.context_columns import Repositories  # slow to import
 
-        return Repositories(self.files, generator.measure, self.tokenizer)
+        return Repositories(
+            self.files,
+            generator.measure,
+            self.budgets["context_tokens"],
+            self.tokenizer,
+        )
 
     def decoding(self, style: str) -> Decoding:
         """Return how a model decodes.
@@ -516,23 +526,70 @@ def _register_benchmarks() -> None:
         BENCHMARKS.register(benchmark)
 
 
+def sized(size: int, ranker: str) -> str:
+    """Name cAST's method with another maximum chunk size (Table 4).
+
+    Args:
+        size: The maximum, in characters.
+        ranker: The way to rank, such as "BM25".
+
+    Returns:
+        A name such as "cast 1000, BM25".
+    """
+    return f"cast {size}, {ranker}"
+
+
+def longer(tokens: int, ranker: str) -> str:
+    """Name cAST's method with a longer context (Table 3).
+
+    Args:
+        tokens: The tokens that the context may have.
+        ranker: The way to rank, such as "BM25".
+
+    Returns:
+        A name such as "cast, BM25, 4000 tokens".
+    """
+    return f"cast, {ranker}, {tokens} tokens"
+
+
+def table_variants(ranker: str) -> list[str]:
+    """Name the methods that only Tables 2 to 4 compare with cAST.
+
+    Args:
+        ranker: The way to rank, such as "BM25".
+
+    Returns:
+        Split-only, each maximum chunk size, and each longer context.
+    """
+    sizes = [sized(size, ranker) for size in CHUNK_SIZES]
+    lengths = [longer(tokens, ranker) for tokens in LONGER_CONTEXTS]
+    return [f"split-only, {ranker}", *sizes, *lengths]
+
+
+def _register(
+    name: str,
+    chunking: str,
+    ranker: str,
+    masked: bool = True,
+    limit: int = 0,
+) -> None:
+    """Register a method; the parameters are those of `Repositories.column`."""
+    retriever = methodcaller("column", name, chunking, ranker, masked=masked, limit=limit)
+    METHODS.register(Method(name, retriever, (corpora.REPOSITORY,), "chunk"))
+
+
 def _register_methods() -> None:
-    """Register one method for each chunking and way to rank, named as "chunking, ranking"."""
-    names = []
-    for ranking in ("BM25", "MiniLM", "MiniLM, body in corpus"):
-        names += [f"fixed-size, {ranking}", f"cast, {ranking}"]
-    for ranking in ("BM25", "MiniLM"):
-        names += [f"{chunking}, {ranking}" for chunking in MORE_CHUNKINGS]
-    for name in (*names, "split-only, MiniLM"):
-        chunking, ranker, *body_in_corpus = name.split(", ")
-        retriever = methodcaller(
-            "column",
-            name,
-            chunking,
-            ranker,
-            masked=not body_in_corpus,
-        )
-        METHODS.register(Method(name, retriever, (corpora.REPOSITORY,), "chunk"))
+    """Register the methods of every chunking and way to rank."""
+    for ranker in ("BM25", "MiniLM"):
+        for chunking in ("fixed-size", "cast", "split-only", *MORE_CHUNKINGS):
+            _register(f"{chunking}, {ranker}", chunking, ranker)
+        for size in CHUNK_SIZES:
+            _register(sized(size, ranker), f"cast {size}", ranker)
+        for tokens in LONGER_CONTEXTS:
+            _register(longer(tokens, ranker), "cast", ranker, limit=tokens)
+    for chunking in ("fixed-size", "cast"):
+        name = f"{chunking}, MiniLM, body in corpus"
+        _register(name, chunking, "MiniLM", masked=False)
 
 
 _register_benchmarks()

@@ -25,7 +25,13 @@ from pkg_lib.papers.cast.cast_results import (
     load_cast_results,
 )
 from pkg_lib.papers.cast.cast_steps import BASELINES, VARIANTS, mappings, measured_beside
-from pkg_lib.papers.cast.cast_tables import repoeval_tests_table
+from pkg_lib.papers.cast.cast_tables import (
+    chunk_size_table,
+    context_length_table,
+    merging_table,
+    repoeval_tests_table,
+)
+from pkg_lib.papers.cast.function_bodies import longer, sized
 from tests.analysis.checks import legible
 
 MODEL = "some-model"
@@ -182,13 +188,15 @@ def test_a_model_without_stored_verdicts_is_unavailable(tmp_path):
         load_cast_results(tmp_path, MODEL)
 
 
-def test_the_figure_of_pass_rates_groups_contexts_by_retriever():
+def test_the_figure_of_pass_rates_groups_contexts_by_retriever(tmp_path):
     tasks = [f"t{number}" for number in range(20)]
-    passed = {BASELINE: 0, "fixed-size, BM25": 0, "cast, BM25": 20, CHAT: 1}
-    frame = pd.DataFrame(index=tasks)
+    passed = {BASELINE: 0, "fixed-size, BM25": 0, "cast, BM25": 20, longer(8000, "BM25"): 2}
+    verdicts = {}
     for name, count in passed.items():
-        frame[name] = [number < count for number in range(20)]
-    results = SimpleNamespace(model=MODEL, verdicts=frame.astype("boolean"))
+        verdicts[name] = verdicts_of(**{task: at < count for at, task in enumerate(tasks)})
+    chat = StoredRun(tasks, verdicts={BASELINE: verdicts["cast, BM25"]})
+    packages = StoredRun(tasks, verdicts)
+    results = cast_of(tmp_path, packages=packages, **{CHAT_BENCHMARK: chat})
     figure = pass_rate_figure(results)
     shown = legible(figure)
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
@@ -247,3 +255,44 @@ def test_checks_the_controls_of_both_benchmarks(tested):
     tested.runs[REPOEVAL_TESTS].stored_controls["empty"]["y"] = True
     with pytest.raises(ControlError, match="empty"):
         tested.check_controls()
+
+
+@pytest.fixture
+def variants(tmp_path):
+    """Two package functions and two of RepoEval: variants pass one, cAST itself passes none."""
+    names = ["split-only, BM25", sized(1500, "BM25"), longer(4000, "BM25")]
+    verdicts = {"cast, BM25": verdicts_of(a=False, b=False)}
+    verdicts |= {name: verdicts_of(a=True, b=False) for name in names}
+    packages = StoredRun(["a", "b"], verdicts)
+    packages.benchmark_spec.budgets = {"context_tokens": 1000}
+    on_repoeval = {longer(8000, "BM25"): verdicts_of(x=True, y=True)}
+    repoeval = StoredRun(["x", "y"], on_repoeval)
+    write_text(tmp_path / "retrieval.csv", ROWS)
+    return cast_of(tmp_path, packages=packages, **{REPOEVAL_TESTS: repoeval})
+
+
+def cells_of(table, *words):
+    """Cells of the one row whose label has these words, those of other studies left out."""
+    (label,) = [row for row in table.frame.index if all(word in row for word in words)]
+    return table.frame.loc[label].tolist()
+
+
+def test_table_2_has_pass_rates_of_split_only(variants):
+    cells = cells_of(merging_table(variants), "package functions", "Pass@1")
+    assert cells[0].startswith("0.0 (")
+    assert cells[2].startswith("50.0 (")
+    assert {cells[1], cells[3]} == {DASH}
+
+
+def test_table_3_has_the_length_of_each_context(variants):
+    table = context_length_table(variants)
+    assert list(table.frame)[1:] == ["3,500 tokens", "4,000 tokens", "8,000 tokens"]
+    default, *longer_cells = cells_of(table, "package functions", "BM25")
+    assert default.startswith("0.0 (")
+    assert [cell[:4] for cell in longer_cells] == [DASH, "50.0", DASH]
+    assert cells_of(table, "with tests", "BM25")[3].startswith("100.0 (")
+
+
+def test_table_4_has_pass_rates_of_each_maximum_size(variants):
+    cells = cells_of(chunk_size_table(variants), "package functions", "Pass@1, BM25")
+    assert [cell[:4] for cell in cells] == [DASH, "50.0", "0.0 ", DASH, DASH]

@@ -18,6 +18,7 @@ from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.cast import body_prompts, cast_steps, context_columns, function_bodies
 from pkg_lib.papers.cast.body_prompts import RULE
 from pkg_lib.papers.cast.cast_results import CastResults
+from pkg_lib.papers.cast.cast_steps import RANKERS
 from pkg_lib.papers.cast.context_columns import (
     CHUNKERS,
     MORE_CHUNKERS,
@@ -26,12 +27,16 @@ from pkg_lib.papers.cast.context_columns import (
     masked,
     retrieve,
 )
+from pkg_lib.papers.cast.function_bodies import longer, sized
 from pkg_lib.retrieval.chunks import BM25Ranker, EmbeddingRanker
+from pkg_lib.retrieval.methods import METHODS
 from tests.fakes import FakeBackend
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 BODY = "    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi\n"
 GOOD = f"```python\n{BODY}```\n"
+# Method with a longer context -> the tokens that it may have.
+LIMITS = {longer(tokens, ranker): tokens for tokens in (3500, 4000, 8000) for ranker in RANKERS}
 
 
 @pytest.fixture
@@ -46,7 +51,9 @@ def folder(package, tmp_path, monkeypatch, embedder):
     monkeypatch.setitem(PACKAGES, package.name, package)
     monkeypatch.setattr(Generator, "measure", lambda self, text: len(text))
     monkeypatch.setattr(Generator, "weights", lambda self: tmp_path)
-    monkeypatch.setattr(context_columns.context_text, "__defaults__", (900,))
+    monkeypatch.setattr(
+        function_bodies.FunctionBodies, "budgets", {"context_tokens": 900, "left_tokens": 500}
+    )
     rankers = {"BM25": BM25Ranker(), "MiniLM": EmbeddingRanker("MiniLM", embedder)}
     for module in (context_columns, cast_steps):
         monkeypatch.setattr(module, "make_ranker", lambda name, tokenizer: rankers[name])
@@ -158,6 +165,30 @@ def test_the_chat_benchmark_prompts_for_the_same_tasks_separately(folder):
         Results("codellama-7b-instruct", "packages-chat").completions("NoRAG")
 
 
+def test_a_longer_context_holds_more_chunks(folder):
+    counts = {}
+    for name in ("cast, BM25", longer(8000, "BM25")):
+        prepared(name)
+        contexts = Results(MODEL, "packages").contexts(name)
+        counts[name] = sum(len(context.source.split("; ")) for context in contexts)
+    assert counts[longer(8000, "BM25")] > counts["cast, BM25"]
+
+
+def test_the_sized_methods_retrieve_chunks_of_their_size(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        context_columns.Repositories,
+        "column",
+        lambda self, *names, **options: asked.append((*names, options)),
+    )
+    repositories = context_columns.Repositories(dict, len)
+    for size in (1000, 1500, 2500, 3000):
+        METHODS[sized(size, "BM25")].make_retriever(repositories)
+        _, chunking, ranker, options = asked.pop()
+        assert (NAMED_CHUNKERS[chunking].max_size, ranker) == (size, "BM25")
+        assert options == {"masked": True, "limit": 0}
+
+
 @pytest.mark.parametrize("name", [n for n in Results(MODEL, "packages").retrievers if n != "NoRAG"])
 def test_stores_contexts_without_text_and_masks_the_solution(folder, name):
     _, requests = prepared(name)
@@ -165,7 +196,7 @@ def test_stores_contexts_without_text_and_masks_the_solution(folder, name):
     for request in requests:
         stored = contexts[request.task_id]
         assert stored.source
-        assert stored.tokens <= 900
+        assert stored.tokens <= LIMITS.get(name, 900)
         assert stored.text is None
         context = request.text.partition("\n\n")[0]
         is_area = request.task_id.endswith("area")
