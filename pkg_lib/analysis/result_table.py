@@ -6,7 +6,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
@@ -65,6 +65,19 @@ class ResultTable:
         cells = [list(row) for row in rows.values()]
         frame = pd.DataFrame(cells, pd.Index(list(rows)), pd.Index(columns), dtype=object)
         return cls(title, frame.rename_axis(index), notes)
+
+    def without_empty_rows(self) -> Self:
+        """Leave out the rows that hold only dashes, and name them below the table.
+
+        Returns:
+            The table. If no row holds a number, it stays as it is.
+        """
+        empty = (self.frame == DASH).all(axis=1)
+        if empty.all() or not empty.any():
+            return self
+        names = [_row_name(label) for label in self.frame.index[empty]]
+        note = f"Not measured: {'; '.join(names)}."
+        return replace(self, frame=self.frame[~empty], notes=(*self.notes, note))
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -191,3 +204,8 @@ def _plain(cell: object) -> str:
 def _pipe_row(cells: Iterable[object]) -> str:
     escaped = [str(cell).replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
+
+
+def _row_name(label: Any) -> str:
+    """Print the label of a row; one with several levels is a tuple."""
+    return ", ".join(label) if isinstance(label, tuple) else str(label)

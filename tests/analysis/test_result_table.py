@@ -88,3 +88,12 @@ def test_html_names_the_rows_of_a_long_table_because_its_frame_may_scroll():
     assert "16 rows" in ResultTable.of("Long", long, ["value"], "name").html()
     short = {name: long[name] for name in list(long)[:15]}
     assert "rows" not in ResultTable.of("Short", short, ["value"], "name").html()
+
+
+def test_rows_without_a_number_are_named_below_the_table():
+    rows = {"measured": ["1", DASH], "not run": [DASH, DASH]}
+    table = ResultTable.of("T", rows, ["a", "b"], "row", "A note.").without_empty_rows()
+    assert table.frame.index.tolist() == ["measured"]
+    assert table.notes == ("A note.", "Not measured: not run.")
+    nothing = ResultTable.of("T", {"not run": [DASH]}, ["a"], "row")
+    assert nothing.without_empty_rows().frame.index.tolist() == ["not run"]

@@ -479,7 +479,8 @@ def merging_table(cast: CastResults) -> ResultTable:
     columns = _here_and_published(VARIANT_NAME.values())
     title = "Table 2: with and without merging"
     heading = "benchmark: metric"
-    return ResultTable.of(title, rows, columns, heading, WHAT_IS_MEASURED, NOT_MEASURED)
+    result = ResultTable.of(title, rows, columns, heading, WHAT_IS_MEASURED, NOT_MEASURED)
+    return result.without_empty_rows()
 
 
 def context_length_table(cast: CastResults) -> ResultTable:
@@ -504,7 +505,8 @@ def context_length_table(cast: CastResults) -> ResultTable:
     columns = [f"{length:,} tokens" for length in (budget, *LONGER_CONTEXTS)]
     note = f"The budget of all other tables is {columns[0]}."
     title = "Table 3: Pass@1 by context length, cAST"
-    return ResultTable.of(title, rows, columns, "pipeline", f"{note} {NOT_MEASURED}")
+    result = ResultTable.of(title, rows, columns, "pipeline", f"{note} {NOT_MEASURED}")
+    return result.without_empty_rows()
 
 
 def chunk_size_table(cast: CastResults) -> ResultTable:
@@ -535,7 +537,8 @@ def chunk_size_table(cast: CastResults) -> ResultTable:
         rows[f"{THEIRS}: {label} (published)"] = cells
     columns = [f"{size:,}" for size in sizes]
     title = "Table 4: maximum chunk size"
-    return ResultTable.of(title, rows, columns, "benchmark: metric", NOT_MEASURED)
+    result = ResultTable.of(title, rows, columns, "benchmark: metric", NOT_MEASURED)
+    return result.without_empty_rows()
 
 
 def retrieval_table(cast: CastResults) -> ResultTable:
@@ -582,7 +585,8 @@ def retrieval_table(cast: CastResults) -> ResultTable:
         NOT_MEASURED,
     )
     title = f"Table 5: retrieval ({_counts(cast)})"
-    return ResultTable.of(title, rows, heads, "benchmark: retriever", *notes)
+    result = ResultTable.of(title, rows, heads, "benchmark: retriever", *notes)
+    return result.without_empty_rows()
 
 
 # RepoEval itself

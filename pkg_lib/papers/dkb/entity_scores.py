@@ -29,7 +29,17 @@ TYPE_NAME = re.compile(r"\b[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*\b")
 WORD = re.compile(r"\w+")
 IN_BACKTICKS = re.compile(r"`([^`]+)`")
 
-SCORE_COLUMNS = ["pipeline", "question", "precision", "recall", "f1", "wrong", "invented"]
+SCORE_COLUMNS = [
+    "pipeline",
+    "question",
+    "precision",
+    "recall",
+    "f1",
+    "wrong",
+    "invented",
+    "prompt_tokens",
+    "answer_tokens",
+]
 
 
 @dataclass(frozen=True)
@@ -116,14 +126,16 @@ def entity_scores(study: RepositoryStudy) -> pd.DataFrame:
         study: The repository and its questions.
 
     Returns:
-        One row per pipeline and question: `precision`, `recall`, `f1`, and the numbers of `wrong` and
-        `invented` names.
+        One row per pipeline and question: `precision`, `recall`, `f1`, the numbers of `wrong` and
+        `invented` names, and the numbers of tokens of the prompt and of the answer.
     """
     rows = []
     for (pipeline, answers), question in product(study.answers.items(), study.questions):
-        score = entity_score(question, answers[question.id].raw, study.graph, study.words)
+        answer = answers[question.id]
+        score = entity_score(question, answer.raw, study.graph, study.words)
         rates = (score.precision, score.recall, score.f1)
-        rows.append((pipeline, question.id, *rates, len(score.wrong), len(score.invented)))
+        counts = (len(score.wrong), len(score.invented), answer.prompt_tokens, len(answer.tokens))
+        rows.append((pipeline, question.id, *rates, *counts))
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.tables import DASH, number, reference_table
 from pkg_lib.core.types import Generation
+from pkg_lib.papers.dkb.entity_scores import recorded_scores
 from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT, Extraction
 from pkg_lib.papers.dkb.measurement import outermost
 from pkg_lib.papers.dkb.number_tables import (
@@ -138,7 +139,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     rows: Rows = {}
     notes = [UNKNOWN]
     for index in indexes:
-        title = index["repository"]
+        title = shown_name(index["repository"])
         embedding = index.get("embedding", {}).get("processor_seconds", NAN)
         model = NAN
         if index is study.index:
@@ -184,7 +185,7 @@ def _machine_note(index: Index) -> str:
     processes = "1 process" if index["processes"] == 1 else f"{index['processes']} processes"
     machine = f"{processes} on {index['processors']} processors"
     note = (
-        f"{index['repository']}: {size}, {machine}. "
+        f"{shown_name(index['repository'])}: {size}, {machine}. "
         f"The system load before the measurement was {index['load_before']}."
     )
     embedding = index.get("embedding", {})
@@ -287,7 +288,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
 
     Args:
         study: The repository with its questions.
-        indexes: The measured graphs. Of the paper's repositories, only embedded tokens are known.
+        indexes: The measured graphs. Of the paper's repositories, the tokens of recorded answers are used.
 
     Returns:
         The table, one row per workload and approach.
@@ -306,11 +307,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
         name = index["repository"]
         if name in PAPER_REPOSITORIES and name != study.name:
             tokens = index.get("embedding", {}).get("tokens", NAN)
-            for approach in (BASE, OURS, LLM_KB):
-                embedded = NAN if approach == LLM_KB else tokens
-                written = [0, 0] if approach != LLM_KB else [NAN, NAN]
-                cells = [embedded, *written, *[NAN] * 4]
-                rows[f"{shown_name(name)}, {approach}"] = cells
+            rows |= _recorded_cost(name, study.model, tokens, rates)
     for row in published_rows("table3_4_cost"):
         cells = [*[NAN] * len(PAID), number(row.usd, 3), row.normalized]
         rows[f"published: {row.workload}, {row.approach}"] = cells
@@ -324,6 +321,40 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
     )
     title = "Tables 3 and 4: cost"
     return number_table(title, "workload, approach", columns, rows, note, UNKNOWN)
+
+
+def _recorded_cost(
+    name: str,
+    model: str,
+    embedded: float,
+    rates: np.ndarray[Any, Any],
+) -> Rows:
+    """Return the rows of one of the paper's repositories, whose LLM-KB was not run.
+
+    Args:
+        name: Name of the repository.
+        model: The model that answered.
+        embedded: Tokens of all chunks.
+        rates: Dollars a token, in the order of PAID.
+
+    Returns:
+        Name of a row -> its cells. Dollars need the answers of a model.
+    """
+    scores = recorded_scores(name, model)
+    rows: Rows = {}
+    baseline = NAN
+    for approach in (BASE, OURS):
+        answers = scores[scores["pipeline"] == approach]
+        questions = [NAN, NAN]
+        if len(answers):
+            questions = answers[["prompt_tokens", "answer_tokens"]].sum().tolist()
+        tokens = [embedded, 0, 0, *questions]
+        dollars = float(np.sum(tokens * rates))
+        if approach == BASE:
+            baseline = dollars
+        rows[f"{shown_name(name)}, {approach}"] = [*tokens, dollars, dollars / baseline]
+    rows[f"{shown_name(name)}, {LLM_KB}"] = [NAN] * (len(PAID) + 2)
+    return rows
 
 
 def _tokens(study: RepositoryStudy, approach: str) -> list[float]:

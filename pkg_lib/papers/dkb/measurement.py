@@ -222,7 +222,11 @@ def measure(
     cost = _stored_embedding_cost(folder / "index.json", index["source"])
     if tokens or embed:
         parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
-        cost |= _embedding_cost(parts, embed)
+        with tempfile.TemporaryDirectory() as cache:
+            embedder = _warm_embedder(Path(cache))
+            if embed:
+                cost |= _embed(embedder, parts).cost
+            cost |= _token_count(embedder, parts)
     if cost:
         index["embedding"] = cost
     write_json(folder / "index.json", index)
@@ -236,31 +240,38 @@ def _stored_embedding_cost(path: Path, source: str) -> dict[str, Any]:
     return dict(stored.get("embedding", {}))
 
 
-def _embedding_cost(parts: list[str], embed: bool) -> dict[str, Any]:
-    """Count the tokens of texts, and embed them with an empty cache.
+def _warm_embedder(cache: Path) -> Embedder:
+    """Load the default embedder with an empty cache, so that encoding can be timed."""
+    embedder = Embedder(cache=cache)
+    embedder.encode(["warm"])  # loads the model
+    return embedder
 
-    Args:
-        parts: The texts.
-        embed: Whether they are embedded.
 
-    Returns:
-        The embedder, the tokens, and with `embed` the seconds by the clock and those of all
-        processors together.
+@dataclass(frozen=True)
+class Embedded:
+    """Texts that were embedded, and the time that it took.
+
+    Attributes:
+        vectors: One vector per text.
+        cost: "seconds" by the clock, and "processor_seconds" of all processors together.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        embedder = Embedder(cache=Path(folder))
-        embedder.encode(["warm"])  # loads the model
-        cost: dict[str, Any] = {
-            "embedder": embedder.name,
-            "tokens": _word_pieces(embedder, parts),
-        }
-        if embed:
-            processor_start = time.process_time()
-            seconds, _ = _timed(lambda: embedder.encode(parts))
-            processor_seconds = time.process_time() - processor_start
-            cost["seconds"] = round(seconds, 3)
-            cost["processor_seconds"] = round(processor_seconds, 3)
-    return cost
+
+    vectors: Vectors
+    cost: dict[str, float]
+
+
+def _embed(embedder: Embedder, parts: list[str]) -> Embedded:
+    """Embed texts and measure the time."""
+    processor_start = time.process_time()
+    seconds, vectors = _timed(lambda: embedder.encode(parts))
+    processor_seconds = time.process_time() - processor_start
+    cost = {"seconds": round(seconds, 3), "processor_seconds": round(processor_seconds, 3)}
+    return Embedded(vectors, cost)
+
+
+def _token_count(embedder: Embedder, parts: list[str]) -> dict[str, Any]:
+    """Return the embedder's name and the number of its tokens in texts."""
+    return {"embedder": embedder.name, "tokens": _word_pieces(embedder, parts)}
 
 
 def _word_pieces(embedder: Embedder, parts: list[str]) -> int:
@@ -305,27 +316,29 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         study: The repository and its questions.
 
     Returns:
-        What is stored beside the ranking. A query's time is the median of five.
+        What is stored beside the ranking, and under "embedding" what embedding costs. A query's time is
+        the median of five.
     """
     circumstances = _circumstances()
     parts = [chunk.text for chunk in study.chunks.values()]
     with tempfile.TemporaryDirectory() as folder:
-        embedder = Embedder(cache=Path(folder))
-        embedder.encode(["warm"])  # loads the model
-        embedding, vectors = _timed(lambda: embedder.encode(parts))
+        embedder = _warm_embedder(Path(folder))
+        embedded = _embed(embedder, parts)
         study.embedder = study.embedder or embedder
         # A missing ranking is made from these vectors, so before the folder is deleted.
         pipelines = [p for p in study.pipelines if p.method != SAME_SIZE]
     query_seconds: dict[str, dict[str, float]] = {p.method: {} for p in pipelines}
     for question in study.questions:
-        searching = _median_time(partial(_search, embedder, vectors, question))
+        searching = _median_time(partial(_search, embedder, embedded.vectors, question))
         for pipeline in pipelines:
             gathering = _median_time(partial(pipeline.gather, question.id))
             seconds = round(searching + gathering, 6)
             query_seconds[pipeline.method][question.id] = seconds
+    embedding = _token_count(embedder, parts) | embedded.cost
     return {
-        "embedding_seconds": round(embedding, 3),
-        "embedded_tokens": _word_pieces(embedder, parts),
+        "embedding": embedding,
+        "embedding_seconds": embedding["seconds"],
+        "embedded_tokens": embedding["tokens"],
         "query_seconds": query_seconds,
         "budget": BUDGET._asdict(),
         **circumstances,
@@ -346,6 +359,8 @@ def record(study: RepositoryStudy) -> None:
     """
     measure(study.built.tree.root, study.name, study.folder)
     queries = measure_queries(study)
+    index_file = study.folder / "index.json"
+    write_json(index_file, read_json(index_file) | {"embedding": queries.pop("embedding")})
     evidence = evidence_of(study)
     write_json(study.file("ranking"), study.ranked | queries)
     for name in ("rows", "variants"):

@@ -32,7 +32,7 @@ def shown_name(repository: str) -> str:
     Args:
         repository: Its name in the results, such as "shopizer".
     """
-    names = {**PAPER_REPOSITORIES, OWN_REPOSITORY: "small shop"}
+    names = {**PAPER_REPOSITORIES, OWN_REPOSITORY: "small shop", "openjdk-17": "OpenJDK 17"}
     return names.get(repository, repository)
 
 
@@ -53,7 +53,7 @@ def number_table(
         *notes: Sentences below the table.
 
     Returns:
-        The table. NaN is printed as an en dash.
+        The table. NaN is printed as an en dash. A row without any number is named below the table instead.
     """
     texts = {}
     for name, row in rows.items():
@@ -62,7 +62,7 @@ def number_table(
             cell = value if isinstance(value, str) else number(value, digits)
             cells.append(cell)
         texts[name] = cells
-    return ResultTable.of(title, texts, list(columns), index, *notes)
+    return ResultTable.of(title, texts, list(columns), index, *notes).without_empty_rows()
 
 
 def published_rows(table: str) -> Iterator[Any]:
