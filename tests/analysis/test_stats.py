@@ -184,3 +184,21 @@ def test_own_function_counts_checked_tasks_and_distinguishes_the_others_from_zer
     )
     assert counts.loc["BM25"].tolist() == [3, 2, 1]
     assert counts.at["VoyageEmb", "known"] == 0 and counts.at["VoyageEmb", "defining"] is pd.NA
+
+
+@pytest.mark.parametrize("tasks", [6, 30, 93])
+def test_smallest_significant_gain_is_the_first_below_5_percent(tasks):
+    gained = stats.smallest_significant_gain(tasks)
+    assert stats.mcnemar(gained, 0) < 0.05 <= stats.mcnemar(gained - 1, 0)
+
+
+def test_too_few_tasks_show_no_gain():
+    assert stats.smallest_significant_gain(5) is None
+    assert math.isnan(stats.detectable_gain(5))
+
+
+def test_detectable_gain_is_found_with_its_power():
+    """At the gain, the chance of at least 6 gained tasks of 93 is the power."""
+    gain = stats.detectable_gain(93, power=0.8)
+    chances = [math.comb(93, k) * gain**k * (1 - gain) ** (93 - k) for k in range(6)]
+    assert 1 - sum(chances) == pytest.approx(0.8)

@@ -272,6 +272,26 @@ class EvorResults:
         """The benchmarks with more than one complete round of EVOR."""
         return [benchmark for benchmark in self.benchmarks if len(benchmark.rounds(EVOR)) > 1]
 
+    def split(self, names: str) -> tuple["EvorResults", "EvorResults"]:
+        """Separate some benchmarks from the others.
+
+        Args:
+            names: Benchmarks by name, separated by commas. Those that are not measured are ignored.
+
+        Returns:
+            The other benchmarks, and the named ones. If no other benchmark is measured, the first
+            has all of them.
+        """
+        named = _names(names)
+        first = EvorResults(self.model, missing=self.missing)
+        second = EvorResults(self.model)
+        for benchmark in self.benchmarks:
+            part = second if benchmark.name in named else first
+            part.benchmarks.append(benchmark)
+        if not first.benchmarks:
+            return self, EvorResults(self.model)
+        return first, second
+
     def check_controls(self) -> None:
         """Check the control rows of every benchmark.
 
@@ -308,6 +328,11 @@ def stored_results(
     return Results(model, benchmark, limit=limit, results=folder)
 
 
+def _names(benchmarks: str) -> list[str]:
+    """Split names that are separated by commas."""
+    return re.split(r"[,\s]+", benchmarks.strip(", "))
+
+
 def load_evor_results(
     folder: Path,
     model: str,
@@ -330,7 +355,7 @@ def load_evor_results(
         Unavailable: The model is not measured on any of them.
     """
     known = [name for name, spec in BENCHMARKS.items() if isinstance(spec, EvorBenchmark)]
-    requested = re.split(r"[,\s]+", benchmarks.strip(", "))
+    requested = _names(benchmarks)
     wrong = [name for name in requested if name not in known]
     if wrong:
         choices = ", ".join(known)

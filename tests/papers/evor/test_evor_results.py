@@ -294,3 +294,16 @@ def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch
     lower = results_of({"NoRAG": ALL, "RK": NONE, "EVOR@0": ALL, "EVOR@1": NONE})
     assert "(RK) changes pass@1" in evor_analysis.evor_findings(lower)[0]
     assert evor_analysis.evor_findings(results_of({"NoRAG": ALL})) == []
+
+
+def test_splits_benchmarks_for_the_appendix():
+    results = results_of({"NoRAG": ALL}).benchmarks[0].results
+    named = {name: BenchmarkResults(name, results) for name in ("m", "weak")}
+    every = EvorResults("model", list(named.values()), missing=["absent"])
+    main, appendix = every.split("weak, absent")
+    assert [b.name for b in main.benchmarks] == ["m"]
+    assert [b.name for b in appendix.benchmarks] == ["weak"]
+    assert main.missing == ["absent"]
+    whole, nothing = every.split("m weak")
+    assert whole is every
+    assert nothing.benchmarks == []
