@@ -155,12 +155,42 @@ def test_shopizer_has_a_question_on_each_theme_of_table_10():
     assert 0.4 < agreement(questions) < 1
 
 
-def test_the_gold_lists_of_shopizer_are_types_of_its_sources():
-    archive = Path(os.environ.get("PKG_DKB_DIR", "nowhere")) / "shopizer-3.2.7.zip"
-    if not archive.exists():
+@pytest.mark.parametrize(
+    ("file", "first", "signals"),
+    [
+        (
+            "openmrs-core.yaml",
+            "O1",
+            "Context ServiceContext Privilege saveEncounter saveVisit Obs Daemon locale",
+        ),
+        (
+            "thingsboard.yaml",
+            "T1",
+            "startup Login Telemetry MQTT Netty TbContext tellNext Alarm YAML Queue",
+        ),
+    ],
+)
+def test_the_other_repositories_have_a_question_on_each_theme(file, first, signals):
+    questions = read_questions(SHOPIZER.with_name(file))
+    assert [question.id for question in questions] == [f"{first[0]}{n}" for n in range(1, 16)]
+    themes = " ".join(question.theme for question in questions)
+    assert all(signal in themes for signal in signals.split())
+
+
+@pytest.mark.parametrize(
+    ("file", "archive"),
+    [
+        ("shopizer.yaml", "shopizer-3.2.7.zip"),
+        ("openmrs-core.yaml", "openmrs-core-9ecb855.zip"),
+        ("thingsboard.yaml", "thingsboard-cdfb5be.zip"),
+    ],
+)
+def test_the_gold_lists_are_types_of_the_sources(file, archive):
+    sources = Path(os.environ.get("PKG_DKB_DIR", "nowhere")) / archive
+    if not sources.exists():
         pytest.skip("the paper's repositories are not available; PKG_DKB_DIR names their directory")
-    graph = build(archive, processes=1).graph
-    for question in read_questions(SHOPIZER):
+    graph = build(sources, processes=1).graph
+    for question in read_questions(SHOPIZER.with_name(file)):
         assert gold(question, graph) and len(disputed(question, graph)) == len(
             {*question.first_only, *question.second_only}
         )
