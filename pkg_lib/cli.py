@@ -28,7 +28,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import IS_CHECKOUT, results_dir, results_path, slug
-from pkg_lib.core.types import Context, Unavailable, UserError
+from pkg_lib.core.types import Context, UnavailableError, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import (
     CONTEXT_CHARS,
@@ -373,7 +373,7 @@ def replay(
         if closed_extraction.has_raw_answers(name):
             try:
                 closed_extraction.judge_extractions(folder, target, protocol, progress)
-            except Unavailable as e:  # The samples are replayed without the raw answers.
+            except UnavailableError as e:  # The samples are replayed without the raw answers.
                 extraction_error = e
     say(f"problem: {one_line(problem)}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
@@ -521,7 +521,7 @@ def merge(folders: Annotated[list[Path], arg("The results directories of the sha
     try:
         with locks.writing(results_dir()):
             say(merging.merge(folders, results_dir()) or ["nothing new to merge"])
-    except merging.PartlyMerged as e:
+    except merging.PartlyMergedError as e:
         say(e.lines)
         raise
 

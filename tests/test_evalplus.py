@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, Task, Unavailable, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Task, UnavailableError, UserError
 from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -83,7 +83,7 @@ def test_evaluates_stored_completions_without_generating_any(rows, committed):
     assert not (committed / "cache" / MODEL / plus.benchmark).exists()
     assert plus.outcomes("NoRAG")["HumanEval/0"].status in ("passed", "failed")
     shutil.rmtree(committed / "contexts" / "humaneval")
-    with pytest.raises(Unavailable, match="complete benchmark humaneval on corpus"):
+    with pytest.raises(UnavailableError, match="complete benchmark humaneval on corpus"):
         Evaluator(Results(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
 
 
@@ -146,7 +146,7 @@ def test_reports_missing_tests(tmp_path, monkeypatch):
         load_benchmark("humaneval+")
     monkeypatch.delenv(evalplus.VARIABLE)
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
-    with pytest.raises(BenchmarkMissing, match=r"HumanEval\+"):
+    with pytest.raises(BenchmarkMissingError, match=r"HumanEval\+"):
         load_benchmark("humaneval+")
 
 

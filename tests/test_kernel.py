@@ -17,7 +17,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from papermill.exceptions import PapermillExecutionError
 
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.evaluation import notebook_execution
 
 # A cell that waits until another notebook executes such a cell.
@@ -98,7 +98,7 @@ def test_a_users_mistake_is_recognized_and_keeps_the_previous_executed_notebook(
     modules = {
         "UserError": "core.types",
         "ControlError": "analysis.stats",
-        "BenchmarkMissing": "core.types",
+        "BenchmarkMissingError": "core.types",
     }
     jobs = [job(name, RAISES.format(module=module, name=name)) for name, module in modules.items()]
     for planned in jobs:
@@ -109,7 +109,7 @@ def test_a_users_mistake_is_recognized_and_keeps_the_previous_executed_notebook(
     for name, (error, _) in outcomes.items():
         assert str(error) == "mend this"
         assert isinstance(error, UserError)
-        assert isinstance(error, Unavailable) == (name == "BenchmarkMissing")
+        assert isinstance(error, UnavailableError) == (name == "BenchmarkMissingError")
     for planned in jobs:
         assert planned.target.read_text() == "the previous one"
 

@@ -18,7 +18,7 @@ import pytest
 
 from pkg_lib.core import reading
 from pkg_lib.core.limits import MAX_DAMAGED_ROWS, MAX_DEPTH, MAX_ROW_BYTES
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.store import ROOT, read_json, read_rows, rows_sha256
 
 ROW = b'{"task_id": "a", "n": 1}'
@@ -76,7 +76,7 @@ def write(path: Path, data: bytes) -> Path:
 @pytest.mark.parametrize("line", LINES, ids=lambda line: LINES[line])
 def test_reports_a_damaged_line_with_the_reason(path, line):
     write(path, ROW + b"\n" + line + b"\n" + ROW + b"\n")
-    with pytest.raises(Damaged) as error:
+    with pytest.raises(DamagedFileError) as error:
         read_rows(path, FIELDS)
     (message,) = error.value.args
     assert message.startswith(f"{path}, line 2 is damaged: ")
@@ -120,7 +120,7 @@ def test_skips_long_and_damaged_lines_and_reads_the_others(path):
 
 def test_stops_reading_after_too_many_damaged_lines(path):
     write(path, b"{\n" * (MAX_DAMAGED_ROWS + 5))
-    with pytest.raises(Damaged, match=r"more than 1,000 lines"):
+    with pytest.raises(DamagedFileError, match=r"more than 1,000 lines"):
         list(reading.scan(path))
 
 
@@ -171,7 +171,7 @@ UNREADABLE = (
 def test_reports_a_file_that_cannot_be_read(tmp_path):
     for name, path in damaged_files(tmp_path).items():
         for read in (read_rows, read_json, reading.read_text, scan):
-            with pytest.raises(Damaged) as error:
+            with pytest.raises(DamagedFileError) as error:
                 read(path)
             (message,) = error.value.args
             assert message.startswith(str(path)), name
@@ -208,7 +208,7 @@ OBJECTS = {
 def test_reports_a_damaged_object(tmp_path, data):
     path = tmp_path / "x.json"
     path.write_bytes(data)
-    with pytest.raises(Damaged) as error:
+    with pytest.raises(DamagedFileError) as error:
         read_json(path, {"a": int})
     message = str(error.value)
     assert message.startswith(str(path))
@@ -220,7 +220,7 @@ def test_reports_a_damaged_object(tmp_path, data):
 
 def message_about(path: Path) -> str:
     """Read a damaged file; return the error message."""
-    with pytest.raises(Damaged) as error:
+    with pytest.raises(DamagedFileError) as error:
         read_json(path)
     message = str(error.value)
     assert "delete" not in message
@@ -268,7 +268,7 @@ path = Path(sys.argv[1])
 for read in (store.read_rows, store.read_json, reading.read_text, scan):
     try:
         read(path)
-    except reading.Damaged as error:
+    except reading.DamagedFileError as error:
         print(error)
 status = Path('/proc/self/status').read_text()
 print(status.split('VmHWM:')[1].split()[0])

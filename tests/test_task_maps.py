@@ -14,7 +14,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import task_maps, topics
 from pkg_lib.papers.pkg.task_maps import map_methods, nearest_points, task_map
@@ -41,7 +41,7 @@ def tasks(monkeypatch, embedder):
 
 
 def unavailable(name):
-    raise BenchmarkMissing("no tasks here")
+    raise BenchmarkMissingError("no tasks here")
 
 
 def test_topics_are_stored_until_a_task_or_the_embedder_changes(tasks, tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_uses_the_stored_files_if_the_tasks_are_unavailable(tasks, tmp_path, mon
     monkeypatch.setattr(topics, "load_benchmark", unavailable)
     assert topics_of("humaneval", tmp_path).equals(first_topics)
     assert task_map("humaneval", tmp_path).equals(first_map)
-    with pytest.raises(BenchmarkMissing):
+    with pytest.raises(BenchmarkMissingError):
         topics_of("mbpp", tmp_path)
     (tmp_path / "tasks" / "humaneval.topics.csv").write_text("# made from x\n")
     with pytest.raises(UserError, match=r"humaneval\.topics\.csv is damaged"):
@@ -78,7 +78,7 @@ def test_uses_the_stored_files_if_the_tasks_are_unavailable(tasks, tmp_path, mon
 def test_committed_topics_and_maps_are_up_to_date(benchmark, tmp_path, monkeypatch):
     try:
         load_benchmark(benchmark)
-    except BenchmarkMissing as missing:
+    except BenchmarkMissingError as missing:
         pytest.skip(str(missing))
     shutil.copytree(ROOT / "results" / "tasks", tmp_path / "tasks")
     # Without an embedder, computing topics or a map again would fail.

@@ -67,7 +67,7 @@ def build(repository: Path, site: Path, release: str) -> set[Path]:
         The pages.
 
     Raises:
-        Damaged: A file cannot be read, or is too large.
+        DamagedFileError: A file cannot be read, or is too large.
     """
     root = repository.resolve()
     waiting = [path for path in STARTS if (root / path).is_file()]
@@ -109,7 +109,7 @@ class _Document:
             folder: The folder of the pages.
 
         Raises:
-            Damaged: The file cannot be read, or is too large.
+            DamagedFileError: The file cannot be read, or is too large.
         """
         self._root = root
         self._source = root / path

@@ -32,7 +32,7 @@ from pkg_lib.core.store import (
 )
 from pkg_lib.core.types import (
     Outcome,
-    Unavailable,
+    UnavailableError,
     UserError,
     digest,
 )
@@ -258,7 +258,7 @@ def _digests(outputs: list[Path]) -> dict[str, str]:
 def _is_absent(benchmark: str) -> bool:
     try:
         return not load_benchmark(benchmark, 1)
-    except Unavailable:
+    except UnavailableError:
         return True
 
 

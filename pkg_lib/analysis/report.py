@@ -45,7 +45,7 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.core.limits import MAX_TEXT_BYTES
 from pkg_lib.core.reading import (
-    Damaged,
+    DamagedFileError,
     contents,
     open_regular,
     parse,
@@ -390,7 +390,7 @@ def _read_differences(path: Path) -> dict[str, float]:
         values = ours["difference_points"].astype(float)
         return dict(zip(ours["method"], values, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise Damaged.of(path, "it is not a table of pass@1", None, advice_for) from e
+        raise DamagedFileError.of(path, "it is not a table of pass@1", None, advice_for) from e
 
 
 def _read_section(path: Path) -> Section:
@@ -399,7 +399,7 @@ def _read_section(path: Path) -> Section:
         section = TypeAdapter(Section).validate_json(contents(path, advice_for, MAX_TEXT_BYTES))
     except (ValueError, TypeError) as e:
         why = "it is not a section of the report, or too old"
-        raise Damaged.of(path, why, None, advice_for) from e
+        raise DamagedFileError.of(path, why, None, advice_for) from e
     figures = {}
     for name, caption in section.figures.items():
         stem = path.parents[1] / "figures" / f"{section.stem}.{name}"
@@ -484,7 +484,7 @@ def _export(
         RecursionError,
         ValidationError,
     ) as e:
-        raise Damaged.of(ipynb, "it is not a notebook", None, advice_for) from e
+        raise DamagedFileError.of(ipynb, "it is not a notebook", None, advice_for) from e
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     exporter = HTMLExporter(
         template_name="basic",

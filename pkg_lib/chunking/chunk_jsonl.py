@@ -14,7 +14,7 @@ from pkg_lib.core.limits import MAX_ROW_BYTES
 from pkg_lib.core.reading import absolute, parse, shown
 from pkg_lib.core.source_tree import (
     MAX_CHUNKED_BYTES,
-    Unreadable,
+    UnreadableFileError,
     files_first,
     find,
     read_each,
@@ -123,7 +123,7 @@ def write_chunks(
     else:
         try:
             data = read_file(absolute(path), MAX_CHUNKED_BYTES)
-        except (OSError, Unreadable) as e:
+        except (OSError, UnreadableFileError) as e:
             raise UserError(f"{name}: {e}; give a file or directory") from e
         files = [chunker.chunk(data, shown(path.name), language)]
     for file in files:

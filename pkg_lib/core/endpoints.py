@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, MinLen
 
-from pkg_lib.core.reading import Damaged, expanded, is_there, read_text, shown
+from pkg_lib.core.reading import DamagedFileError, expanded, is_there, read_text, shown
 from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
 from pkg_lib.core.store import home
 from pkg_lib.core.types import UserError, digest
@@ -156,9 +156,11 @@ def endpoints() -> Endpoints:
     try:
         tables = tomllib.loads(read_text(path)) if is_there(path) else {}
     except tomllib.TOMLDecodeError as e:
-        raise Damaged.of(path, f"it is not TOML ({e})") from e
+        raise DamagedFileError.of(path, f"it is not TOML ({e})") from e
     except (RecursionError, ValueError) as e:  # Python's parser raises these, too
-        raise Damaged.of(path, "it is nested too deep or holds a number that is too large") from e
+        raise DamagedFileError.of(
+            path, "it is nested too deep or holds a number that is too large"
+        ) from e
     described = []
     for name, table in tables.items():
         try:

@@ -2,7 +2,7 @@
 
 A file is read as a stream, and only if it is a regular file. Its size, the length of a line, the
 nesting of a value and the ratio of its compression are limited (core/limits.py). Every fault
-becomes a `Damaged`, which prints as "FILE, line N is damaged: why".
+becomes a `DamagedFileError`, which prints as "FILE, line N is damaged: why".
 """
 
 import errno
@@ -57,7 +57,7 @@ NAMES = {
 }
 
 
-class Damaged(UserError):
+class DamagedFileError(UserError):
     """A file that cannot be read, or that does not hold what it should."""
 
     @classmethod
@@ -210,7 +210,7 @@ def open_regular(path: Path) -> io.FileIO:
 
     Raises:
         OSError: It cannot be opened, or it is a directory.
-        Damaged: It is a FIFO, a device or a socket.
+        DamagedFileError: It is a FIFO, a device or a socket.
     """
     # Without O_NONBLOCK, opening a FIFO would wait until somebody writes into it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -219,7 +219,7 @@ def open_regular(path: Path) -> io.FileIO:
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        raise Damaged(in_the_way(path))
+        raise DamagedFileError(in_the_way(path))
     return io.FileIO(descriptor)
 
 
@@ -298,7 +298,7 @@ def _opened(
     """A file, packed if its name ends in ".gz", as a stream of at most `most` unpacked bytes.
 
     Raises:
-        Damaged: The file cannot be read, is not a regular file, is too large, or is not sound gzip.
+        DamagedFileError: The file cannot be read, is not a regular file, is too large, or is not sound gzip.
             Reading the stream raises it as well.
     """
     try:
@@ -306,13 +306,13 @@ def _opened(
             unpacked = _LimitedReader(file, path.suffix == PACKED, most)
             yield io.BufferedReader(unpacked, CHUNK)
     except EOFError as e:
-        raise Damaged.of(path, "it ends early", None, advice) from e
+        raise DamagedFileError.of(path, "it ends early", None, advice) from e
     except (gzip.BadGzipFile, zlib.error) as e:
-        raise Damaged.of(path, f"it is not sound gzip ({e})", None, advice) from e
+        raise DamagedFileError.of(path, f"it is not sound gzip ({e})", None, advice) from e
     except OSError as e:
-        raise Damaged.unreadable(path, e, advice) from e
+        raise DamagedFileError.unreadable(path, e, advice) from e
     except ValueError as e:
-        raise Damaged.of(path, str(e), None, advice) from e
+        raise DamagedFileError.of(path, str(e), None, advice) from e
 
 
 def pack(data: bytes) -> bytes:
@@ -355,7 +355,7 @@ def contents(
         most: How many unpacked bytes the file may hold.
 
     Raises:
-        Damaged: It cannot be read, is not a regular file, is too large, or is not sound gzip.
+        DamagedFileError: It cannot be read, is not a regular file, is too large, or is not sound gzip.
     """
     with _opened(path, advice, most) as stream:
         return stream.read()
@@ -369,14 +369,14 @@ def read_text(path: Path, advice: Advice = CORRECT) -> str:
         advice: What an error tells the reader to do.
 
     Raises:
-        Damaged: It cannot be read, is larger than MAX_TEXT_BYTES, or is not UTF-8.
+        DamagedFileError: It cannot be read, is larger than MAX_TEXT_BYTES, or is not UTF-8.
     """
     data = contents(path, advice, MAX_TEXT_BYTES).removeprefix(BOM)
     try:
         return data.decode("utf8")
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise Damaged.of(path, "it is not UTF-8", line, advice) from e
+        raise DamagedFileError.of(path, "it is not UTF-8", line, advice) from e
 
 
 def rows_sha256(path: Path) -> str:
@@ -391,7 +391,7 @@ def rows_sha256(path: Path) -> str:
     try:
         with _opened(path, CORRECT) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    except Damaged as e:
+    except DamagedFileError as e:
         return hashlib.sha256(str(e).encode()).hexdigest()
 
 
@@ -406,7 +406,7 @@ def lines(path: Path, advice: Advice = CORRECT) -> Iterator[Line]:
         Each line. A line longer than MAX_ROW_BYTES has no text.
 
     Raises:
-        Damaged: As for `contents`.
+        DamagedFileError: As for `contents`.
     """
     number = 0
     with _opened(path, advice) as stream:
@@ -567,7 +567,7 @@ def scan(
         constants: As for `parse`.
 
     Raises:
-        Damaged: The file cannot be read, or has more than MAX_DAMAGED_ROWS damaged lines.
+        DamagedFileError: The file cannot be read, or has more than MAX_DAMAGED_ROWS damaged lines.
     """
     damaged = 0
     for line in lines(path, advice):
@@ -580,7 +580,7 @@ def scan(
             why = reason_of(e)
             damaged += 1
         if damaged > MAX_DAMAGED_ROWS:
-            raise Damaged.of(
+            raise DamagedFileError.of(
                 path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({why})", None, advice
             )
         yield ScannedRow(line, value, why)
@@ -621,11 +621,11 @@ def rows(
         blank: Whether blank lines are skipped; otherwise they are damage.
 
     Raises:
-        Damaged: A line is not such an object, or the file cannot be read.
+        DamagedFileError: A line is not such an object, or the file cannot be read.
     """
     for row in scan(path, fields, optional, advice, blank):
         if row.value is None:
-            raise Damaged.of(path, row.why, row.number, advice)
+            raise DamagedFileError.of(path, row.why, row.number, advice)
         yield row.number, row.value
 
 
@@ -644,7 +644,7 @@ def read_object(
         advice: What an error tells the reader to do.
 
     Raises:
-        Damaged: It is not a JSON object with these fields, or cannot be read.
+        DamagedFileError: It is not a JSON object with these fields, or cannot be read.
     """
     data = contents(path, advice, MAX_TEXT_BYTES).removeprefix(BOM)
     try:
@@ -654,5 +654,5 @@ def read_object(
             raise ValueError(why)
     except ValueError as e:
         line = e.lineno if isinstance(e, json.JSONDecodeError) else None
-        raise Damaged.of(path, reason_of(e), line, advice) from e
+        raise DamagedFileError.of(path, reason_of(e), line, advice) from e
     return value

@@ -82,7 +82,7 @@ _QUADRATIC_CODECS = {"punycode", "idna"}  # nobody writes source in these, and d
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=]", re.ASCII)
 
 
-class Unreadable(Exception):
+class UnreadableFileError(Exception):
     """A file is left out; the message is the reason."""
 
 
@@ -381,7 +381,7 @@ def reader(root: Path, max_file: int = MAX_FILE_BYTES) -> Iterator[Callable[[str
         max_file: Largest size in bytes of one file.
 
     Yields:
-        A function from a file's `place` to its bytes. It raises `Unreadable` with the reason.
+        A function from a file's `place` to its bytes. It raises `UnreadableFileError` with the reason.
 
     Raises:
         UserError: As for `find`.
@@ -401,22 +401,22 @@ def read_file(path: str | Path, limit: int = MAX_FILE_BYTES) -> bytes:
         limit: Largest size in bytes.
 
     Raises:
-        Unreadable: It is a link, a pipe or a device, is too large, or cannot be read.
+        UnreadableFileError: It is a link, a pipe or a device, is too large, or cannot be read.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Unreadable(NOT_REGULAR)
+                raise UnreadableFileError(NOT_REGULAR)
             data = file.read(limit + 1)
     except OSError as e:
         if e.errno == errno.ELOOP:  # what O_NOFOLLOW says of a link
-            raise Unreadable(LINK) from e
+            raise UnreadableFileError(LINK) from e
         if e.errno == errno.ENXIO:  # a socket, or a pipe that nobody writes to
-            raise Unreadable(NOT_REGULAR) from e
-        raise Unreadable(f"{UNREADABLE}: {e.strerror}") from e
+            raise UnreadableFileError(NOT_REGULAR) from e
+        raise UnreadableFileError(f"{UNREADABLE}: {e.strerror}") from e
     if len(data) > limit:
-        raise Unreadable(too_large(limit))
+        raise UnreadableFileError(too_large(limit))
     return data
 
 
@@ -432,11 +432,11 @@ def _member(archive: zipfile.ZipFile, place: str, limit: int) -> bytes:
             while part := file.read(piece):
                 data += part
                 if len(data) > limit:
-                    raise Unreadable(too_large(limit))
+                    raise UnreadableFileError(too_large(limit))
     except KeyError as e:
-        raise Unreadable(f"{UNREADABLE}: it is no longer in the archive") from e
+        raise UnreadableFileError(f"{UNREADABLE}: it is no longer in the archive") from e
     except (OSError, *_ARCHIVE_FAULTS) as e:
-        raise Unreadable(f"{DAMAGED} ({type(e).__name__})") from e
+        raise UnreadableFileError(f"{DAMAGED} ({type(e).__name__})") from e
     return bytes(data)
 
 
@@ -456,7 +456,7 @@ def read_each(
         for file in tree.files:
             try:
                 yield file, read(file.place)
-            except Unreadable as e:
+            except UnreadableFileError as e:
                 tree.skipped.add(file.place, str(e))
 
 
@@ -485,7 +485,7 @@ def python_texts(tree: SourceTree) -> Iterator[tuple[str, str]]:
     for file, data in read_each(tree, MAX_PYTHON_BYTES):
         try:
             text = python_text(data)
-        except Unreadable as e:
+        except UnreadableFileError as e:
             tree.skipped.add(file.place, str(e))
         else:
             yield file.name, text
@@ -520,7 +520,7 @@ def python_text(data: bytes) -> str:
         UTF-8.
 
     Raises:
-        Unreadable: The file has an unknown encoding, another one than it declares, or is binary.
+        UnreadableFileError: The file has an unknown encoding, another one than it declares, or is binary.
     """
     # The declaration has a line of its own, whatever the line ends are.
     head = re.sub(rb"\r\n?", b"\n", data[: 2**16])
@@ -531,23 +531,23 @@ def python_text(data: bytes) -> str:
     except (SyntaxError, ValueError) as e:
         unknown = "unknown encoding" in str(e)
         reason = UNKNOWN_ENCODING if unknown else OTHER_ENCODING if declared else NO_ENCODING
-        raise Unreadable(reason) from e
+        raise UnreadableFileError(reason) from e
     try:
         if lookup(encoding).name in _QUADRATIC_CODECS:
-            raise Unreadable(UNKNOWN_ENCODING)
+            raise UnreadableFileError(UNKNOWN_ENCODING)
         text = data.decode(encoding)
     except LookupError as e:  # rot13 and others, which are not text encodings
-        raise Unreadable(UNKNOWN_ENCODING) from e
+        raise UnreadableFileError(UNKNOWN_ENCODING) from e
     except ValueError as e:
-        raise Unreadable(OTHER_ENCODING if declared else NO_ENCODING) from e
+        raise UnreadableFileError(OTHER_ENCODING if declared else NO_ENCODING) from e
     # A declaration that its own encoding cannot read (UTF-16) is wrong. Lone surrogates are wrong,
     # too.
     if declared and "coding" not in text[: 2**16]:
-        raise Unreadable(OTHER_ENCODING)
+        raise UnreadableFileError(OTHER_ENCODING)
     try:
         text.encode("utf8")
     except UnicodeEncodeError as e:
-        raise Unreadable(OTHER_ENCODING) from e
+        raise UnreadableFileError(OTHER_ENCODING) from e
     if "\0" in text:
-        raise Unreadable(BINARY)
+        raise UnreadableFileError(BINARY)
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -321,7 +321,7 @@ def read_rows(
         optional: What other fields must be, if they are there.
 
     Raises:
-        Damaged: A row is not such an object, or the file cannot be read; it names the line.
+        DamagedFileError: A row is not such an object, or the file cannot be read; it names the line.
     """
     return [row for _, row in reading.rows(path, fields, optional, advice_for)]
 
@@ -342,7 +342,7 @@ def read_json(
         The object, with all its fields.
 
     Raises:
-        Damaged: The file does not hold such an object, or cannot be read. The message says what to
+        DamagedFileError: The file does not hold such an object, or cannot be read. The message says what to
             do about it.
     """
     return reading.read_object(path, fields, optional, advice_for)
@@ -359,7 +359,7 @@ def page_text(path: Path) -> str:
     """
     try:
         return reading.read_text(path)
-    except reading.Damaged:
+    except reading.DamagedFileError:
         return ""
 
 

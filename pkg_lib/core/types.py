@@ -31,7 +31,7 @@ class UserError(Exception):
         return [f"{self.label}: {' '.join(str(self).split())}"]
 
 
-class Unavailable(UserError):
+class UnavailableError(UserError):
     """Stored results, a corpus or a benchmark that is needed is not available.
 
     A run leaves it out and reports its name.
@@ -40,7 +40,7 @@ class Unavailable(UserError):
     label = "not available"
 
 
-class BenchmarkMissing(Unavailable):
+class BenchmarkMissingError(UnavailableError):
     """A benchmark's tasks are not available: no directory is given, and the hub does not answer."""
 
 

@@ -77,7 +77,7 @@ class Benchmark(ABC):
         """Return all tasks in the benchmark's own order.
 
         Raises:
-            BenchmarkMissing: The tasks are not available on this machine.
+            BenchmarkMissingError: The tasks are not available on this machine.
         """
 
     @abstractmethod

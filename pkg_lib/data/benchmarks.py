@@ -54,7 +54,7 @@ def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
 
     Raises:
         UserError: The benchmark is unknown, or the limit is no whole number of at least 1.
-        BenchmarkMissing: The tasks are not available on this machine.
+        BenchmarkMissingError: The tasks are not available on this machine.
     """
     is_count = isinstance(limit, int) and limit >= 1  # a notebook passes what its user wrote
     if limit is not None and not is_count:

@@ -29,7 +29,7 @@ def load_crosscodeeval(language: str) -> list[Task]:
         Tasks in the order of the file. They have no tests and no entry point.
 
     Raises:
-        BenchmarkMissing: The data set is not available.
+        BenchmarkMissingError: The data set is not available.
         UserError: The language is unknown.
     """
     KEYWORDS.get_or_fail(language)

@@ -120,7 +120,7 @@ def load_repoeval() -> list[RepoTask]:
         Tasks in the order of the file.
 
     Raises:
-        BenchmarkMissing: The data set is not available.
+        BenchmarkMissingError: The data set is not available.
     """
     numbers: Counter[str] = Counter()
     tasks = []

@@ -15,7 +15,7 @@ from typing import Any
 
 from pkg_lib.core.data_folders import data_folder, how_to_provide
 from pkg_lib.core.reading import Kinds, is_there
-from pkg_lib.core.types import Document, Unavailable, digest
+from pkg_lib.core.types import Document, UnavailableError, digest
 from pkg_lib.data.records import read_records
 
 VARIABLE = "PKG_PAPER_DIR"
@@ -50,11 +50,11 @@ TITLE = "the authors' published contexts"
 
 
 def _contexts_folder() -> Path:
-    """The authors' folder contexts/; Unavailable without it."""
+    """The authors' folder contexts/; UnavailableError without it."""
     folder = data_folder(VARIABLE)
     if folder is None or not (folder / "contexts").is_dir():
         directory = "a directory with contexts/ and samples/"
-        raise Unavailable(
+        raise UnavailableError(
             f"the authors' published data: {how_to_provide(VARIABLE, directory)} "
             f"(from their replication package, {REPOSITORY})"
         )
@@ -87,8 +87,8 @@ def ranked() -> Iterator[tuple[str, str, list[str]]]:
         Method, task id, and the task's contexts, best first.
 
     Raises:
-        Unavailable: The authors' data are not on this machine.
-        Damaged: A file cannot be read.
+        UnavailableError: The authors' data are not on this machine.
+        DamagedFileError: A file cannot be read.
     """
     folder = _contexts_folder()
     for method, files in FILES.items():
@@ -101,8 +101,8 @@ def union() -> Iterator[Document]:
     """Yield each published answer and each retrieved function once, by Voyage or BM25.
 
     Raises:
-        Unavailable: The authors' data are not on this machine.
-        Damaged: A file cannot be read.
+        UnavailableError: The authors' data are not on this machine.
+        DamagedFileError: A file cannot be read.
     """
     answers: dict[str, None] = {}
     functions: dict[str, None] = {}
@@ -128,14 +128,14 @@ def raw_answers(model: str) -> dict[str, str]:
         Answer by task id.
 
     Raises:
-        Unavailable: The file is not on this machine.
-        Damaged: The file cannot be read.
+        UnavailableError: The file is not on this machine.
+        DamagedFileError: The file cannot be read.
     """
     folder = data_folder(VARIABLE)
     name = RAW_ANSWERS[model]
     if folder is None or not is_there(folder / name):
         where = folder or f"the directory in {VARIABLE}"
-        raise Unavailable(
+        raise UnavailableError(
             f"raw answers of {model}: copy {name} from {REPOSITORY} to the same path below {where}"
         )
     return dict(read_records(folder / name, "the authors' raw answers", _raw_answer, RAW_FIELDS))

@@ -10,7 +10,7 @@ from pkg_lib.core.data_folders import data_folder, how_to_provide
 from pkg_lib.core.hub_data import load_rows
 from pkg_lib.core.reading import Fields
 from pkg_lib.core.source_tree import read_python
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 
 T = TypeVar("T")
 # What making a value of a row raises if the row is not a record of the data set.
@@ -62,7 +62,7 @@ class DataSet:
             What `make` returns, in the order of the records.
 
         Raises:
-            BenchmarkMissing: No directory is named, and the hub cannot be reached.
+            BenchmarkMissingError: No directory is named, and the hub cannot be reached.
             UserError: The directory holds none of the files, or the file is damaged.
         """
         unpack = ", unpack it," if ".zip" in self.source else ""
@@ -74,7 +74,7 @@ class DataSet:
                     return read_records(path, self.title, make, fields)
             raise UserError(f"{self.title}: {folder} holds no {names[0]}; {advice}")
         if not self.on_hub:
-            raise BenchmarkMissing(f"{self.title}: {advice}")
+            raise BenchmarkMissingError(f"{self.title}: {advice}")
         try:
             hub.require(self.title, advice)
             splits = load_rows(self.title, *self.on_hub)
@@ -82,7 +82,7 @@ class DataSet:
             reason = str(e).partition("\n")[0]
             if advice not in reason:
                 reason += f"; {advice}"
-            raise BenchmarkMissing(reason) from e
+            raise BenchmarkMissingError(reason) from e
         return [make(row) for split in splits.values() for row in split]
 
     def repository(self, name: str) -> dict[str, str]:
@@ -129,7 +129,7 @@ def read_records(
         What `make` returns, in the order of the lines.
 
     Raises:
-        Damaged: A line is not a record of this data set, there is no record, or the file cannot be
+        DamagedFileError: A line is not a record of this data set, there is no record, or the file cannot be
             read.
     """
     records = []
@@ -142,7 +142,7 @@ def read_records(
             missing = isinstance(e, KeyError)
             reason = f"field {e} is missing" if missing else " ".join(str(e)[:200].split())
             why = f"it is not a record of {title} ({reason})"
-            raise reading.Damaged.of(path, why, number) from e
+            raise reading.DamagedFileError.of(path, why, number) from e
     if not records:
-        raise reading.Damaged.of(path, f"it contains no record of {title}")
+        raise reading.DamagedFileError.of(path, f"it contains no record of {title}")
     return records

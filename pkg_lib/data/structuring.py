@@ -36,7 +36,7 @@ from pkg_lib.data import corpora
 from pkg_lib.generation.answer_text import answer
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Backend, Decoding, Generator, StoredRequest
-from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
+from pkg_lib.graph.text.documents import RejectedDocumentError, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of
 
 FIELDS: Kinds = {
@@ -379,7 +379,7 @@ def _read_answer(document: str, generation: Generation, attempt: int) -> Structu
     raw = generation.raw
     try:
         value = parse_json(json_part(raw))
-    except Rejected as e:
+    except RejectedDocumentError as e:
         cut_off = f"cut off: after {len(raw)} characters"
         reason = cut_off if generation.finish == "length" else str(e)
         return Structured(document, None, reason, attempt)

@@ -38,7 +38,7 @@ def load_swebench() -> list[Issue]:
     """Load the 300 issues.
 
     Raises:
-        BenchmarkMissing: The data set is not available.
+        BenchmarkMissingError: The data set is not available.
     """
     return DATA.records(("test.jsonl",), _issue)
 

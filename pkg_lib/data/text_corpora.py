@@ -27,7 +27,7 @@ from pkg_lib.core.source_tree import (
     python_texts,
     read_each,
 )
-from pkg_lib.core.types import Document, DocumentKind, Unavailable, UserError
+from pkg_lib.core.types import Document, DocumentKind, UnavailableError, UserError
 
 TUTORIALS = "code-rag-bench/online-tutorials"
 DOCS_VARIABLE = "PKG_PYTHON_DOCS"
@@ -101,7 +101,7 @@ def python_docs() -> Iterator[Document]:
     """Yield the rows of Python's tutorial and how-tos, or of all pages of another directory.
 
     Raises:
-        Unavailable: The documentation is not installed.
+        UnavailableError: The documentation is not installed.
         UserError: The directory has no page that can be read.
     """
     folder = data_folder(DOCS_VARIABLE) or DEBIAN_DOCS
@@ -110,7 +110,7 @@ def python_docs() -> Iterator[Document]:
         if os.environ.get(DOCS_VARIABLE):
             reason = f"{DOCS_VARIABLE}={folder} is not a directory"
         archive = "an HTML archive of docs.python.org/3/download.html"
-        raise Unavailable(
+        raise UnavailableError(
             f"corpus python-docs: {reason}; apt-get install python3.11-doc, or unpack {archive} "
             f"and set {DOCS_VARIABLE} to it"
         )

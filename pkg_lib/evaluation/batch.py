@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.speeds import notebook_speed, record_speed
 from pkg_lib.core.store import results_dir, results_path
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.evaluation import forecast
 from pkg_lib.evaluation.freshness import Records
 from pkg_lib.evaluation.pipeline import Evaluator
@@ -60,7 +60,7 @@ class Batch:
         """
         self._start(plan)
         ready: dict[str, NotebookJob] = {}
-        unavailable: Unavailable | None = None
+        unavailable: UnavailableError | None = None
         remains = False
         for step in plan.steps:
             try:
@@ -68,9 +68,9 @@ class Batch:
                     self.execute(ready.values())
                     ready.clear()
                 self._prepare(step)
-            except Damaged as e:
+            except DamagedFileError as e:
                 self.damaged[_label(step)] = e
-            except Unavailable as e:
+            except UnavailableError as e:
                 unavailable = unavailable or e
                 self.say(f"left out: {_label(step)}: {e}")
             except UserError:
@@ -156,7 +156,7 @@ class Batch:
     def _failed(self, job: NotebookJob, error: Exception) -> None:
         if not job.is_custom:
             self.reported = True
-        if isinstance(error, Unavailable):
+        if isinstance(error, UnavailableError):
             self.skipped[job.label] = error
             self.say(f"  {job.label}: skipped, {error}")
         else:
@@ -269,7 +269,7 @@ def dry_run(
             results = step.evaluator.run
             try:
                 forecasts = forecast.forecast(step.evaluator, step.methods, counted)
-            except Damaged as e:
+            except DamagedFileError as e:
                 damaged[results.label] = e
                 continue
             lines += forecast.lines(results, forecasts, rates)

@@ -13,7 +13,7 @@ from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import is_there
 from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.store import cache_folder, check_layout, results_dir, stem
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.storage import (
@@ -88,7 +88,7 @@ class StoredExperiment:
 
         Raises:
             UserError: A name is unknown, or the benchmark does not go with the corpus.
-            BenchmarkMissing: Neither tasks nor verdicts are available.
+            BenchmarkMissingError: Neither tasks nor verdicts are available.
         """
         load_plugins()
         model_spec(model)  # an unknown model is reported before anything is read
@@ -127,7 +127,7 @@ class StoredExperiment:
         """Return the tasks of this shard; bare ids from the stored verdicts if tasks are not available."""
         try:
             tasks = load_benchmark(self.benchmark, self.limit)
-        except BenchmarkMissing as error:
+        except BenchmarkMissingError as error:
             if not is_measured(self.results, self.model, self.benchmark):
                 raise
             self.tasks_absent = str(error)

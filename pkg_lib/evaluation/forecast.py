@@ -171,7 +171,7 @@ def forecast(
         A forecast for each method, in order.
 
     Raises:
-        Unavailable: A method needs docstrings that are not generated yet.
+        UnavailableError: A method needs docstrings that are not generated yet.
     """
     needed: dict[str, list[str]] = {}
     for method in methods:

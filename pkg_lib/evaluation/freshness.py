@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.registry import plugins
 from pkg_lib.core.store import (
     CACHE,
@@ -162,7 +162,7 @@ class Records:
         self._made_from[job.stem] = made_from
         try:
             record = read_json(self._file(job))
-        except Damaged:  # the notebook never ran to its end, or its record is damaged
+        except DamagedFileError:  # the notebook never ran to its end, or its record is damaged
             return False
         if not made_from:
             return False

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, is_there, shown
+from pkg_lib.core.reading import PACKED, DamagedFileError, ScannedRow, is_there, shown
 from pkg_lib.core.store import (
     CACHE,
     advice_for,
@@ -34,7 +34,7 @@ STAGES = (CONTEXTS, CACHE, RUNS, FEEDBACK)
 OF_MACHINE = {"seconds", "meta", "versions", "base_url"}
 
 
-class PartlyMerged(UserError):
+class PartlyMergedError(UserError):
     """Some files are damaged and left out, and all others are merged.
 
     Args:
@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     Raises:
         UserError: A folder is not a results directory, or two rows with one key differ. Nothing is
             written.
-        PartlyMerged: Some files cannot be read or written. They stay, and the others are merged.
+        PartlyMergedError: Some files cannot be read or written. They stay, and the others are merged.
     """
     lines: list[str] = []
     unreadable: list[str] = []
@@ -93,7 +93,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             before = len(file.rows)
             for folder in folders:
                 _add(file, folder, name)
-        except (Damaged, OSError) as e:
+        except (DamagedFileError, OSError) as e:
             unreadable.append(str(e))
             continue
         lines += file.messages
@@ -109,7 +109,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
         except (UserError, OSError) as e:
             unreadable.append(str(e))
     if unreadable:
-        raise PartlyMerged(unreadable, lines)
+        raise PartlyMergedError(unreadable, lines)
     return lines
 
 
@@ -148,7 +148,7 @@ def _benchmarks_of_folders(folders: Sequence[Path]) -> dict[Path, str]:
         for path in condition_paths(folder):
             try:
                 condition = read_condition(path)
-            except Damaged:  # `merge` reports it when it reads the file
+            except DamagedFileError:  # `merge` reports it when it reads the file
                 continue
             model, names = condition.model, [condition.benchmark]
             if condition.benchmark in BENCHMARKS:  # it may share the completions of another one
@@ -203,7 +203,7 @@ def _read(folder: Path, name: Path) -> StoredFile:
                 file.rows[key] = value
                 continue
             if row.line.text is None:  # it is too long to be kept aside
-                raise Damaged.of(place, row.why, row.number, advice_for)
+                raise DamagedFileError.of(place, row.why, row.number, advice_for)
             reason = row.why or "it has no key"
             where = f"{shown(str(place))}, line {row.number}"
             file.messages.append(f"{where} is damaged and left out: {reason}")

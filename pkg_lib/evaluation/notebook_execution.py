@@ -29,7 +29,7 @@ from pkg_lib.core.endpoints import endpoints_path
 from pkg_lib.core.locks import HOLDER
 from pkg_lib.core.reading import absolute
 from pkg_lib.core.store import IS_CHECKOUT, ROOT, results_path, write_text
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.core.workers import core_count
 from pkg_lib.evaluation.study import NotebookJob
 
@@ -207,11 +207,11 @@ def _execute(job: NotebookJob, stop: threading.Event) -> Execution:
 
 
 def _error_of(error: PapermillExecutionError) -> Exception:
-    """Return a UserError or Unavailable if the notebook raised one, else a RuntimeError in one line.
+    """Return a UserError or UnavailableError if the notebook raised one, else a RuntimeError in one line.
 
     IPython reports the name of a class but not its bases, so the shown line tells the two apart.
     """
-    for kind in (UserError, Unavailable):
+    for kind in (UserError, UnavailableError):
         label = f"{kind.label}: "
         if len(error.traceback) == 1 and error.traceback[0].startswith(label):
             return kind(error.traceback[0].removeprefix(label))

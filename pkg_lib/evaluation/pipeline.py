@@ -18,11 +18,11 @@ from pkg_lib.core.locks import writing
 from pkg_lib.core.store import versions, write_json, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
-    BenchmarkMissing,
+    BenchmarkMissingError,
     Context,
     Outcome,
     Task,
-    Unavailable,
+    UnavailableError,
     UserError,
     digest,
 )
@@ -99,7 +99,7 @@ def evaluate(
     """
     found = load_results(conditions, results)
     if found.tasks_absent:
-        raise BenchmarkMissing(found.tasks_absent)
+        raise BenchmarkMissingError(found.tasks_absent)
     evaluator = Evaluator(found, fresh, backend)
     if fresh or evaluator.lacks(found.methods) or _lacks_verdicts(found):
         evaluator.prepare(found.methods)
@@ -187,14 +187,14 @@ class Evaluator:
             backend: What generates; None loads the model when it is needed.
 
         Raises:
-            BenchmarkMissing: `fresh` is set, but the tasks are not available.
+            BenchmarkMissingError: `fresh` is set, but the tasks are not available.
         """
         self.run = run
         self.fresh = fresh
         self._retrieved: dict[str, list[Context]] = {}
         if fresh:
             if run.tasks_absent:
-                raise BenchmarkMissing(run.tasks_absent)
+                raise BenchmarkMissingError(run.tasks_absent)
             run.generator.cache.clear()
         if backend is not None:
             run.generator.backend = backend
@@ -431,7 +431,7 @@ class Evaluator:
         name = context_method(method)
         base = run.benchmark_spec.stored_with
         if base:
-            raise Unavailable(
+            raise UnavailableError(
                 f"{run.benchmark} has the contexts of {base}, which lacks those of {name}: "
                 f"complete benchmark {base} on corpus {run.corpus} first"
             )

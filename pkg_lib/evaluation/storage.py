@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import NUMBER, Damaged, Kinds, fault_of, is_there
+from pkg_lib.core.reading import NUMBER, DamagedFileError, Kinds, fault_of, is_there
 from pkg_lib.core.store import ROWS, advice_for, cache_folder, read_json, slug, write_json
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.generation.generator import Sampling
@@ -259,13 +259,13 @@ def read_condition(path: Path) -> StoredCondition:
         path: Its `condition.json`.
 
     Raises:
-        Damaged: The file cannot be read, or holds something else.
+        DamagedFileError: The file cannot be read, or holds something else.
     """
     fields = read_json(path, CONDITION_FIELDS)
     sampling = fields["sampling"]
     fault = fault_of(sampling, SAMPLING_FIELDS)
     if fault:
-        raise Damaged.of(path, f"sampling: {fault}", advice=advice_for)
+        raise DamagedFileError.of(path, f"sampling: {fault}", advice=advice_for)
     return StoredCondition(
         fields["model"],
         fields["benchmark"],
@@ -322,7 +322,7 @@ def stored_conditions(
         The conditions, in the order of their paths.
 
     Raises:
-        Damaged: A file cannot be read, or holds something else.
+        DamagedFileError: A file cannot be read, or holds something else.
     """
     for path in condition_paths(results, model, benchmark, corpus):
         yield read_condition(path)
@@ -353,7 +353,7 @@ def read_candidates(files: MethodFiles) -> list[str] | None:
         Names of methods; None if nothing was selected yet.
 
     Raises:
-        Damaged: The file cannot be read, or holds something else.
+        DamagedFileError: The file cannot be read, or holds something else.
     """
     if not is_there(files.condition):
         return None

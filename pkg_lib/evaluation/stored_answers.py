@@ -238,7 +238,7 @@ class StoredAnswers(StoredExperiment):
             Completion by task id; a task without one is left out.
 
         Raises:
-            Damaged: The file of completions cannot be read.
+            DamagedFileError: The file of completions cannot be read.
         """
         cache = self.generator.cache
         cache.require(self.files(method).completions)

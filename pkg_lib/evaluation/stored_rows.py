@@ -88,7 +88,7 @@ def by_task(path: Path, fields: Fields = ()) -> Rows:
         Row by task id; empty if there is no file.
 
     Raises:
-        Damaged: A row is not such an object, or the file cannot be read.
+        DamagedFileError: A row is not such an object, or the file cannot be read.
     """
     if not is_there(path):
         return {}
@@ -108,7 +108,7 @@ def read_verdicts(path: Path, completions: Mapping[str, Generation]) -> Rows:
         Row by task id, with the text `solution`. A solution whose completion is not stored any more is None.
 
     Raises:
-        Damaged: A row is not a verdict, or the file cannot be read.
+        DamagedFileError: A row is not a verdict, or the file cannot be read.
     """
     rows = by_task(path, VERDICT)
     for row in rows.values():
@@ -150,6 +150,6 @@ def read_provenance(path: Path) -> Row:
         Its fields; empty if there is no file.
 
     Raises:
-        Damaged: The file cannot be read, or holds something else.
+        DamagedFileError: The file cannot be read, or holds something else.
     """
     return read_json(path, (), PROVENANCE) if is_there(path) else {}

@@ -11,10 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import notebooks_dir, results_dir, results_path, slug
-from pkg_lib.core.types import BenchmarkMissing, UserError, digest
+from pkg_lib.core.types import BenchmarkMissingError, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
 from pkg_lib.generation.generator import Sampling
@@ -512,10 +512,10 @@ class _Planner:
             results.caches = self.caches
             results.slots = choice.slots
             evaluator = Evaluator(results, choice.fresh)
-        except BenchmarkMissing as e:
+        except BenchmarkMissingError as e:
             self.plan.left_out.append(f"{label}: {e}")
             return
-        except Damaged as e:
+        except DamagedFileError as e:
             self.plan.damaged[f"{label} | {part.corpus}"] = e
             return
         methods = list(part.methods or results.retrievers)
@@ -525,7 +525,7 @@ class _Planner:
             job = self.job(notebook, results, results.limit)
             try:
                 problem = _unmeasured_method(notebook.defaults | job.parameters, results, methods)
-            except Damaged as e:
+            except DamagedFileError as e:
                 self.plan.damaged[job.label] = e
                 continue
             if problem:
@@ -537,10 +537,10 @@ class _Planner:
         """Add the notebooks about no model; raise UserError if nothing remains to be shown."""
         plan = self.plan
         if plan.damaged and not plan.jobs:
-            raise Damaged(*dict.fromkeys(map(str, plan.damaged.values())))
+            raise DamagedFileError(*dict.fromkeys(map(str, plan.damaged.values())))
         plan.left_out = list(dict.fromkeys(plan.left_out))
         if plan.left_out and not plan.steps:
-            raise BenchmarkMissing(*plan.left_out)
+            raise BenchmarkMissingError(*plan.left_out)
         plan.steps.append(self.independent_step())
         plan.steps = [step for step in plan.steps if step.jobs]
         if not plan.steps:

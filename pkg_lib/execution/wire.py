@@ -14,6 +14,7 @@ of `random`. The solution is executed in both stages.
 
 from __future__ import annotations
 
+import array
 import builtins
 import contextlib
 import json
@@ -22,7 +23,6 @@ import os
 import socket
 import struct
 import sys
-from array import array as Array
 from collections import (
     ChainMap,
     Counter,
@@ -155,7 +155,7 @@ PLAIN: dict[type, Make] = {
     bytearray: bytes,
     memoryview: bytes,
     UserList: list,
-    Array: list,
+    array.array: list,
     ChainMap: dict,
     UserDict: dict,
     MappingProxyType: dict,

@@ -16,7 +16,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from pkg_lib.core import limits, reading
-from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
+from pkg_lib.core.reading import (
+    NUMBER,
+    PACKED,
+    DamagedFileError,
+    Kinds,
+    ScannedRow,
+    is_there,
+    shown,
+)
 from pkg_lib.core.store import CACHE, advice_for, read_rows, sha256_of, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
@@ -177,7 +185,7 @@ def _for_each(paths: list[Path], pack_one: Callable[[Path], None]) -> list[str]:
         try:
             if not path.is_file():  # replacing it, such as a link, would destroy it
                 kind = "a directory, not a file" if path.is_dir() else "not a regular file"
-                raise Damaged(f"{shown(str(path))} is {kind}; it is left as it is")
+                raise DamagedFileError(f"{shown(str(path))} is {kind}; it is left as it is")
             pack_one(path)
             path.unlink()
         except (UserError, OSError) as e:
@@ -194,7 +202,7 @@ def _pack_file(path: Path) -> None:
             if row.value is not None:
                 rows[row.value["key"]] = row.value
             elif row.line.text is None:  # the line is too long to be kept aside
-                raise Damaged.of(file, row.why, row.number, advice_for)
+                raise DamagedFileError.of(file, row.why, row.number, advice_for)
             elif row.line.ended or file != path:
                 # A plain file's unfinished last line is cut off, as before an append.
                 damaged.append(row)
@@ -256,7 +264,7 @@ def read_answers(
         The lines.
 
     Raises:
-        Damaged: The file cannot be read.
+        DamagedFileError: The file cannot be read.
     """
     for row in reading.scan(path, fields, optional, advice_for):
         is_torn = not row.line.ended and path.suffix != PACKED
@@ -273,7 +281,7 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
         The line, and its completion or None if the line is damaged.
 
     Raises:
-        Damaged: The file cannot be read.
+        DamagedFileError: The file cannot be read.
     """
     for row in read_answers(path, FIELDS, {"meta": dict}):
         if row.value is None:
@@ -320,7 +328,7 @@ def _read_file(path: Path) -> _AnswersOfFile:
     """Read a file of completions; one with the contents of a file that a cache holds is not parsed.
 
     Raises:
-        Damaged: The file cannot be read.
+        DamagedFileError: The file cannot be read.
     """
     contents = _contents_digest(path)
     held = _HELD.get((contents, path.suffix))
@@ -345,7 +353,7 @@ def _contents_digest(path: Path) -> str:
         if path.stat().st_size > limits.MAX_FILE_BYTES:
             return ""
         return sha256_of(path)
-    except (OSError, Damaged):
+    except (OSError, DamagedFileError):
         return ""
 
 
@@ -370,7 +378,7 @@ class GenerationCache:
         self.rows: dict[str, Generation] = {}
         self.files: dict[str, Path] = {}
         self.damaged: list[str] = []
-        self.unreadable: dict[Path, Damaged] = {}
+        self.unreadable: dict[Path, DamagedFileError] = {}
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
         self._held: dict[Path, _AnswersOfFile] = {}
         self._sizes: dict[Path, int] = {}  # of each file when it was last read or written here
@@ -390,7 +398,7 @@ class GenerationCache:
         for path in sizes:  # all of them: of two answers with one key the later file's counts
             try:
                 self._load(path)
-            except Damaged as e:
+            except DamagedFileError as e:
                 self.unreadable[path] = e
 
     def _load(self, path: Path) -> None:
@@ -425,7 +433,7 @@ class GenerationCache:
             path: A file of the cache, by its plain name.
 
         Raises:
-            Damaged: The file exists, packed or not, and cannot be read.
+            DamagedFileError: The file exists, packed or not, and cannot be read.
         """
         for file in (path, packed(path)):
             if file in self.unreadable:

@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 
 from pkg_lib.core.endpoints import Endpoint
-from pkg_lib.generation.responses import Fault
+from pkg_lib.generation.responses import InvalidResponseError
 
 MAX_WAIT = 120.0  # seconds of Retry-After beyond which the run ends; openai waits no longer
 
@@ -28,14 +28,15 @@ CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 # The packages neither retry nor wrap this error of theirs. It is raised if no request can succeed.
 BASE_ERRORS = {"openai": "OpenAIError", "anthropic": "AnthropicError"}
 
-# Checks the body of a response to the current task's request; raises Fault if it is not an answer.
+# Checks the body of a response to the current task's request. It raises InvalidResponseError if the body is
+# not an answer.
 check_body: ContextVar[Callable[[bytes], object]] = ContextVar("check_body")
 
 
 class BoundedBody(httpx2.AsyncByteStream):
     """The body of a response, decompressed piece by piece.
 
-    Reading raises a Fault as soon as the body exceeds ``max_bytes``.
+    Reading raises an InvalidResponseError as soon as the body exceeds ``max_bytes``.
     """
 
     def __init__(self, response: httpx2.Response, max_bytes: int) -> None:
@@ -55,7 +56,9 @@ class BoundedBody(httpx2.AsyncByteStream):
                 size += len(part)
                 if max(size, self.packed.num_bytes_downloaded) > self.max_bytes:
                     limit = f"{self.max_bytes / 2**20:.3g} MB"
-                    raise Fault(f"the response is larger than {limit}, so it is not read")
+                    raise InvalidResponseError(
+                        f"the response is larger than {limit}, so it is not read"
+                    )
                 yield part
 
     async def aclose(self) -> None:
@@ -110,7 +113,7 @@ class BoundedClient(httpx2.AsyncClient):
         except TimeoutError as e:
             message = f"no whole answer within {self.seconds:g} seconds"
             raise httpx2.ReadTimeout(message, request=request) from e
-        except Fault as e:
+        except InvalidResponseError as e:
             raise httpx2.RemoteProtocolError(str(e), request=request) from e
         except httpx2.ConnectError as e:
             if self.was_reached:
@@ -136,7 +139,9 @@ class BoundedClient(httpx2.AsyncClient):
         try:
             there = here.join(response.headers["location"])
         except (httpx2.InvalidURL, ValueError) as e:
-            raise Fault(f"the server redirects to an address that is none: {e}") from e
+            raise InvalidResponseError(
+                f"the server redirects to an address that is none: {e}"
+            ) from e
         if _origin(here) != _origin(there):
             scheme, host, port = _origin(there)
             place = f"{scheme}://{host}" + (f":{port}" if port else "")

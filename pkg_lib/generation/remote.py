@@ -27,7 +27,7 @@ from pkg_lib.core.reading import printable
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.connection import BASE_ERRORS, check_body, open_client
 from pkg_lib.generation.prompts import turns
-from pkg_lib.generation.responses import Fault, read_answer, reported, response_bytes
+from pkg_lib.generation.responses import InvalidResponseError, read_answer, reported, response_bytes
 
 GIVE_UP = 3  # prompts in a row without an answer
 # The key, the account or the model is wrong, so every other request would fail, too.
@@ -60,7 +60,7 @@ class Reply:
     finish: str = "end"
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """A request that is not sent again."""
 
 
@@ -162,7 +162,7 @@ class RemoteBackend:
             began = time.perf_counter()
             try:
                 reply = await self._answer(client, request)
-            except NoAnswer as e:
+            except NoAnswerError as e:
                 self.last_failure = f"{request.task_id}: {e}"
                 self.failures_in_a_row += 1
                 if self.failures_in_a_row >= GIVE_UP:
@@ -191,7 +191,7 @@ class RemoteBackend:
         return bool(self.stopped)
 
     async def _answer(self, client: Any, request: Request) -> Reply:
-        """Get the answer to one prompt; raise NoAnswer if the client gave up."""
+        """Get the answer to one prompt; raise NoAnswerError if the client gave up."""
         check_body.set(partial(self._read, request))
         try:
             return self._read(request, await self._send(client, request))
@@ -200,17 +200,17 @@ class RemoteBackend:
                 if word in e.response.text:
                     about = {"refusal": word, "usage": {}}
                     return Reply(request, [], 0, about)
-            raise NoAnswer(self._in_one_line(e)) from e
+            raise NoAnswerError(self._in_one_line(e)) from e
         except self.package.APIError as e:
             message = self._in_one_line(e)
             if getattr(e, "status_code", 0) in HOPELESS:
                 self.stopped = message
-            raise NoAnswer(message) from e
+            raise NoAnswerError(message) from e
         except (ValueError, TypeError) as e:
-            raise NoAnswer(self._in_one_line(e)) from e
+            raise NoAnswerError(self._in_one_line(e)) from e
         except self.fatal as e:
             self.stopped = self._in_one_line(e)
-            raise NoAnswer(self.stopped) from e
+            raise NoAnswerError(self.stopped) from e
 
     async def _send(self, client: Any, request: Request) -> bytes:
         """Send a request and return the body of the response."""
@@ -244,7 +244,7 @@ class RemoteBackend:
         return self.chat and not request.as_it_is
 
     def _read(self, request: Request, body: bytes) -> Reply:
-        """Return the answer in a response; raise Fault if there is none."""
+        """Return the answer in a response; raise InvalidResponseError if there is none."""
         answer = read_answer(
             body,
             api=self.endpoint.api,
@@ -276,7 +276,9 @@ class RemoteBackend:
         response = getattr(error, "response", None)
         if response is not None:
             message = _status_message(response.status_code, reported(response.content))
-        elif error.__cause__ and isinstance(error.__cause__.__cause__, Fault | TimeoutError):
+        elif error.__cause__ and isinstance(
+            error.__cause__.__cause__, InvalidResponseError | TimeoutError
+        ):
             message = str(error.__cause__)  # of `BoundedClient`, complete in itself
         else:
             message = f"{error} {error.__cause__ or ''}"

@@ -1,9 +1,9 @@
 """Read the body of a server's response: an answer, embeddings, or a fault.
 
 A body is read in four steps: JSON, an error that the server reports in it, the fields that an
-answer must have, and the reason why the model stopped. A body that fails at one of them is a
-``Fault``, and nothing of it is kept. The number of values in a body is bounded before it is parsed,
-because small values take far more memory than their text.
+answer must have, and the reason why the model stopped. A body that fails at one of them raises
+``InvalidResponseError``, and nothing of it is kept. The number of values in a body is bounded before
+it is parsed, because small values take far more memory than their text.
 
 Servers differ in small things. This module accepts what real servers send (content in parts, finish
 reasons in capitals, no usage) and nothing that could be half an answer.
@@ -41,7 +41,7 @@ TEMPLATE_TOKENS = 2**15
 SPECIAL_TOKENS = 32
 
 
-class Fault(Exception):
+class InvalidResponseError(Exception):
     """A response that is not an answer; the message says why, if possible in the server's own words."""
 
 
@@ -88,10 +88,10 @@ def _object(value: object) -> object:
 
 
 def _few_parts(content: object) -> object:
-    """Raise a Fault for a message of too many parts, before each of them is validated."""
+    """Raise an InvalidResponseError for a message of too many parts, before each of them is validated."""
     if isinstance(content, list) and len(content) > limits.MAX_PARTS:
         most = f"at most {limits.MAX_PARTS:,} are read"
-        raise Fault(f"the message has {len(content):,} parts; {most}")
+        raise InvalidResponseError(f"the message has {len(content):,} parts; {most}")
     return content
 
 
@@ -180,7 +180,7 @@ def read_answer(
         The answer.
 
     Raises:
-        Fault: The body is not a complete answer, or it is too large.
+        InvalidResponseError: The body is not a complete answer, or it is too large.
     """
     value = _parsed(body, answer_elements(max_tokens))
     refusal = None
@@ -204,10 +204,12 @@ def read_answer(
         given = (
             f"its finish reason is {reading.brief(reason)}" if finish else "it has no finish reason"
         )
-        raise Fault(f"the answer is not complete: {given}")
+        raise InvalidResponseError(f"the answer is not complete: {given}")
     size = len(text.encode("utf8", "surrogatepass"))
     if size > (most := answer_bytes(max_tokens)):
-        raise Fault(f"the answer has {size:,} bytes; max_tokens = {max_tokens:,} allows {most:,}")
+        raise InvalidResponseError(
+            f"the answer has {size:,} bytes; max_tokens = {max_tokens:,} allows {most:,}"
+        )
     response = _validated(Response, value)
     refusal = refusal or refused_part or (reason if finish in REFUSED else None) or ""
     labels = {
@@ -234,31 +236,33 @@ def read_embeddings(body: bytes, count: int) -> NDArray[np.float32]:
         float32 vectors [count, d] of length 1, in the order of the texts.
 
     Raises:
-        Fault: The body does not hold one vector with a direction for each text.
+        InvalidResponseError: The body does not hold one vector with a direction for each text.
     """
     data = _parsed(body, limits.MAX_ELEMENTS).get("data")
     if not isinstance(data, list):
-        raise Fault(f"the response holds no vectors: data is {reading.brief(data)}")
+        raise InvalidResponseError(f"the response holds no vectors: data is {reading.brief(data)}")
     if len(data) != count:
-        raise Fault(f"not one vector for each of {count} texts: {len(data)} came")
+        raise InvalidResponseError(f"not one vector for each of {count} texts: {len(data)} came")
     rows: dict[int, NDArray[np.float64]] = {}
     for place, item in enumerate(data):
         if not isinstance(item, dict):
-            raise Fault(f"the response holds no vectors: an element is {reading.brief(item)}")
+            raise InvalidResponseError(
+                f"the response holds no vectors: an element is {reading.brief(item)}"
+            )
         index = place if item.get("index") is None else _count(item["index"])
         if index is None or index >= count or index in rows:
             why = "an index is missing or comes twice"
-            raise Fault(f"not one vector for each of {count} texts: {why}")
+            raise InvalidResponseError(f"not one vector for each of {count} texts: {why}")
         rows[index] = _vector(item.get("embedding"))
     dimensions = sorted({len(row) for row in rows.values()})
     if len(dimensions) != 1 or not 0 < dimensions[0] <= limits.MAX_DIMENSIONS:
-        raise Fault(f"vectors of {dimensions[:5]} numbers")
+        raise InvalidResponseError(f"vectors of {dimensions[:5]} numbers")
     with np.errstate(all="ignore"):  # numbers whose squares are beyond float64 are found below
         vectors = np.stack([rows[index] for index in range(count)])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     has_direction = np.isfinite(norms) & (norms > 0)
     if not has_direction.all():
-        raise Fault("a vector is zero or not finite")
+        raise InvalidResponseError("a vector is zero or not finite")
     directions: NDArray[np.float32] = (vectors / norms).astype(np.float32)
     return directions
 
@@ -313,19 +317,23 @@ def _parsed(body: bytes, most: int) -> dict[str, Any]:
     """Return the JSON object in a body that reports no error and has at most ``most`` elements."""
     elements = _elements(body)
     if elements > most:
-        raise Fault(f"the body has {elements:,} brackets, braces and commas; {most:,} are allowed")
+        raise InvalidResponseError(
+            f"the body has {elements:,} brackets, braces and commas; {most:,} are allowed"
+        )
     try:
         value = reading.parse(body.removeprefix(reading.BOM))
     except ValueError as e:
         reason = reading.reason_of(e)
-        raise Fault(f"the body cannot be read as JSON ({reason}): {_beginning(body)}") from e
+        raise InvalidResponseError(
+            f"the body cannot be read as JSON ({reason}): {_beginning(body)}"
+        ) from e
     if not isinstance(value, dict):
-        raise Fault("the body is not a JSON object")
+        raise InvalidResponseError("the body is not a JSON object")
     if value.get("error"):
-        raise Fault(f"the server reports an error: {_words(value['error'])}")
+        raise InvalidResponseError(f"the server reports an error: {_words(value['error'])}")
     is_error = "error" in (value.get("object"), value.get("type"))
     if is_error or not value.keys() & {"choices", "content", "data"}:
-        raise Fault(f"the server sent no answer: {_words(value)}")
+        raise InvalidResponseError(f"the server sent no answer: {_words(value)}")
     return value
 
 
@@ -370,13 +378,15 @@ def _choice(value: dict[str, Any]) -> object:
     """Return the choice whose index is 0, else the first; no other is validated."""
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
-        raise Fault(f"the response is not an answer: choices holds {reading.brief(choices)}")
+        raise InvalidResponseError(
+            f"the response is not an answer: choices holds {reading.brief(choices)}"
+        )
     chosen = choices[0]
     for choice in reversed(choices):
         if isinstance(choice, dict) and choice.get("index") == 0:
             chosen = choice
     if isinstance(chosen, dict) and chosen.get("error"):
-        raise Fault(f"the server reports an error: {_words(chosen['error'])}")
+        raise InvalidResponseError(f"the server reports an error: {_words(chosen['error'])}")
     return chosen
 
 
@@ -388,7 +398,7 @@ def _validated(
     value: object,
     place: str = "",
 ) -> Model:
-    """Validate a JSON value; the Fault names the field below ``place`` and what it holds."""
+    """Validate a JSON value; the InvalidResponseError names the field below ``place`` and what it holds."""
     try:
         return model.model_validate(value)
     except ValidationError as e:
@@ -401,12 +411,16 @@ def _validated(
         except (TypeError, KeyError, IndexError):
             if error["type"] == "missing":
                 field = ".".join([*names, str(step)])
-                raise Fault(f"the response is not an answer: {field} is missing") from None
+                raise InvalidResponseError(
+                    f"the response is not an answer: {field} is missing"
+                ) from None
             break  # the other steps are the names of types
         if isinstance(step, str):
             names.append(step)
     field = ".".join(names)
-    raise Fault(f"the response is not an answer: {field} holds {reading.brief(value)}")
+    raise InvalidResponseError(
+        f"the response is not an answer: {field} holds {reading.brief(value)}"
+    )
 
 
 def _joined(content: Parts | None) -> tuple[str, str | None]:
@@ -422,7 +436,9 @@ def _joined(content: Parts | None) -> tuple[str, str | None]:
             refusal = part.refusal
         elif part.type in TEXT_PARTS:
             if not isinstance(part.text, str):
-                raise Fault("the response is not an answer: a part of its text is not text")
+                raise InvalidResponseError(
+                    "the response is not an answer: a part of its text is not text"
+                )
             texts.append(part.text)
     return "".join(texts), refusal
 
@@ -454,15 +470,19 @@ def _vector(embedding: object) -> NDArray[np.float64]:
         strange = set(map(type, embedding)) - {int, float}
         if strange:
             kind = min(t.__name__ for t in strange)
-            raise Fault(f"a vector holds a value that is not a number ({kind})")
+            raise InvalidResponseError(f"a vector holds a value that is not a number ({kind})")
         try:
             return np.array(embedding, np.float64)
         except OverflowError as e:
-            raise Fault("a vector holds a number that is too large") from e
+            raise InvalidResponseError("a vector holds a number that is too large") from e
     if not isinstance(embedding, str):
-        raise Fault(f"a vector is {reading.brief(embedding)}, neither numbers nor base64")
+        raise InvalidResponseError(
+            f"a vector is {reading.brief(embedding)}, neither numbers nor base64"
+        )
     try:
         data = b64decode(embedding, validate=True)
         return np.frombuffer(data, "<f4").astype(np.float64)
     except ValueError as e:
-        raise Fault(f"a vector is a text, but not the base64 of float32 numbers: {e}") from e
+        raise InvalidResponseError(
+            f"a vector is a text, but not the base64 of float32 numbers: {e}"
+        ) from e

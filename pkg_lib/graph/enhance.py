@@ -99,7 +99,7 @@ def fim_of(
     )
 
 
-class Unfit(Exception):
+class UnfitDocstringError(Exception):
     """A function has no place for a docstring, or a docstring is rejected.
 
     Attributes:
@@ -147,33 +147,33 @@ class Hole:
             The text of the function.
 
         Raises:
-            Unfit: The text is not a docstring, or would change the code.
+            UnfitDocstringError: The text is not a docstring, or would change the code.
         """
         text = self.before + docstring + self.after
         function = _function(text)
         old = _function(self.payload)
         if ast.get_docstring(function, clean=False) is None:
-            raise Unfit("quotes broken")
+            raise UnfitDocstringError("quotes broken")
         del function.body[0]
         if ast.dump(function) != ast.dump(old):
-            raise Unfit("the code would change")
+            raise UnfitDocstringError("the code would change")
         return text
 
 
 def _function(
     payload: str,
 ) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    """Parse a function, which may be indented; raise Unfit for anything else."""
+    """Parse a function, which may be indented; raise UnfitDocstringError for anything else."""
     is_indented = payload[:1].isspace()
     try:
         module = syntax_tree(f"if 1:\n{payload}" if is_indented else payload)
     except UNPARSABLE as e:
-        raise Unfit("does not parse") from e
+        raise UnfitDocstringError("does not parse") from e
     body = module.body
     if is_indented and isinstance(body[0], ast.If):
         body = ast.increment_lineno(body[0], -1).body
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
-        raise Unfit("more than one statement")
+        raise UnfitDocstringError("more than one statement")
     return body[0]
 
 
@@ -184,16 +184,16 @@ def hole(payload: str) -> Hole:
         payload: The function.
 
     Raises:
-        Unfit: The function has a docstring, is too long, or has no place for one.
+        UnfitDocstringError: The function has a docstring, is too long, or has no place for one.
     """
     function = _function(payload)
     if ast.get_docstring(function, clean=False) is not None:
-        raise Unfit("has a docstring")
+        raise UnfitDocstringError("has a docstring")
     if len(payload) > MAX_CHARS:
-        raise Unfit(f"longer than {MAX_CHARS} characters")
+        raise UnfitDocstringError(f"longer than {MAX_CHARS} characters")
     for fim in FAMILIES.values():
         if any(token in payload for token in fim):
-            raise Unfit("holds a token of the model")
+            raise UnfitDocstringError("holds a token of the model")
     first = function.body[0]
     lines = payload.split("\n")
     decorators = getattr(first, "decorator_list", ())
@@ -221,8 +221,8 @@ def hole(payload: str) -> Hole:
     place = Hole(payload, "\n".join(before), "\n".join(after))
     try:
         place.fill("x")
-    except Unfit as e:
-        raise Unfit("no place for a docstring") from e
+    except UnfitDocstringError as e:
+        raise UnfitDocstringError("no place for a docstring") from e
     return place
 
 
@@ -264,7 +264,7 @@ def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
             or sentence.
 
     Raises:
-        Unfit: The text gives no acceptable docstring.
+        UnfitDocstringError: The text gives no acceptable docstring.
     """
     is_whole = closed(raw, fim) or finish != "length"
     text = _before_end(raw, fim)
@@ -272,19 +272,19 @@ def extract_docstring(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
         end = max(text.rfind("\n"), text.rfind(". ") + 1, 0)
         text = text[:end]
     if not re.search(r"[^\W\d_]{2}", text):
-        raise Unfit("empty" if is_whole else "no end")
+        raise UnfitDocstringError("empty" if is_whole else "no end")
     if _PLACEHOLDER.match(text.strip()):
-        raise Unfit("a placeholder")
+        raise UnfitDocstringError("a placeholder")
     if text.count('"') % 2:
-        raise Unfit("quotes broken")
+        raise UnfitDocstringError("quotes broken")
     lines = [line.rstrip() for line in text.rstrip().split("\n")]
     if any(line and times > 2 for line, times in Counter(lines).items()):
-        raise Unfit("repeats itself")
+        raise UnfitDocstringError("repeats itself")
     # A definition, an import, a print, another string, or a line of the function is not a docstring.
     code = {line.strip() for line in hole.payload.split("\n")}
     for line in map(str.strip, lines):
         if _CODE.match(line) or (len(line) > 5 and line in code):
-            raise Unfit("code leaked")
+            raise UnfitDocstringError("code leaked")
     text = "\n".join(lines)
     if text.endswith('"'):
         text += " "
@@ -317,7 +317,7 @@ def candidates(
             continue
         try:
             holes[key] = node, hole(payload)
-        except Unfit as e:
+        except UnfitDocstringError as e:
             skipped[str(e)] += 1
     return dict(sorted(holes.items())), dict(skipped)
 
@@ -338,6 +338,6 @@ def enhanced_payloads(graph: Graph, rows: Iterable[dict[str, Any]]) -> dict[int,
     for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
         docstring = docstrings.get(digest(payload))
         if docstring:
-            with suppress(Unfit):
+            with suppress(UnfitDocstringError):
                 enhanced[node] = hole(payload).fill(docstring)
     return enhanced

@@ -23,7 +23,7 @@ from pkg_lib.core.store import slug
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.core.workers import ordered
 from pkg_lib.generation.remote import RemoteBackend, Reply
-from pkg_lib.generation.responses import Fault, read_embeddings
+from pkg_lib.generation.responses import InvalidResponseError, read_embeddings
 from pkg_lib.retrieval import quantized
 from pkg_lib.retrieval.ranking import Positions, Vectors
 
@@ -340,7 +340,9 @@ class EmbeddingBackend(RemoteBackend):
         found = vectors.shape[1]
         self.dimensions = self.dimensions or found
         if found != self.dimensions:
-            raise Fault(f"the vectors have {found} numbers, the stored ones {self.dimensions}")
+            raise InvalidResponseError(
+                f"the vectors have {found} numbers, the stored ones {self.dimensions}"
+            )
         return Reply(request, [], 0, {"vectors": vectors})
 
 

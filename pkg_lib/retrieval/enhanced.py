@@ -21,8 +21,8 @@ import numpy as np
 
 from pkg_lib.core.reading import PACKED
 from pkg_lib.core.store import read_json, read_rows, results_path, slug
-from pkg_lib.core.types import Context, Document, Task, Unavailable, UserError, digest
-from pkg_lib.graph.enhance import FORMS, Unfit, hole
+from pkg_lib.core.types import Context, Document, Task, UnavailableError, UserError, digest
+from pkg_lib.graph.enhance import FORMS, UnfitDocstringError, hole
 from pkg_lib.graph.nodes import IMPL
 from pkg_lib.retrieval.knowledge import Knowledge
 from pkg_lib.retrieval.ranking import Positions, Vectors
@@ -74,7 +74,7 @@ def stored_docstrings(corpus: str) -> Docstrings:
         The docstrings of the only model that wrote some, or of the model that PKG_ENHANCER names.
 
     Raises:
-        Unavailable: No docstrings are stored, or none of the model that PKG_ENHANCER names.
+        UnavailableError: No docstrings are stored, or none of the model that PKG_ENHANCER names.
         UserError: Several models have written docstrings, or a file is damaged.
     """
     wanted = os.environ.get(VARIABLE, "")
@@ -90,7 +90,7 @@ def stored_docstrings(corpus: str) -> Docstrings:
     if not files_of_models:
         by = f" by {wanted}" if wanted else ""
         advice = f"run `pkg-lib pkg enhance --corpus {corpus}` first"
-        raise Unavailable(
+        raise UnavailableError(
             f"method {ENHANCED}: no docstrings{by} are stored for corpus {corpus}; {advice}"
         )
     if len(files_of_models) > 1:
@@ -137,7 +137,7 @@ class EnhancedFuncPKG(FuncPKG):
         counts: How many functions there are by what became of them.
 
     Raises:
-        Unavailable: No docstrings are stored for the corpus.
+        UnavailableError: No docstrings are stored for the corpus.
         UserError: Several models have written docstrings, or a file is damaged.
     """
 
@@ -224,12 +224,12 @@ def _with_docstring(payload: str, docstrings: Docstrings) -> tuple[str, str]:
     """Return a function as the method searches it, and what became of it."""
     try:
         place = hole(payload)
-    except Unfit as reason:
+    except UnfitDocstringError as reason:
         return payload, OWN_DOCSTRING if str(reason) == "has a docstring" else NO_PLACE
     docstring = docstrings.written.get(digest(payload))
     if docstring is None:
         return payload, NOT_PROMPTED
     if docstring:
-        with suppress(Unfit):  # a docstring that was edited by hand may not fit
+        with suppress(UnfitDocstringError):  # a docstring that was edited by hand may not fit
             return place.fill(docstring), WRITTEN
     return payload, NONE_ACCEPTED

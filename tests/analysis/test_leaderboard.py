@@ -17,7 +17,7 @@ from pkg_lib.analysis.comparison import pass_at_k
 from pkg_lib.analysis.report import build_report
 from pkg_lib.core.limits import MAX_ANSWER_BYTES
 from pkg_lib.core.store import slug, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -66,7 +66,7 @@ def add_unknown_model(results):
 
 
 def missing(*_):
-    raise BenchmarkMissing("no data")
+    raise BenchmarkMissingError("no data")
 
 
 def board(results):
@@ -234,7 +234,7 @@ def test_is_written_again_only_when_a_record_or_a_file_of_its_own_changes(result
 def test_reads_only_experiments_whose_records_changed(results, monkeypatch):
     try:
         other = Results(MODEL, "mbpp", limit=1, results=results)
-    except BenchmarkMissing as e:
+    except BenchmarkMissingError as e:
         pytest.skip(str(e))
     backend = FakeBackend(lambda request: "def f(): pass", tokens=4)
     Evaluator(other, backend=backend).prepare(["NoRAG"])

@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from pkg_lib.core.store import results_dir, versions, write_json
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import UnavailableError
 from pkg_lib.data.corpora import PUBLISHED, load_corpus
 from pkg_lib.evaluation.pipeline import candidate_texts
 from pkg_lib.evaluation.results import Results
@@ -72,7 +72,7 @@ def count_corpus(corpus: str) -> list[dict]:
         One entry per kind of text.
 
     Raises:
-        Unavailable: The corpus is not installed.
+        UnavailableError: The corpus is not installed.
     """
     units = unread(build_corpus(corpus).graph)
     counts = [
@@ -99,7 +99,7 @@ def count_corpora() -> list[dict]:
     for corpus in corpora:
         try:
             counts += count_corpus(corpus)
-        except Unavailable as e:
+        except UnavailableError as e:
             kept = [entry for entry in stored_counts(results_dir()) if entry["where"] == corpus]
             print(
                 f"{e}; keeping {len(kept)} stored counts of {corpus}",

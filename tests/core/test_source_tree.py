@@ -16,7 +16,7 @@ from pkg_lib import cli
 from pkg_lib.core import source_tree
 from pkg_lib.core.source_tree import (
     Skipped,
-    Unreadable,
+    UnreadableFileError,
     find_python,
     python_text,
     python_texts,
@@ -204,7 +204,9 @@ def test_reads_declared_encodings(head, encoding, end):
     ],
 )  # fmt: skip
 def test_rejects_other_encodings(data, reason):
-    with pytest.raises(Unreadable, match=f"^{reason.replace('(', '[(]').replace(')', '[)]')}$"):
+    with pytest.raises(
+        UnreadableFileError, match=f"^{reason.replace('(', '[(]').replace(')', '[)]')}$"
+    ):
         python_text(data)
 
 
@@ -246,7 +248,7 @@ def test_reports_a_file_that_changes_during_the_walk(tmp_path):
 
 
 def test_does_not_read_devices():
-    with pytest.raises(Unreadable, match=source_tree.NOT_REGULAR):
+    with pytest.raises(UnreadableFileError, match=source_tree.NOT_REGULAR):
         read_file("/dev/zero")
 
 

@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeBackend
 
 from pkg_lib.core.store import read_rows, write_jsonl
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.evaluation import batch, notebook_execution, study
 from pkg_lib.evaluation.forecast import Rates
 from pkg_lib.evaluation.results import Results
@@ -128,7 +128,7 @@ def test_reports_failed_notebooks_and_executes_them_again(
 def test_notebook_without_input_is_an_error_only_when_no_other_notebook_ran(
     executed, errors_of_notebooks
 ):
-    errors_of_notebooks["closed_models"] = Unavailable("nothing is replayed")
+    errors_of_notebooks["closed_models"] = UnavailableError("nothing is replayed")
     code, lines = run(*BOTH)
     assert code == 0
     assert "  closed_models: skipped, nothing is replayed" in lines
@@ -168,12 +168,12 @@ def fail_for_the_second_corpus(monkeypatch, error):
     monkeypatch.setattr(batch, "prepare", prepare)
 
 
-@pytest.mark.parametrize("error", [UserError, Unavailable])
+@pytest.mark.parametrize("error", [UserError, UnavailableError])
 def test_shows_finished_results_when_a_later_evaluator_cannot_be_prepared(
     executed, monkeypatch, error
 ):
     fail_for_the_second_corpus(monkeypatch, error("no weights"))
-    if error is Unavailable:
+    if error is UnavailableError:
         code, _lines = run("rq1_code_pkg", corpora=(FIRST, SECOND))
         assert code == 0
     else:
@@ -184,7 +184,7 @@ def test_shows_finished_results_when_a_later_evaluator_cannot_be_prepared(
 
 def test_shard_skips_an_unavailable_corpus(committed, monkeypatch):
     """A shard executes no notebook, so a prepared corpus alone makes the run a success."""
-    fail_for_the_second_corpus(monkeypatch, Unavailable("no data"))
+    fail_for_the_second_corpus(monkeypatch, UnavailableError("no data"))
     lines = []
     for corpora in ((FIRST, SECOND), (SECOND, FIRST)):
         work = batch.Batch(lines.append, 2)
@@ -195,7 +195,7 @@ def test_shard_skips_an_unavailable_corpus(committed, monkeypatch):
 
     work = batch.Batch(lines.append, 2)
     plan = study.plan(Choice(corpora=(SECOND,), limit=2, shard=(1, 2)))
-    with pytest.raises(Unavailable, match="no data"):
+    with pytest.raises(UnavailableError, match="no data"):
         work.run(plan)
 
 

@@ -10,7 +10,7 @@ from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib.core.embedders import DEFAULT, INT8
 from pkg_lib.core.speeds import notebook_speed, record_speed
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.evaluation import forecast, pipeline, study
 from pkg_lib.evaluation.pipeline import Evaluator, encoding_passes
 from pkg_lib.evaluation.results import Results
@@ -114,7 +114,7 @@ def test_estimates_notebook_time_from_runs_on_this_machine(own_cache):
 
 
 def test_dry_run_fails_like_the_run_when_docstrings_are_missing(evaluator):
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         forecast.forecast(evaluator, ["Func-PKG, enhanced"], set())
 
 

@@ -198,7 +198,7 @@ def test_reports_a_link_that_it_does_not_follow_and_merges_the_rest(parts, tmp_p
     link = shard / "cache" / MODEL / "humaneval" / place
     link.unlink(missing_ok=True)
     link.symlink_to(link.name if target == "itself" else target)
-    with pytest.raises(merge.PartlyMerged) as error:
+    with pytest.raises(merge.PartlyMergedError) as error:
         merge.merge([shard], tmp_path / "results")
     (message,) = error.value.args
     assert str(link) in message

@@ -17,7 +17,7 @@ from pkg_lib.core.reading import contents
 from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
-    BenchmarkMissing,
+    BenchmarkMissingError,
     Context,
     Document,
     Generation,
@@ -537,7 +537,7 @@ def benchmark_missing(committed, monkeypatch):
     expected = (run.verdicts(), run.controls(), run.provenance(), run.completions("BM25"))
 
     def missing(self):
-        raise BenchmarkMissing("it is not available")
+        raise BenchmarkMissingError("it is not available")
 
     monkeypatch.setattr(type(BENCHMARKS["humaneval"]), "tasks", missing)
     return expected
@@ -594,9 +594,9 @@ def test_task_with_a_shared_prompt_keeps_its_completion_when_the_benchmark_is_mi
 
 
 def test_reports_a_missing_benchmark_when_no_verdicts_are_stored(benchmark_missing):
-    with pytest.raises(BenchmarkMissing, match="not available"):
+    with pytest.raises(BenchmarkMissingError, match="not available"):
         Results("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
-    with pytest.raises(BenchmarkMissing, match="not available"):
+    with pytest.raises(BenchmarkMissingError, match="not available"):
         Evaluator(Results(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)
 
 

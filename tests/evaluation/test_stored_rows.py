@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.store import write_jsonl
 from pkg_lib.core.types import Generation
 from pkg_lib.evaluation.stored_rows import read_verdicts, solution_fields
@@ -49,5 +49,5 @@ def test_an_implausible_place_gives_some_text(tmp_path, place):
 
 
 def test_a_place_that_is_no_number_is_damaged(tmp_path):
-    with pytest.raises(Damaged, match="solution_begin"):
+    with pytest.raises(DamagedFileError, match="solution_begin"):
         read(tmp_path, verdict(solution_begin="1", solution_end=2))

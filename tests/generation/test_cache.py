@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from pkg_lib.core import limits
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.generation.cache import (
@@ -205,7 +205,7 @@ def test_reports_a_damaged_packed_file(cache):
     packed.write_bytes(packed.read_bytes()[:-9])
     again = GenerationCache(cache.root)
     assert not again.rows and [*again.unreadable] == [packed]
-    with pytest.raises(Damaged, match=r"none\.jsonl\.gz is damaged"):
+    with pytest.raises(DamagedFileError, match=r"none\.jsonl\.gz is damaged"):
         again.require(cache.root / "h/none.jsonl")
     again.require(cache.root / "h/bm25.jsonl")
 

@@ -19,7 +19,7 @@ from pkg_lib.core.endpoints import Endpoint
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import remote
 from pkg_lib.generation.responses import (
-    Fault,
+    InvalidResponseError,
     answer_bytes,
     read_answer,
     read_embeddings,
@@ -438,7 +438,7 @@ def test_the_text_of_a_continuation():
         {"message": {"content": CODE}},
         {"text": "a", "finish_reason": "abort"},
     ):
-        with pytest.raises(Fault):
+        with pytest.raises(InvalidResponseError):
             read(choice)
 
 
@@ -500,7 +500,7 @@ BROKEN_VECTORS = {
 
 @pytest.mark.parametrize("name", BROKEN_VECTORS)
 def test_broken_embeddings(name):
-    with pytest.raises(Fault):
+    with pytest.raises(InvalidResponseError):
         read_embeddings(BROKEN_VECTORS[name], 2)
 
 
@@ -513,7 +513,7 @@ def test_stored_answers_can_be_read_again():
 READ = """
 import resource, sys, time
 from pkg_lib.core import limits
-from pkg_lib.generation.responses import Fault, answer_elements, read_answer, read_embeddings, response_bytes
+from pkg_lib.generation.responses import InvalidResponseError, answer_elements, read_answer, read_embeddings, response_bytes
 before, unit, after, tokens, fill, count = sys.argv[1:]
 before, unit, after = before.encode(), unit.encode(), after.encode()
 units = (response_bytes(int(tokens)) - len(before) - len(after)) // len(unit)
@@ -525,7 +525,7 @@ began = time.process_time()
 try:
     read_embeddings(body, int(count)) if int(count) else read_answer(body, "openai", True, "p", int(tokens))
     ended = "answer"
-except Fault as e:
+except InvalidResponseError as e:
     ended = str(e) if len(str(e)) < 2000 else "long"
 seconds = time.process_time() - began
 peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # ru_maxrss includes the parent

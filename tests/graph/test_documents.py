@@ -14,7 +14,7 @@ from pkg_lib.graph import disk
 from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE
 from pkg_lib.graph.text.documents import (
     MAX_DEPTH,
-    Rejected,
+    RejectedDocumentError,
     Structured,
     build_text_graph,
     deserialize,
@@ -146,7 +146,7 @@ def test_values_of_other_types_look_different(value, text):
     ],
 )
 def test_bad_json_is_refused_by_name(text, reason):
-    with pytest.raises(Rejected, match=f"^{reason}"):
+    with pytest.raises(RejectedDocumentError, match=f"^{reason}"):
         parse_json(text)
 
 

@@ -13,7 +13,13 @@ from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph import enhance
-from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, extract_docstring, hole
+from pkg_lib.graph.enhance import (
+    UnfitDocstringError,
+    candidates,
+    enhanced_payloads,
+    extract_docstring,
+    hole,
+)
 from pkg_lib.graph.schema import IMPL, build_code_graph
 from pkg_lib.papers.pkg import enhancer
 from tests.fakes import FakeBackend
@@ -59,7 +65,7 @@ def test_a_function_in_one_line(signature):
     ],
 )
 def test_functions_that_are_not_asked_for(payload, reason):
-    with pytest.raises(Unfit, match=reason):
+    with pytest.raises(UnfitDocstringError, match=reason):
         hole(payload)
 
 
@@ -114,7 +120,7 @@ DOCTEST = "Gives the 'mean'\n\n    >>> f([1])\n    1.0"
 def test_what_is_taken(raw, finish, expected):
     try:
         taken = extract_docstring(hole(MEAN), raw, QWEN, finish)
-    except Unfit as e:
+    except UnfitDocstringError as e:
         taken = f"rejected: {e}"
     assert taken == expected
 
@@ -125,7 +131,7 @@ def test_prompts_and_their_end():
     assert place.prompt(QWEN, "open") == f"{head}\n    return 1<|fim_middle|>"
     starcoder = enhance.Hole("", "a", "b").prompt(enhance.fim_of("starcoder2-7b"), "closed")
     assert starcoder == "<fim_prefix>a<fim_suffix>b<fim_middle>"
-    with pytest.raises(Unfit, match="the code would change"):
+    with pytest.raises(UnfitDocstringError, match="the code would change"):
         place.fill('D."""\n    x = 1\n    """E.')
     texts = ('The end."""', "The end.<|fim_pad|>", 'The "end".')
     assert [enhance.closed(text, QWEN) for text in texts] == [True, True, False]

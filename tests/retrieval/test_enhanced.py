@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.core.store import read_json, read_rows, write_jsonl
-from pkg_lib.core.types import Context, Task, Unavailable, UserError
+from pkg_lib.core.types import Context, Task, UnavailableError, UserError
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -137,7 +137,7 @@ def test_interrupted_enhancement_counts_settled_functions(corpus, tmp_path):
 
 
 def test_reports_missing_and_ambiguous_docstrings(corpus, tmp_path, monkeypatch):
-    with pytest.raises(Unavailable, match="pkg-lib pkg enhance"):
+    with pytest.raises(UnavailableError, match="pkg-lib pkg enhance"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
     enhance(corpus, tmp_path)
     enhance(corpus, tmp_path, model="starcoder2-7b")
@@ -150,7 +150,7 @@ def test_reports_missing_and_ambiguous_docstrings(corpus, tmp_path, monkeypatch)
         == "starcoder2-7b"
     )
     monkeypatch.setenv("PKG_ENHANCER", "nosuch")
-    with pytest.raises(Unavailable, match="by nosuch"):
+    with pytest.raises(UnavailableError, match="by nosuch"):
         METHODS[METHOD].make_retriever(knowledge(corpus))
 
 

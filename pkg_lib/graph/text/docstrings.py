@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pkg_lib.core.types import Document
 from pkg_lib.graph.text import rst
 from pkg_lib.graph.text.compose import Section, compose
-from pkg_lib.graph.text.documents import Rejected
+from pkg_lib.graph.text.documents import RejectedDocumentError
 
 Entry = dict[str, str]  # name, type, description: those that are given
 
@@ -95,13 +95,13 @@ def sections_of(document: Document) -> Section:
         An object whose only key is that name. It contains the signature and the sections of `read`.
 
     Raises:
-        Rejected: The document is something else, or its docstring is empty.
+        RejectedDocumentError: The document is something else, or its docstring is empty.
     """
     if document.kind != "docstring":
-        raise Rejected(f"no docstring: kind {document.kind}")
+        raise RejectedDocumentError(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")
     if not body.strip():
-        raise Rejected("nothing in it")
+        raise RejectedDocumentError("nothing in it")
     name = document.id.rpartition("/")[2].partition("#")[0]
     return {name: {"signature": signature} | read(body)}
 

@@ -40,7 +40,7 @@ _LITERAL = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Rejected(Exception):
+class RejectedDocumentError(Exception):
     """A document gives no tree.
 
     Attributes:
@@ -75,16 +75,16 @@ def parse_json(text: str) -> Any:
         The value, which `tree` accepts.
 
     Raises:
-        Rejected: The text is not strict JSON, or a graph cannot hold its value.
+        RejectedDocumentError: The text is not strict JSON, or a graph cannot hold its value.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as e:
-        raise Rejected(f"no JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
+        raise RejectedDocumentError(f"no JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
     except RecursionError as e:
-        raise Rejected(TOO_DEEP) from e
+        raise RejectedDocumentError(TOO_DEEP) from e
     except ValueError as e:  # an integer of thousands of digits
-        raise Rejected("number out of range") from e
+        raise RejectedDocumentError("number out of range") from e
     tree(value)
     return value
 
@@ -93,7 +93,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for key, member in pairs:
         if key in value:
-            raise Rejected(f"duplicate key: {key[:60]!a}")
+            raise RejectedDocumentError(f"duplicate key: {key[:60]!a}")
         value[key] = member
     return value
 
@@ -179,8 +179,8 @@ def tree(value: Any) -> list[NodeRow]:
         in JSON has no line in the document.
 
     Raises:
-        Rejected: A graph cannot hold the value: it is nested deeper than MAX_DEPTH, or contains a
-            number that is not finite or a lone surrogate.
+        RejectedDocumentError: A graph cannot hold the value: it is nested deeper than MAX_DEPTH, or
+            contains a number that is not finite or a lone surrogate.
     """
     rows: list[NodeRow] = []
     # A value, its path, the row of its parent, and its depth.
@@ -190,10 +190,10 @@ def tree(value: Any) -> list[NodeRow]:
         items: Iterable[tuple[Step, Any]] = ()
         if isinstance(part, dict | list):
             if depth >= MAX_DEPTH:
-                raise Rejected(TOO_DEEP)
+                raise RejectedDocumentError(TOO_DEEP)
             items = part.items() if isinstance(part, dict) else enumerate(part)
         elif isinstance(part, float) and not math.isfinite(part):
-            raise Rejected(f"not a number: {json.dumps(part)}")
+            raise RejectedDocumentError(f"not a number: {json.dumps(part)}")
         children = [(v, extend(path, step), len(rows), depth + 1) for step, v in items]
         kind = PATH
         payload = path
@@ -201,7 +201,7 @@ def tree(value: Any) -> list[NodeRow]:
             kind = PATHVALUE
             payload = serialize(path, part)
         if _SURROGATE.search(payload):
-            raise Rejected("half a surrogate pair in a text")
+            raise RejectedDocumentError("half a surrogate pair in a text")
         rows.append(NodeRow(kind, parent, 0, 0, payload))
         stack += reversed(children)
     return rows
@@ -234,7 +234,7 @@ def _nodes_of(result: Structured | None) -> DocumentNodes:
         return DocumentNodes(skipped=[result.reason or "nothing in it"])
     try:
         return DocumentNodes(tree(result.value))
-    except Rejected as e:
+    except RejectedDocumentError as e:
         return DocumentNodes(skipped=[str(e)])
 
 

@@ -22,7 +22,7 @@ from pkg_lib.graph.text import rst
 from pkg_lib.graph.text.compose import Section, compose
 from pkg_lib.graph.text.docstrings import sections_of
 from pkg_lib.graph.text.documents import (
-    Rejected,
+    RejectedDocumentError,
     Structured,
     tree,
 )
@@ -162,7 +162,7 @@ def events(document: Document) -> list[Event]:
 
 def _by_headings(document: Document) -> Section:
     if document.kind not in READERS:
-        raise Rejected(f"no tutorial: kind {document.kind}")
+        raise RejectedDocumentError(f"no tutorial: kind {document.kind}")
     return compose(events(document))
 
 
@@ -191,7 +191,7 @@ def structured(documents: list[Document], name: str = "") -> list[Structured]:
             tree(value)
             reason = "" if value else "nothing in it"
             result = Structured(document.id, value or None, reason)
-        except Rejected as e:
+        except RejectedDocumentError as e:
             result = Structured(document.id, None, str(e))
         except RecursionError:
             result = Structured(document.id, None, PARSER_DEPTH)

@@ -23,7 +23,7 @@ from pkg_lib.core.source_tree import (
     EMPTY,
     NAMED,
     SourceTree,
-    Unreadable,
+    UnreadableFileError,
     reader,
 )
 from pkg_lib.core.store import first_few, write_text
@@ -229,8 +229,8 @@ def _parse_part(
             try:
                 data = read(place)
                 if not data:
-                    raise Unreadable(EMPTY)
-            except Unreadable as e:
+                    raise UnreadableFileError(EMPTY)
+            except UnreadableFileError as e:
                 parsed.append(ParsedFile("", Facts(reason=str(e))))
                 continue
             sha256 = hashlib.sha256(data).hexdigest()
@@ -257,7 +257,7 @@ def _load(store: Path) -> Store:
     """Read a store; return nothing if there is none of this version.
 
     Raises:
-        Damaged: The file is damaged, or is not a store.
+        DamagedFileError: The file is damaged, or is not a store.
     """
     known: Store = {}
     if not reading.is_there(store):
@@ -280,7 +280,7 @@ def _load(store: Path) -> Store:
             elif row["version"] != VERSION:
                 return {}
         except (ValueError, TypeError, AttributeError) as e:
-            raise reading.Damaged.of(store, why, line.number, advice) from e
+            raise reading.DamagedFileError.of(store, why, line.number, advice) from e
     return known
 
 

@@ -47,7 +47,7 @@ JAVA_LANG = set(
 )
 
 
-class Ambiguous(Exception):
+class AmbiguousNameError(Exception):
     """Two imports on demand bring the same name.
 
     Attributes:
@@ -149,7 +149,7 @@ class Project:
             The full name of the type, None for an external one.
 
         Raises:
-            Ambiguous: Two imports on demand bring the name.
+            AmbiguousNameError: Two imports on demand bring the name.
         """
         first, *rest = reference.name.split(".")
         outer = self._simple(first, reference.owner, path, inside)
@@ -182,7 +182,7 @@ class Project:
                 found.add(self._on_demand(imported.name, name, imported.static))
         candidates = sorted(target for target in found if target)
         if len(candidates) > 1:
-            raise Ambiguous(*candidates)
+            raise AmbiguousNameError(*candidates)
         return candidates[0] if candidates and candidates[0] in self.nodes else None
 
     def _on_demand(self, place: str, name: str, static: bool) -> str | None:
@@ -223,7 +223,7 @@ class Project:
             self._inherited[outer] = {}
             members: dict[str, str] = {}
             for reference in self._supertypes.get(outer, ()):
-                with suppress(Ambiguous):
+                with suppress(AmbiguousNameError):
                     above = self.find(
                         reference,
                         self.nodes[outer].path,
@@ -280,7 +280,7 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
                 try:
                     target = project.find(reference, path, inside=not inherits)
                     outcome = "edge" if target else "external"
-                except Ambiguous as e:
+                except AmbiguousNameError as e:
                     ambiguous.add((path, reference.name, e.args))
                     outcome = "ambiguous"
             if target == owner and label not in INHERITANCE:

@@ -11,7 +11,7 @@ import pandas as pd
 from pkg_lib.analysis import stats
 from pkg_lib.core.reading import read_text
 from pkg_lib.core.store import read_json
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import UnavailableError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.cast.cast_steps import MEAN, OWN, RANKERS, mappings
@@ -154,7 +154,9 @@ class CastResults:
         paths = [measures, *sorted(folder.glob("retrieval.*.csv.gz"))]
         stored = [path for path in paths if path.exists()]
         if not stored:
-            raise Unavailable("no measures of retrieval are stored: run `pkg-lib cast prepare`")
+            raise UnavailableError(
+                "no measures of retrieval are stored: run `pkg-lib cast prepare`"
+            )
         tables = [pd.read_csv(io.StringIO(read_text(path))) for path in stored]
         return pd.concat(tables, ignore_index=True)
 
@@ -163,7 +165,7 @@ class CastResults:
         """How each chunker cuts: one row per language, method and mode."""
         path = self.folder / "chunk_statistics.csv"
         if not path.exists():
-            raise Unavailable(f"no {path.name} is stored: run `pkg-lib cast prepare`")
+            raise UnavailableError(f"no {path.name} is stored: run `pkg-lib cast prepare`")
         return pd.read_csv(path)
 
     @cached_property
@@ -257,12 +259,12 @@ def load_cast_results(results: Path, model: str) -> CastResults:
         The results on those of the benchmarks that are measured.
 
     Raises:
-        Unavailable: The model is not measured on packages.
+        UnavailableError: The model is not measured on packages.
     """
     names = (PACKAGES_BENCHMARK, CHAT_BENCHMARK, REPOEVAL, REPOEVAL_TESTS)
     stored = [name for name in names if is_measured(results, model, name)]
     if PACKAGES_BENCHMARK not in stored:
         command = f"./run_all.sh --model {model} --benchmark {PACKAGES_BENCHMARK}"
-        raise Unavailable(f"no verdicts of {model} are stored: run `{command}`")
+        raise UnavailableError(f"no verdicts of {model} are stored: run `{command}`")
     runs = {name: Results(model, name) for name in stored}
     return CastResults(model, runs, results / "repo_tasks")

@@ -381,7 +381,7 @@ def choose_repoeval(folder: Path, say: Say) -> None:
         say: Reports progress.
 
     Raises:
-        BenchmarkMissing: RepoEval is not available.
+        BenchmarkMissingError: RepoEval is not available.
         UserError: The tests of a repository cannot be run.
     """
     rows: list[dict[str, Any]] = []

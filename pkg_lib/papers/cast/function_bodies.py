@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.store import read_rows, results_path
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissingError, Outcome, Task, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -315,12 +315,12 @@ class PackageFunctions(TestedBodies):
             The tasks, in stored order.
 
         Raises:
-            BenchmarkMissing: No tasks are stored, or a package is not available.
+            BenchmarkMissingError: No tasks are stored, or a package is not available.
             UserError: A stored task is not in its package.
         """
         path = results_path() / "repo_tasks" / "tasks.jsonl"
         if not path.exists():
-            raise BenchmarkMissing(f"no repository tasks are stored: {CHOOSE}")
+            raise BenchmarkMissingError(f"no repository tasks are stored: {CHOOSE}")
         files_of = cache(self.files)
         tasks: list[Task] = []
         for row in read_rows(path, FIELDS):
@@ -362,12 +362,12 @@ class PackageFunctions(TestedBodies):
             Text of each file by path.
 
         Raises:
-            BenchmarkMissing: The package is not available.
+            BenchmarkMissingError: The package is not available.
         """
         try:
             return PACKAGES.get_or_fail(repository).files()
         except UserError as e:
-            raise BenchmarkMissing(str(e)) from e
+            raise BenchmarkMissingError(str(e)) from e
 
 
 def control_body(task: RepoTask, control: str) -> str:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pkg_lib.core.store import read_rows, results_path
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.functions import DATA, NamedTests, RepoTask, load_repoeval
 from pkg_lib.data.packages import Package, is_test_file
@@ -64,7 +64,7 @@ def package_of(repository: str) -> Package:
         The package. Its files are those of RepoEval's archive.
 
     Raises:
-        BenchmarkMissing: The archive is not available.
+        BenchmarkMissingError: The archive is not available.
     """
     (tested,) = (tested for tested in REPOSITORIES if tested.name == repository)
     tests = tuple(path for path in DATA.repository(repository) if is_test_file(path))
@@ -97,16 +97,16 @@ class RepoEvalTests(TestedBodies):
             RepoEval's tasks that have tests, in RepoEval's order.
 
         Raises:
-            BenchmarkMissing: RepoEval is not available, or no tests are stored.
+            BenchmarkMissingError: RepoEval is not available, or no tests are stored.
             UserError: A stored task is not in RepoEval.
         """
         path = results_path() / "repo_tasks" / FILE
         if not path.exists():
-            raise BenchmarkMissing(f"no tests of RepoEval's repositories are stored: {CHOOSE}")
+            raise BenchmarkMissingError(f"no tests of RepoEval's repositories are stored: {CHOOSE}")
         for repository in REPOSITORIES:
             for library in repository.libraries:
                 if find_spec(library) is None:
-                    raise BenchmarkMissing(
+                    raise BenchmarkMissingError(
                         f"the tests of {repository.name} need {library}: install requirements.txt"
                     )
         return list(_tasks_with_tests(list(read_rows(path, FIELDS))))

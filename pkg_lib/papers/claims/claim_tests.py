@@ -17,7 +17,7 @@ from scipy.stats import ttest_1samp
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.tables import kind
-from pkg_lib.core.types import BenchmarkMissing, Outcome
+from pkg_lib.core.types import BenchmarkMissingError, Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import MINILM, PUBLISHED, corpus_label, is_text, parse_corpus
 from pkg_lib.evaluation.results import Results
@@ -216,7 +216,7 @@ class StoredRuns:
         for model, benchmark, corpus in product(self.models, self.benchmarks, self.corpora):
             try:
                 run = Results(model, benchmark, corpus, self.limit, self.results)
-            except BenchmarkMissing:
+            except BenchmarkMissingError:
                 continue
             if not is_measured(self.results, model, benchmark, run.corpus):
                 continue

@@ -25,7 +25,7 @@ from pkg_lib.core import hub
 from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.reading import contents, read_object, read_text
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
@@ -88,18 +88,18 @@ class EvorBench(EvorBenchmark):
         """Return the directory of the library, from the user or the hub.
 
         Raises:
-            BenchmarkMissing: Neither is available.
+            BenchmarkMissingError: Neither is available.
         """
         needed = f"a directory that holds {self.folder}/examples (of {DATA.source})"
         advice = f"set {DATA.variable} to {needed}"
         try:
             root = data_folder(DATA.variable) or self._downloaded(advice)
         except UNREACHABLE as e:
-            raise BenchmarkMissing(f"{self.title} is not available ({e}): {advice}") from e
+            raise BenchmarkMissingError(f"{self.title} is not available ({e}): {advice}") from e
         directory = Path(root, self.folder)
         examples = directory / "examples"
         if not examples.is_dir():
-            raise BenchmarkMissing(f"{root} holds no {self.folder}: {advice}")
+            raise BenchmarkMissingError(f"{root} holds no {self.folder}: {advice}")
         return directory
 
     def _downloaded(self, advice: str) -> str:
@@ -118,7 +118,7 @@ class EvorBench(EvorBenchmark):
         """Return the tasks by number.
 
         Raises:
-            BenchmarkMissing: The directory is not available.
+            BenchmarkMissingError: The directory is not available.
             UserError: An example is damaged.
         """
         examples = self.directory() / "examples"
@@ -252,7 +252,7 @@ class ScipyM(EvorBench):
             library is installed as the authors install it.
 
         Raises:
-            BenchmarkMissing: The library is neither in a directory of the user's nor installed.
+            BenchmarkMissingError: The library is neither in a directory of the user's nor installed.
             UserError: It cannot be read whole.
         """
         if data_folder(new_science.VARIABLE) is None and find_spec(new_science.NAME):
@@ -267,7 +267,7 @@ class ScipyM(EvorBench):
         """Return the tasks by number.
 
         Raises:
-            BenchmarkMissing: The tasks or the library are not available.
+            BenchmarkMissingError: The tasks or the library are not available.
             UserError: An example or the library is damaged.
         """
         tasks = super().tasks()

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from pkg_lib.core.data_folders import data_folder
 from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.source_tree import ends_with, find, read_each
-from pkg_lib.core.types import Task, Unavailable
+from pkg_lib.core.types import Task, UnavailableError
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
@@ -183,13 +183,13 @@ class EvorBenchmark(Benchmark):
         """Return the pages of the source "web" (Section 2.2.1).
 
         Raises:
-            Unavailable: No directory with pages is given; nothing is searched in the web.
+            UnavailableError: No directory with pages is given; nothing is searched in the web.
         """
         root = data_folder(WEB_FOLDER)
         folder = Path(root or "", self.name)
         if not root or not folder.is_dir():
             advice = f"set {WEB_FOLDER} to a directory with a folder {self.name}"
-            raise Unavailable(f"no web pages for {self.name}: {advice}")
+            raise UnavailableError(f"no web pages for {self.name}: {advice}")
         tree = find(folder, ends_with(".md", ".txt"))
         pages = [data.decode("utf-8-sig", "replace") for _, data in read_each(tree)]
         tree.skipped.warn(f"web pages for {self.name}")

@@ -53,7 +53,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pkg_lib.core.types import Context, FurtherPrompts, Generation, Task, Unavailable
+from pkg_lib.core.types import Context, FurtherPrompts, Generation, Task, UnavailableError
 from pkg_lib.papers.evor.code_snippets import snippets_of
 from pkg_lib.papers.evor.evor_methods import EvorMethod, tokens_of
 from pkg_lib.papers.evor.evor_run import ANSWER_TOKENS, Calls, Drafts, EvorRun
@@ -175,11 +175,13 @@ class EvorRound:
         return self._contexts(tasks, iteration, requests, retrieved)
 
     def _require_earlier_rounds(self, tasks: Sequence[Task]) -> None:
-        """Raise Unavailable if a round before this one lacks a program."""
+        """Raise UnavailableError if a round before this one lacks a program."""
         for earlier in self.method.round_names[: self.number]:
             completions = self.run.results.completions(earlier)
             if not all(task.id in completions for task in tasks):
-                raise Unavailable(f"{self.name} goes on from {earlier}: complete {earlier} first")
+                raise UnavailableError(
+                    f"{self.name} goes on from {earlier}: complete {earlier} first"
+                )
 
     def _retrieved(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import stats
-from pkg_lib.core.types import Unavailable, UserError, digest
+from pkg_lib.core.types import UnavailableError, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
@@ -352,7 +352,7 @@ def load_evor_results(
 
     Raises:
         UserError: A name is that of no benchmark of EVOR.
-        Unavailable: The model is not measured on any of them.
+        UnavailableError: The model is not measured on any of them.
     """
     known = [name for name, spec in BENCHMARKS.items() if isinstance(spec, EvorBenchmark)]
     requested = _names(benchmarks)
@@ -370,5 +370,5 @@ def load_evor_results(
     if not evor.benchmarks:
         names = ", ".join(evor.missing)
         advice = "make them with run --benchmark"
-        raise Unavailable(f"no verdicts of {model} on {names} are stored: {advice}")
+        raise UnavailableError(f"no verdicts of {model} on {names} are stored: {advice}")
     return evor

@@ -23,7 +23,7 @@ from pkg_lib.core.store import (
     write_json,
     write_jsonl,
 )
-from pkg_lib.core.types import Generation, Request, Task, Unavailable, digest
+from pkg_lib.core.types import Generation, Request, Task, UnavailableError, digest
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import folder_name
 from pkg_lib.evaluation.stored_rows import by_task
@@ -340,11 +340,11 @@ class EvorRun:
             of the sandbox is left out.
 
         Raises:
-            Unavailable: The benchmark has no documentation.
+            UnavailableError: The benchmark has no documentation.
         """
         documents = self.benchmark.documents()
         if not documents:
-            raise Unavailable(
+            raise UnavailableError(
                 f"{self.benchmark.title} has no documentation, about which a model could write scripts; "
                 "choose another benchmark, or a method without `as published`"
             )

@@ -18,7 +18,7 @@ from typing import Any
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import read_json, read_rows
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import Limits
 from pkg_lib.papers.evor.make_library import LIBRARIES, SPECS, make
@@ -98,7 +98,7 @@ class LibraryTasks(WatchedTasks):
         """The directory of the library and of documents.json, made the first time.
 
         Raises:
-            BenchmarkMissing: The library's archive is not available.
+            BenchmarkMissingError: The library's archive is not available.
         """
         sources = [(HERE / file).read_text("utf8") for file in SOURCES]
         version = digest(self.package.sha256, *sources)[:12]
@@ -111,7 +111,7 @@ class LibraryTasks(WatchedTasks):
             try:
                 make(self.library, unfinished, self.public)
             except UserError as e:
-                raise BenchmarkMissing(str(e)) from e
+                raise BenchmarkMissingError(str(e)) from e
             command = [
                 sys.executable,
                 "-c",

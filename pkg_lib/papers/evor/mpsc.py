@@ -192,7 +192,7 @@ class LastPrompts:
             One context per task, in order.
 
         Raises:
-            Unavailable: A round of EVOR is not completed.
+            UnavailableError: A round of EVOR is not completed.
         """
         evor = EVOR_METHODS["EVOR"]
         last: dict[str, Context] = {}

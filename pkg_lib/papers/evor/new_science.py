@@ -14,7 +14,7 @@ from pkg_lib.core.data_folders import data_folder, how_to_provide
 from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.reading import shown
 from pkg_lib.core.source_tree import SourceTree, ends_with, find, python_texts
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.papers.evor.templates import PROGRAMS
 
 VARIABLE = "PKG_SCIPYM_DIR"
@@ -33,15 +33,15 @@ def read_library() -> dict[str, str]:
         Text of each file by its path below the package's folder.
 
     Raises:
-        BenchmarkMissing: No directory is named, or it does not hold the library.
+        BenchmarkMissingError: No directory is named, or it does not hold the library.
         UserError: A file is too large or no Python.
     """
     folder = data_folder(VARIABLE)
     if folder is None:
-        raise BenchmarkMissing(f"{NAME} is not available: {ADVICE}")
+        raise BenchmarkMissingError(f"{NAME} is not available: {ADVICE}")
     root = folder / NAME
     if not (root / "__init__.py").is_file():
-        raise BenchmarkMissing(f"{shown(str(folder))} holds no {NAME}/__init__.py: {ADVICE}")
+        raise BenchmarkMissingError(f"{shown(str(folder))} holds no {NAME}/__init__.py: {ADVICE}")
     tree: SourceTree = find(root, ends_with(".py"), (), MAX_BYTES, MAX_BYTES)
     files = dict(python_texts(tree))
     left_out = tree.skipped.in_one_line()

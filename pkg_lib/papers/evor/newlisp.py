@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import ASCII
 from pkg_lib.data.records import read_records
@@ -232,7 +232,7 @@ def fetched() -> Path:
     """Return the interpreter, which is downloaded from Debian's archive if it is not available.
 
     Raises:
-        BenchmarkMissing: The download fails.
+        BenchmarkMissingError: The download fails.
     """
     program = interpreter()
     if program.is_file():
@@ -248,7 +248,7 @@ def fetched() -> Path:
         )
     if not program.is_file():
         reason = done.stderr.strip()[-MAX_ERROR:]
-        raise BenchmarkMissing(f"newLISP is not available ({reason}); {ADVICE}")
+        raise BenchmarkMissingError(f"newLISP is not available ({reason}); {ADVICE}")
     return program
 
 
@@ -412,7 +412,7 @@ class NewLisp(EvorBenchmark):
             calls: The test inputs I.
 
         Raises:
-            BenchmarkMissing: newLISP is not available.
+            BenchmarkMissingError: newLISP is not available.
         """
         fetched()
         lines = []

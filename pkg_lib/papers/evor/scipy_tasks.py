@@ -74,7 +74,7 @@ class ScipyTasks(WatchedTasks):
         """The texts of the library.
 
         Raises:
-            BenchmarkMissing: The library is not available.
+            BenchmarkMissingError: The library is not available.
             UserError: It cannot be read whole.
         """
         return new_science.read_library()
@@ -106,7 +106,7 @@ class ScipyTasks(WatchedTasks):
         """Return the tasks in the order of their file.
 
         Raises:
-            BenchmarkMissing: The library is not available.
+            BenchmarkMissingError: The library is not available.
             UserError: It cannot be read whole.
         """
         self.preparation()  # raises if the library cannot be read: no task could be solved

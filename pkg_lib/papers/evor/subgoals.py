@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pkg_lib.core.types import Generation, Task, Unavailable
+from pkg_lib.core.types import Generation, Task, UnavailableError
 from pkg_lib.papers.evor.evor_run import EvorRun, code_in
 from pkg_lib.papers.evor.execution_feedback import Feedback
 from pkg_lib.papers.evor.templates import PROGRAMS, PROMPTS
@@ -75,11 +75,11 @@ class Decomposition:
             tasks: The problems n.
 
         Raises:
-            Unavailable: The benchmark's programs are not in Python.
+            UnavailableError: The benchmark's programs are not in Python.
         """
         benchmark = self.run.benchmark
         if benchmark.language != "python":
-            raise Unavailable(
+            raise UnavailableError(
                 f"{self.name} executes parts of Python programs, and those of {benchmark.title} are in "
                 f"{benchmark.language}; choose another benchmark"
             )

@@ -56,8 +56,8 @@ def judge_extractions(
         progress: Is called with the rule and the number of executed solutions.
 
     Raises:
-        Unavailable: The raw answers or the benchmark are not on this machine.
-        Damaged: A file cannot be read.
+        UnavailableError: The raw answers or the benchmark are not on this machine.
+        DamagedFileError: A file cannot be read.
     """
     answers = raw_answers(samples.name)
     tasks = load_benchmark(RAW_BENCHMARK)

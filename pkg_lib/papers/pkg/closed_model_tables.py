@@ -107,7 +107,7 @@ def replayed_verdicts(
         Model -> verdicts [task, method], for the models with samples of the benchmark.
 
     Raises:
-        Unavailable: A model was not replayed.
+        UnavailableError: A model was not replayed.
     """
     verdicts = {}
     for model in models:

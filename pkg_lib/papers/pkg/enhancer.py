@@ -240,7 +240,7 @@ def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> 
     try:
         text = docstrings.extract_docstring(hole, row["raw"], fim, row["finish"])
         reason = ""
-    except docstrings.Unfit as error:
+    except docstrings.UnfitDocstringError as error:
         text = ""
         reason = str(error)
     return {"docstring": text, "reason": reason}

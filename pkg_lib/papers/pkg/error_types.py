@@ -101,7 +101,7 @@ def compare_errors(
         The outcomes.
 
     Raises:
-        Unavailable: A model was not replayed.
+        UnavailableError: A model was not replayed.
     """
     outcomes: dict[str, Outcomes] = {name: results.outcomes(name) for name in (BASELINE, method)}
     settings: dict[tuple[str, str], Outcomes] = {

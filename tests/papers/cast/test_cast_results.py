@@ -11,7 +11,7 @@ import pytest
 from pkg_lib.analysis.stats import BASELINE, ControlError
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json, write_text
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import UnavailableError
 from pkg_lib.papers.cast.cast_figures import pass_rate_figure
 from pkg_lib.papers.cast.cast_findings import repoeval_findings
 from pkg_lib.papers.cast.cast_results import (
@@ -160,7 +160,7 @@ def test_the_retrieval_step_measures_every_row_of_the_repoeval_table(chunking, m
 
 
 def test_names_the_step_whose_results_are_missing(cast):
-    with pytest.raises(Unavailable, match="chunk_statistics"):
+    with pytest.raises(UnavailableError, match="chunk_statistics"):
         _ = cast.chunk_statistics
 
 
@@ -184,7 +184,7 @@ def test_rejects_a_control_row_with_the_wrong_outcome(tmp_path, passes, is_right
 
 
 def test_a_model_without_stored_verdicts_is_unavailable(tmp_path):
-    with pytest.raises(Unavailable, match=MODEL):
+    with pytest.raises(UnavailableError, match=MODEL):
         load_cast_results(tmp_path, MODEL)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.chunking.chunker import Chunker
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.functions import DATA, FILE, load_repoeval
 from pkg_lib.data.packages import PACKAGES, local
@@ -102,7 +102,7 @@ def test_reads_stored_tasks_back_from_the_archive(folder):
     with pytest.raises(UserError, match=r"is not in shapes 1\.0 as it was"):
         BENCHMARKS["packages"].tasks()
     path.unlink()
-    with pytest.raises(BenchmarkMissing, match="cast prepare tasks"):
+    with pytest.raises(BenchmarkMissingError, match="cast prepare tasks"):
         BENCHMARKS["packages"].tasks()
 
 
@@ -329,9 +329,9 @@ def test_reading_results_needs_neither_weights_nor_sources(folder, monkeypatch):
     assert results.outcomes("cast, BM25")
 
     def without_archive(self):
-        raise BenchmarkMissing("no archive")
+        raise BenchmarkMissingError("no archive")
 
     monkeypatch.setattr(function_bodies.PackageFunctions, "tasks", without_archive)
     # A directory without verdicts of NoRAG does not store the tasks, so the archive is needed.
-    with pytest.raises(BenchmarkMissing, match="no archive"):
+    with pytest.raises(BenchmarkMissingError, match="no archive"):
         Results(MODEL, "packages", results=folder / "other")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pkg_lib.core.store import read_rows, write_text
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.functions import DATA, FILE, NamedTests
 from pkg_lib.data.packages import is_test_file
@@ -76,12 +76,12 @@ def test_refuses_tasks_that_have_changed_since(repoeval, results):
 
 
 def test_says_what_is_missing(repoeval, results, monkeypatch):
-    with pytest.raises(BenchmarkMissing, match="cast prepare repoeval"):
+    with pytest.raises(BenchmarkMissingError, match="cast prepare repoeval"):
         benchmark().tasks()
     cast_steps.run(results / "repo_tasks", str, ["repoeval"])
     needy = (repoeval_tests.RepositoryWithTests(NAME, "shapes", ("no_such_library",)),)
     monkeypatch.setattr(repoeval_tests, "REPOSITORIES", needy)
-    with pytest.raises(BenchmarkMissing, match="no_such_library"):
+    with pytest.raises(BenchmarkMissingError, match="no_such_library"):
         benchmark().tasks()
 
 

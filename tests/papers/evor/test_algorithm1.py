@@ -14,7 +14,7 @@ import pytest
 
 from pkg_lib import cli
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.types import ProgramTests, Request, Task, Unavailable, UserError
+from pkg_lib.core.types import ProgramTests, Request, Task, UnavailableError, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
@@ -373,18 +373,20 @@ def test_exedec_with_evor_writes_its_parts_with_the_retrieved_knowledge(tiny):
 
 def test_a_benchmark_in_another_language_has_no_subprograms(tiny, monkeypatch):
     monkeypatch.setattr(Tiny, "language", "newlisp")
-    with pytest.raises(Unavailable, match="programs, and those of Tiny are in newlisp; choose"):
+    with pytest.raises(
+        UnavailableError, match="programs, and those of Tiny are in newlisp; choose"
+    ):
         tiny(Script({})).prepare(["ExeDec, as published"])
 
 
 def test_a_benchmark_without_documentation_has_no_scripts(tiny, monkeypatch):
     monkeypatch.setattr(Tiny, "documents", lambda self: {})
-    with pytest.raises(Unavailable, match="Tiny has no documentation"):
+    with pytest.raises(UnavailableError, match="Tiny has no documentation"):
         tiny(Script({})).prepare(["EVOR, as published@0"])
 
 
 def test_a_round_needs_the_rounds_before_it(tiny):
-    with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
+    with pytest.raises(UnavailableError, match="complete EVOR, as published@0 first"):
         tiny(Script({})).prepare(["EVOR, as published@1"])
 
 
@@ -401,7 +403,7 @@ def test_a_round_needs_the_programs_of_its_own_tasks(tiny):
     (half, add) = run.tasks
     stranger = replace(add, id="tiny/other")
     made = run.retriever_factory("EVOR, as published@1")(run.knowledge)
-    with pytest.raises(Unavailable, match="complete EVOR, as published@0 first"):
+    with pytest.raises(UnavailableError, match="complete EVOR, as published@0 first"):
         made.retrieve([half, stranger])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissingError, UserError
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor.evor_bench import EvorBench, ScipyM
 from pkg_lib.papers.evor.execution_feedback import read_feedback
@@ -148,11 +148,11 @@ def test_a_broken_example_is_named(bench, tmp_path, name, text):
 def test_no_data_is_one_line_of_advice(monkeypatch, tmp_path):
     bench = EvorBench("ScipyM", "a library")
     monkeypatch.setenv("PKG_EVOR_DIR", str(tmp_path))
-    with pytest.raises(BenchmarkMissing, match="PKG_EVOR_DIR"):
+    with pytest.raises(BenchmarkMissingError, match="PKG_EVOR_DIR"):
         bench.tasks()
     monkeypatch.delenv("PKG_EVOR_DIR")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(BenchmarkMissing, match="set PKG_EVOR_DIR"):
+    with pytest.raises(BenchmarkMissingError, match="set PKG_EVOR_DIR"):
         bench.documents()
 
 
@@ -178,5 +178,5 @@ def test_programs_and_drafts_import_the_library_of_the_directory(with_library):
 def test_without_the_library_nothing_is_measured(with_library, monkeypatch):
     monkeypatch.delenv("PKG_SCIPYM_DIR")
     monkeypatch.delenv("PKG_DATA", raising=False)
-    with pytest.raises(BenchmarkMissing, match="set PKG_SCIPYM_DIR"):
+    with pytest.raises(BenchmarkMissingError, match="set PKG_SCIPYM_DIR"):
         ScipyM("ScipyM", "a library").tasks()

@@ -8,7 +8,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.registry import load_plugins
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.papers.evor import evor_analysis, evor_figures, evor_tables
 from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
 from pkg_lib.papers.evor.evor_results import BenchmarkResults, EvorResults, load_evor_results
@@ -243,7 +243,7 @@ def test_rejects_benchmarks_that_are_not_part_of_evor_or_not_measured(tmp_path):
     load_plugins()
     with pytest.raises(UserError, match="no benchmark of EVOR: humaneval; choose from"):
         load_evor_results(tmp_path, "qwen2.5-coder-1.5b-instruct", "humaneval", None)
-    with pytest.raises(Unavailable, match="on newlisp are stored"):
+    with pytest.raises(UnavailableError, match="on newlisp are stored"):
         load_evor_results(tmp_path, "qwen2.5-coder-1.5b-instruct", "newlisp", None)
 
 

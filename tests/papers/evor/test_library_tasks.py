@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.core.types import BenchmarkMissingError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor import make_library, watched_tasks
@@ -27,7 +27,7 @@ def _at_hand():
     """The archives are PyPI's: where they cannot be had nothing of this can run."""
     try:
         assert BENCHMARKS["more-itertools-m"].folder.is_dir()
-    except BenchmarkMissing as e:
+    except BenchmarkMissingError as e:
         pytest.skip(str(e))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.core.types import Unavailable, UserError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.papers.evor import mpsc
 from pkg_lib.papers.evor.evor_methods import MPSC_SAMPLES
 from tests.papers.evor.conftest import answer
@@ -80,7 +80,7 @@ def test_with_evor_mpsc_samples_the_last_prompt_of_each_task(toy):
 
     rounds = [f"EVOR@{number}" for number in range(5)]
     samples = MPSC_SAMPLES["EVOR + MPSC"]
-    with pytest.raises(Unavailable, match=r"complete EVOR@0 first"):
+    with pytest.raises(UnavailableError, match=r"complete EVOR@0 first"):
         toy(answering).prepare([*samples, "EVOR + MPSC"])
     evaluator = toy(answering)
     evaluator.prepare([*rounds, *samples, "EVOR + MPSC"])

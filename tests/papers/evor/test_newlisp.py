@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, Outcome, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Outcome, UserError
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.papers.evor import newlisp
 from pkg_lib.papers.evor.execution_feedback import read_feedback
@@ -25,7 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter, fetched once per machine. Tests are skipped where it is unavailable."""
     try:
         return newlisp.fetched()
-    except BenchmarkMissing as error:
+    except BenchmarkMissingError as error:
         pytest.skip(str(error))
 
 
@@ -257,7 +257,7 @@ def test_stored_inputs_are_few_and_have_different_results():
 
 def test_a_missing_interpreter_is_reported_with_advice(own_cache, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BenchmarkMissing, match="install Debian's package newlisp"):
+    with pytest.raises(BenchmarkMissingError, match="install Debian's package newlisp"):
         BENCHMARK.draft_job(TASK, "", ())
     monkeypatch.setenv("PKG_NEWLISP", str(tmp_path / "newlisp"))
     with pytest.raises(UserError, match="PKG_NEWLISP"):

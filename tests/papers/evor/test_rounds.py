@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from pkg_lib.core.types import Outcome, Task, Unavailable
+from pkg_lib.core.types import Outcome, Task, UnavailableError
 from pkg_lib.evaluation.study import LARGER
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.generation.cache import GenerationCache
@@ -320,7 +320,7 @@ def test_calls_are_found_in_whatever_a_model_writes_around_them(said, calls):
 
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
     preparer = toy()
-    with pytest.raises(Unavailable, match="PKG_EVOR_WEB_DIR"):
+    with pytest.raises(UnavailableError, match="PKG_EVOR_WEB_DIR"):
         preparer.prepare(["EVOR of web@0"])
     (tmp_path / "web" / "toy").mkdir(parents=True)
     (tmp_path / "web" / "toy" / "a.md").write_text("One more: math.isqrt(n)")

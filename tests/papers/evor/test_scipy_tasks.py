@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pkg_lib.core.store import read_rows
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.types import BenchmarkMissingError, Task, UserError
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.papers.evor import new_science
 from pkg_lib.papers.evor.execution_feedback import read_feedback
@@ -80,7 +80,7 @@ def authors_benchmark():
     benchmark = ScipyTasks()
     try:
         benchmark.tasks()
-    except BenchmarkMissing as e:
+    except BenchmarkMissingError as e:
         pytest.skip(str(e))
     return benchmark
 
@@ -163,11 +163,11 @@ def test_a_library_that_is_missing_is_one_line_that_says_what_to_set(tmp_path, m
     monkeypatch.setenv(VARIABLE, "")
     advice = rf"clone github.com/xlang-ai/arks and set {VARIABLE} to .*updated_libraries/ScipyM"
     for use in (ScipyTasks().tasks, ScipyTasks().documents):
-        with pytest.raises(BenchmarkMissing, match=advice) as error:
+        with pytest.raises(BenchmarkMissingError, match=advice) as error:
             use()
         assert "\n" not in str(error.value)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(BenchmarkMissing, match=r"holds no newScience/__init__\.py: clone"):
+    with pytest.raises(BenchmarkMissingError, match=r"holds no newScience/__init__\.py: clone"):
         ScipyTasks().tasks()
 
 

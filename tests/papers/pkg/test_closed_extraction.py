@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.core.reading import Damaged
+from pkg_lib.core.reading import DamagedFileError
 from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import UnavailableError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import RAW_ANSWERS, raw_answers
 from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK, extract_first_block
@@ -99,7 +99,7 @@ def test_what_is_judged_is_read_back_until_an_answer_changes(data):
 
 def test_without_raw_answers_the_message_names_the_file(data):
     (data / "paper" / RAW_ANSWERS[MODEL]).unlink()
-    with pytest.raises(Unavailable, match=RAW_ANSWERS[MODEL]):
+    with pytest.raises(UnavailableError, match=RAW_ANSWERS[MODEL]):
         judge(data)
     assert closed_extractions(data / "results").empty
     assert has_raw_answers(MODEL) and not has_raw_answers("other")
@@ -107,7 +107,7 @@ def test_without_raw_answers_the_message_names_the_file(data):
 
 def test_a_damaged_raw_answer_is_named(data):
     write(data / "paper" / RAW_ANSWERS[MODEL], [{"task_id": "MBPP/11", "raw_output": 1}])
-    with pytest.raises(Damaged, match="line 1"):
+    with pytest.raises(DamagedFileError, match="line 1"):
         judge(data)
 
 
@@ -124,7 +124,7 @@ def test_the_first_block_is_the_published_solution_of_every_task(model):
     """On all 500 raw answers that the authors published, if they are on this machine."""
     try:
         answers, tasks = raw_answers(model), load_benchmark("mbpp")
-    except Unavailable as e:
+    except UnavailableError as e:
         pytest.skip(str(e))
     folder = Path(os.environ["PKG_PAPER_DIR"]) / "samples" / model / "mbpp"
     samples, problems = read_samples(folder / "voyage_emb.jsonl", tasks)

@@ -5,7 +5,7 @@ import pytest
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE
 from pkg_lib.core.store import write_json, write_jsonl
-from pkg_lib.core.types import Unavailable
+from pkg_lib.core.types import UnavailableError
 from pkg_lib.papers.pkg import closed_model_tables as closed
 from pkg_lib.papers.pkg.replay import CANDIDATES, CLOSED
 from tests.analysis.checks import legible
@@ -54,7 +54,7 @@ def test_verdicts_are_read_by_model_and_a_limit_takes_the_first_tasks(tmp_path):
     limited = closed.replayed_verdicts(tmp_path, [MODEL], "humaneval", limit=1)[MODEL]
     assert list(limited.index) == ["HumanEval/0"]
     assert closed.replayed_verdicts(tmp_path, [MODEL], "mbpp") == {}
-    with pytest.raises(Unavailable, match="another"):
+    with pytest.raises(UnavailableError, match="another"):
         closed.replayed_verdicts(tmp_path, ["another"], "humaneval")
 
 

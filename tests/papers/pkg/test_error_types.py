@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pkg_lib.analysis.tables import DASH, MINUS
-from pkg_lib.core.types import Outcome, Unavailable
+from pkg_lib.core.types import Outcome, UnavailableError
 from pkg_lib.evaluation.results import STAGES, verdict_series
 from pkg_lib.execution.errors import BEYOND, TABLE7
 from pkg_lib.papers.pkg import error_types
@@ -148,7 +148,7 @@ def test_a_missing_replay_is_an_error_only_if_other_models_were_replayed(compare
     assert len(compared(WITHOUT, WITH, replays="nosuch").settings) == 2
     (tmp_path / "replay" / "other" / "humaneval").mkdir(parents=True)
     assert len(compared(WITHOUT, WITH, replays="other").settings) == 2
-    with pytest.raises(Unavailable, match="nosuch"):
+    with pytest.raises(UnavailableError, match="nosuch"):
         compared(WITHOUT, WITH, replays="nosuch")
 
 
