@@ -35,7 +35,7 @@ SLOW = {
     "analysis/test_leaderboard.py",
     "analysis/test_model_topics.py",
     "analysis/test_report.py",
-    "analysis/test_strata.py",
+    "analysis/test_validity_counts.py",
     "analysis/test_topics.py",
     "benchmarks/test_benchmarks.py",
     "chunking/test_chunk_jsonl.py",

@@ -36,8 +36,8 @@ from pkg_lib.papers.claims.claims import (
 from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
 from pkg_lib.papers.pkg.cost import build_seconds, stored, token_counts
 from pkg_lib.papers.pkg.replay import agreement, replayed_names
-from pkg_lib.papers.pkg.strata import copies
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
+from pkg_lib.papers.pkg.validity_counts import copies
 from pkg_lib.retrieval.methods import METHODS
 
 # Unit of each kind's effect; kinds that are not listed have plain numbers.

@@ -235,8 +235,8 @@ def benchmarks_table(evor: EvorResults) -> ResultTable:
         "prompt tokens",
         "answer tokens",
         "tokens of oracle documentation",
-        "smallest significant gain, points",
-        "gain found with 80 % power, points",
+        "smallest significant gain (percentage points)",
+        "gain found with 80 % power (percentage points)",
     ]
     notes = (
         "BeatNumEval and MonkeyEval use numpy and pandas under new names. Authors' rule: a program "

@@ -16,14 +16,14 @@ from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.data.corpora import corpus_in_words
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.labels import models_in_words
-from pkg_lib.papers.pkg.strata import (
+from pkg_lib.papers.pkg.validity_counts import (
     ALL,
-    STRATA,
     VALID,
+    VALIDITIES,
     VALIDITY_NOTE,
     copies,
     copy_rates,
-    strata_table,
+    validity_counts,
 )
 
 Experiments = Mapping[str, Results]  # label of a model on a benchmark -> its results
@@ -141,11 +141,11 @@ def validity_rates(
 
     Returns:
         One row per experiment, method and kind of context, "all" first: the columns of
-        `strata.strata_table`, where ``method`` counts what the method passed.
+        `validity_counts.validity_counts`, where ``method`` counts what the method passed.
     """
     parts = {}
     for experiment, method in completed(experiments, methods):
-        rates = strata_table(experiments[experiment], method)
+        rates = validity_counts(experiments[experiment], method)
         parts[experiment, method] = rates.rename(columns={method: "method"})
     return pd.concat(parts, names=["experiment", "method", "context"])
 
@@ -207,7 +207,7 @@ def validity_figure(
     labels: list[str] = []
     headings = []
     rows = []
-    for kind in STRATA:
+    for kind in VALIDITIES:
         of_kind = rates[(kinds == kind) & (rates["n"] > 0)]
         if of_kind.empty:
             continue
@@ -237,7 +237,7 @@ def _validity_message(rates: pd.DataFrame) -> str:
     with_tasks = rates[rates["n"] > 0]
     kinds = with_tasks.index.get_level_values("context")
     valid = with_tasks["difference"][kinds == VALID].astype(float)
-    other = with_tasks["difference"][kinds.isin(STRATA[1:])].astype(float)
+    other = with_tasks["difference"][kinds.isin(VALIDITIES[1:])].astype(float)
     return (
         f"pass@1 is higher in {(valid > 0).sum()} of {len(valid)} rows with a valid context,\n"
         f"and lower in {(other < 0).sum()} of {len(other)} rows with any other"
@@ -358,7 +358,7 @@ def validity_finding(rates: pd.DataFrame) -> str:
     """
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == VALID].sum(numeric_only=True)
-    other = rates[kinds.isin(STRATA[1:])].sum(numeric_only=True)
+    other = rates[kinds.isin(VALIDITIES[1:])].sum(numeric_only=True)
     return (
         "Where the retrieved code is itself a solution of the task, pass@1 is "
         f"{_with_and_without(solves)}; elsewhere, it is {_with_and_without(other)}."

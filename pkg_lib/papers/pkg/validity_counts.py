@@ -26,7 +26,7 @@ VALID = "valid"
 INVALID = "invalid"
 UNRELATED = "unrelated"
 NO_CONTEXT = "none"
-STRATA = (
+VALIDITIES = (
     VALID,
     INVALID,
     UNRELATED,
@@ -42,7 +42,7 @@ VALIDITY_NOTE = (
 )
 
 
-def strata(run: Results, method: str) -> pd.Series:
+def context_validities(run: Results, method: str) -> pd.Series:
     """Tell what the context of every task is.
 
     Args:
@@ -50,7 +50,7 @@ def strata(run: Results, method: str) -> pd.Series:
         method: A method with contexts.
 
     Returns:
-        One of STRATA per task; <NA> if the context is not stored or was not executed.
+        One of VALIDITIES per task; <NA> if the context is not stored or was not executed.
     """
     kinds = {}
     for context in run.contexts(method):
@@ -83,7 +83,7 @@ def copies(run: Results, method: str) -> pd.Series:
     Returns:
         Boolean per task; <NA> without a context.
     """
-    kinds = strata(run, method)
+    kinds = context_validities(run, method)
     has_none = kinds.isna() | (kinds == NO_CONTEXT)
     passed = (kinds == VALID).astype("boolean")
     return passed.mask(has_none)
@@ -111,7 +111,7 @@ def copy_rates(run: Results, method: str) -> pd.Series:
     return _of_all_tasks(run, pd.Series(rates, dtype="Float64"))
 
 
-def strata_table(run: Results, method: str) -> pd.DataFrame:
+def validity_counts(run: Results, method: str) -> pd.DataFrame:
     """Compare a method with no retrieval by what the context of a task is.
 
     Args:
@@ -119,7 +119,7 @@ def strata_table(run: Results, method: str) -> pd.DataFrame:
         method: The method.
 
     Returns:
-        One row per stratum, the first of them "all", on the tasks that both methods measured: how many
+        One row per validity, the first of them "all", on the tasks that both methods measured: how many
         each of them passed, and `paired_differences` from no retrieval. Counts and
         fractions.
 
@@ -128,9 +128,9 @@ def strata_table(run: Results, method: str) -> pd.DataFrame:
     """
     _check_reference(run)
     verdicts = run.verdicts([BASELINE, method]).dropna()
-    kinds = strata(run, method).reindex(verdicts.index)
+    kinds = context_validities(run, method).reindex(verdicts.index)
     parts = {ALL: verdicts}
-    for kind in STRATA:
+    for kind in VALIDITIES:
         is_of_kind = kinds.eq(kind).fillna(False)
         parts[kind] = verdicts[is_of_kind]
     rows = {}
@@ -165,11 +165,11 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         methods: Methods with contexts.
 
     Returns:
-        One row per method: the rates of the controls, then the change from NoRAG by stratum.
+        One row per method: the rates of the controls, then the change from NoRAG by validity.
     """
     rows = {}
     for method in methods:
-        table = strata_table(run, method)
+        table = validity_counts(run, method)
         swap = f"{method}, swapped"
         swapped = pd.Series(dtype="boolean")
         if swap in METHODS and run.offers(swap):
@@ -183,7 +183,7 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         f"the method is shown the context of another task. {DASH} not measured, or no such task.",
     )
     names = ["retrieved code alone", "another task's context", "all tasks"]
-    names += [f"{kind} context" for kind in STRATA[:-1]] + ["no context"]
+    names += [f"{kind} context" for kind in VALIDITIES[:-1]] + ["no context"]
     title = "pass@1 in percent by context validity"
     return ResultTable.of(title, rows, names, "method", *notes)
 
