@@ -284,17 +284,17 @@ class StoredExperiment:
             found += samples.get(name, [])
         return found
 
-    def draws(self, method: str, decoding: str = "") -> list[str]:
+    def sample_names(self, method: str, temperature: float | None = None) -> list[str]:
         """Return the names of a method's stored samples, in order.
 
         Args:
             method: A method that is sampled.
-            decoding: Only samples of this decoding, such as "T0.8"; "" for all.
+            temperature: Only samples at this temperature; None for all.
         """
         names = self._stored_samples().get(method, [])
-        if not decoding:
+        if temperature is None:
             return names
-        return [name for name in names if decoding in name.split(", ")]
+        return [name for name in names if parse_method(name).sampling.temperature == temperature]
 
     def _stored_samples(self) -> dict[str, list[str]]:
         """Return the names of the stored samples by the method that is sampled, in order."""

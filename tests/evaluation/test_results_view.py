@@ -236,8 +236,8 @@ def test_samples_resume_and_leave_other_methods_unchanged(committed):
     assert requested == {(task.id, sample) for task in interrupted.tasks for sample in (1, 2)}
 
     resumed = Results(MODEL, limit=4)
-    assert resumed.draws("NoRAG", "T0.5") == methods
-    assert resumed.draws("NoRAG") == [*methods, *resumed.draws("NoRAG", "T0.8")]
+    assert resumed.sample_names("NoRAG", 0.5) == methods
+    assert resumed.sample_names("NoRAG") == [*methods, *resumed.sample_names("NoRAG", 0.8)]
     assert resumed.verdicts().equals(before)
     assert set(methods) < set(resumed.stored_methods())
     assert resumed.verdicts(methods).notna().all(axis=None)

@@ -50,26 +50,26 @@ def test_condition_describes_its_folder_under_any_folder_name(run):
     assert (sample.model, sample.benchmark, sample.corpus) == (MODEL, "humaneval", "")
     assert (sample.sample_of, sample.sampling) == (NO_RAG, Sampling(0.8, 0.95, sample=1))
     assert conditions[NO_RAG].sample_of == ""
-    assert run.draws(NO_RAG) == [SAMPLED]
+    assert run.sample_names(NO_RAG) == [SAMPLED]
     folder = run.files(SAMPLED).run
     folder.rename(folder.with_name("anything"))
-    assert run.draws(NO_RAG) == [SAMPLED]
+    assert run.sample_names(NO_RAG) == [SAMPLED]
     assert read_condition(folder.with_name("anything") / "condition.json") == sample
 
 
 def test_copied_folder_adds_no_sample(run):
     folder = run.files(SAMPLED).run
     shutil.copytree(folder, folder.with_name("copy"))
-    assert run.draws(NO_RAG) == [SAMPLED]
+    assert run.sample_names(NO_RAG) == [SAMPLED]
 
 
 def test_benchmarks_that_share_completions_share_samples(run):
     run.files(SAMPLED).condition.unlink()
-    assert run.draws(NO_RAG) == []
+    assert run.sample_names(NO_RAG) == []
     files = method_files(run.results, MODEL, "humaneval+", "", SAMPLED)
     assert files.completions == run.files(SAMPLED).completions
     write_json(files.condition, condition_fields(MODEL, "humaneval+", "", SAMPLED))
-    assert run.draws(NO_RAG) == [SAMPLED]
+    assert run.sample_names(NO_RAG) == [SAMPLED]
 
 
 def test_condition_records_revision_decoding_and_contexts(run):
@@ -99,13 +99,13 @@ def test_interrupted_run_stores_its_condition_with_the_first_completion(tmp_path
         Evaluator(run, backend=backend).generate([SAMPLED])
     again = Results(MODEL, limit=2, results=tmp_path)
     assert len(again.completions(SAMPLED)) == 1
-    assert again.draws(NO_RAG) == [SAMPLED]
+    assert again.sample_names(NO_RAG) == [SAMPLED]
 
 
 def test_condition_without_a_completion_is_not_a_sample(tmp_path):
     files = method_files(tmp_path, MODEL, "humaneval", "", SAMPLED)
     write_json(files.condition, condition_fields(MODEL, "humaneval", "", SAMPLED))
-    assert Results(MODEL, results=tmp_path).draws(NO_RAG) == []
+    assert Results(MODEL, results=tmp_path).sample_names(NO_RAG) == []
 
 
 def test_control_folder_records_its_benchmark_and_control(tmp_path):
@@ -130,7 +130,7 @@ def test_reports_a_damaged_condition_in_one_line(run, change):
     path = run.files(SAMPLED).condition
     path.write_text(json.dumps(read_json(path) | change))
     with pytest.raises(UserError) as error:
-        run.draws(NO_RAG)
+        run.sample_names(NO_RAG)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
 

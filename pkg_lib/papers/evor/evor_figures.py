@@ -89,7 +89,7 @@ def token_caption(evor: EvorResults) -> str:
         The caption, which names the benchmarks with fewer rounds than the others, and those on which
         DocPrompting was sampled.
     """
-    sampled = [b.short_title for b in evor.evolved if b.results.draws(SAMPLED, "T0.8")]
+    sampled = [b.short_title for b in evor.evolved if b.results.sample_names(SAMPLED, 0.8)]
     where = f"{SAMPLED} was sampled only on {listed(sampled)}. " if sampled else ""
     return (
         "Figure 3, solved tasks by the tokens that all rounds, or all samples, read and wrote. After a "
@@ -180,7 +180,7 @@ def token_curves(benchmark: BenchmarkResults) -> dict[str, pd.DataFrame]:
     spent = pd.Series([benchmark.tokens(name).mean() for name in rounds])
     rates = figures.wilson_points(passed, len(benchmark.tasks))
     curves[EVOR] = rates.assign(tokens=spent.cumsum())
-    samples = benchmark.results.draws(SAMPLED, "T0.8")
+    samples = benchmark.results.sample_names(SAMPLED, 0.8)
     if samples:
         together = pd.concat([benchmark.verdicts(sample) for sample in samples], axis=1)
         tokens = benchmark.tokens(samples[0]).mean()

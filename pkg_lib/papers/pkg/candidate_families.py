@@ -157,7 +157,7 @@ def read_candidates(
     candidates = {}
     for label, results in experiments.items():
         retrieving = [method for method in results.retrievers if method != BASELINE]
-        samples = results.draws(BASELINE, f"T{temperature}")
+        samples = results.sample_names(BASELINE, temperature)
         methods = [BASELINE, *retrieving, *samples]
         signals = stored_signals(results, methods)
         verdicts = held_out_verdicts(results, methods)
@@ -399,7 +399,7 @@ def samples_table(
     """
     rows = {}
     for label, results in experiments.items():
-        samples = results.draws(BASELINE, f"T{temperature}")
+        samples = results.sample_names(BASELINE, temperature)
         verdicts = results.verdicts(samples).dropna() if samples else pd.DataFrame()
         if verdicts.empty:
             continue

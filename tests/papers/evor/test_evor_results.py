@@ -54,7 +54,7 @@ def results_of(passed, contexts=None, feedback=None, solutions=None, details=Non
             str(n): SimpleNamespace(status="failed", detail=text)
             for n, text in enumerate((details or {}).get(name, ()))
         },
-        draws=lambda method, decoding: [],
+        sample_names=lambda method, temperature: [],
     )
     return EvorResults("model", [BenchmarkResults("m", results)])
 
@@ -262,7 +262,7 @@ def test_captions_name_the_benchmarks_with_fewer_rounds():
     wanted = "EVOR was run until round 2, but on L until round 1 only. "
     assert wanted in evor_figures.round_caption(evor)
     assert wanted in evor_figures.token_caption(evor)
-    longer.results.draws = lambda method, decoding: ["DocPrompting, T0.8, 1"]
+    longer.results.sample_names = lambda method, temperature: ["DocPrompting, T0.8, 1"]
     assert "DocPrompting was sampled only on M." in evor_figures.token_caption(evor)
     assert "was run until" not in evor_figures.round_caption(EvorResults("model", [longer]))
 

@@ -155,8 +155,8 @@ def test_the_gate_saves_tokens_where_the_baseline_passes_its_examples(candidates
 
 def test_samples_are_tabulated_with_pass_at_k_and_runs_without_them_are_left_out():
     frame = pd.DataFrame({1: [True, False], 2: [False, False]}, dtype="boolean")
-    sampled = SimpleNamespace(draws=lambda *_: [1, 2], verdicts=lambda _: frame)
-    without = SimpleNamespace(draws=lambda *_: [])
+    sampled = SimpleNamespace(sample_names=lambda *_: [1, 2], verdicts=lambda _: frame)
+    without = SimpleNamespace(sample_names=lambda *_: [])
     rows = families.samples_table({"with": sampled, "without": without}, 0.8).frame
     assert rows.loc["with"].tolist()[:2] == [2, 2]
     assert rows.loc["with", "pass@1"].startswith("25.0 (")
