@@ -1,4 +1,4 @@
-"""Tables of time and cost: the paper's own repositories have a row for each approach."""
+"""Tables of time and cost: the paper's own repositories have a row for each method."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_embedded_tokens_of_the_papers_repositories_need_no_model_that_answers(r
     rows = token_cost_table(
         STUDY, [index("shopizer", embedding=EMBEDDING), index("openjdk-17")]
     ).frame
-    for approach in ("No-Graph", "DKB"):
-        assert rows.loc[f"Shopizer, {approach}"].tolist() == ["1,234", "0", "0", *[DASH] * 4]
+    for method in ("No-Graph", "DKB"):
+        assert rows.loc[f"Shopizer, {method}"].tolist() == ["1,234", "0", "0", *[DASH] * 4]
     assert "Shopizer, LLM-KB" not in rows.index
     assert not any(name.startswith("OpenJDK") for name in rows.index)
 
@@ -113,9 +113,9 @@ def test_what_was_not_measured_of_the_papers_repositories_is_named_below_the_tab
     write_json(results / "repo_qa" / "shopizer" / "evidence.json", {"query_seconds": seconds})
     table = latency_table(STUDY)
     for name, title in PAPER_REPOSITORIES.items():
-        for approach in ("No-Graph", "DKB", "LLM-KB"):
-            row = f"{title}, {approach}, retrieval only"
-            measured = name == "shopizer" and approach in seconds
+        for method in ("No-Graph", "DKB", "LLM-KB"):
+            row = f"{title}, {method}, retrieval only"
+            measured = name == "shopizer" and method in seconds
             assert (row in table.frame.index) == measured
             assert (row in table.notes[-1]) != measured
     assert table.frame.loc["Shopizer, No-Graph, retrieval only"].tolist()[1:3] == [

@@ -195,7 +195,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
         for pipeline in ARMS:
             part = scores[scores["pipeline"] == pipeline]
             if part.empty and pipeline == SAME_SIZE:
-                continue  # no approach of the paper
+                continue  # no method of the paper
             means = part[["precision", "recall", "f1"]].mean()
             names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
             rows[f"{shown_name(repository)}, {pipeline}"] = [len(part), *means, *names]
@@ -220,7 +220,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
             f"The gold lists were read twice by one author; {share} of all types are in both readings."
         )
     title = "Precision and recall of the types that the answers name"
-    return number_table(title, "repository, approach", columns, rows, *notes, UNKNOWN)
+    return number_table(title, "repository, method", columns, rows, *notes, UNKNOWN)
 
 
 def question_scores_table(

@@ -201,7 +201,7 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         "Same size: as many chunks as fit into DKB's context of the question.",
     )
     title = f"Evidence on {shown_name(evidence['repository'])}"
-    return number_table(title, "pipeline", columns, rows, *notes)
+    return number_table(title, "method", columns, rows, *notes)
 
 
 def differences_table(evidence: Evidence) -> ResultTable:
@@ -347,14 +347,14 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         study: The repository with its questions.
 
     Returns:
-        The table, one row per approach.
+        The table, one row per method.
     """
     measures = answer_measures(study)
     rows: Rows = {}
     for pipeline in (BASE, SAME_SIZE, OURS, LLM_KB):
         part = measures[measures["pipeline"] == pipeline]
         if part.empty and pipeline == SAME_SIZE:
-            continue  # no approach of the paper
+            continue  # no method of the paper
         rows[pipeline] = _answer_cells(part)
     columns = {
         "all types named": 0,
@@ -370,14 +370,14 @@ def answers_table(study: RepositoryStudy) -> ResultTable:
         "that occur nowhere in the repository."
     )
     title = f"Types named in the answers about the {shown_name(study.name)}"
-    return number_table(title, "approach", columns, rows, note, UNKNOWN)
+    return number_table(title, "method", columns, rows, note, UNKNOWN)
 
 
 def published_answers_table() -> ResultTable:
     """Tabulate how a person judged the answers in the paper (Tables 8 and 9).
 
     Returns:
-        The table, one row per repository and approach.
+        The table, one row per repository and method.
     """
     rows: Rows = {}
     for row in published_rows("table8_9_correctness"):
@@ -385,7 +385,7 @@ def published_answers_table() -> ResultTable:
     columns = dict.fromkeys(["correct", "partially correct", "incorrect"], 0)
     note = "Numbers of answers, as a person judged them for the paper."
     title = "Tables 8 and 9, as published"
-    return number_table(title, "repository, approach", columns, rows, note)
+    return number_table(title, "repository, method", columns, rows, note)
 
 
 def _answer_cells(measures: pd.DataFrame) -> list[float]:

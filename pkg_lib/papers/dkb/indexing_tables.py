@@ -134,7 +134,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         indexes: The measured graphs, among them that of the study.
 
     Returns:
-        The table, one row per repository and approach.
+        The table, one row per repository and method.
     """
     rows: Rows = {}
     notes = [UNKNOWN]
@@ -167,7 +167,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         "total (s)": 2,
     }
     title = "Table 1: indexing time"
-    return number_table(title, "repository, approach", columns, rows, *notes)
+    return number_table(title, "repository, method", columns, rows, *notes)
 
 
 def _extraction_seconds(study: RepositoryStudy) -> float:
@@ -207,7 +207,7 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         study: The repository with its questions.
 
     Returns:
-        The table, one row per repository and approach.
+        The table, one row per repository and method.
     """
     rows: Rows = {}
     measured = study.ranked.get("query_seconds", {})
@@ -235,7 +235,7 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         "Each query: median of 5 runs."
     )
     title = "Table 2: latency of a query"
-    return number_table(title, "repository, approach", columns, rows, note, UNKNOWN)
+    return number_table(title, "repository, method", columns, rows, note, UNKNOWN)
 
 
 def _recorded_latency(name: str) -> Rows:
@@ -243,9 +243,9 @@ def _recorded_latency(name: str) -> Rows:
     evidence = recorded(name, "evidence") or {}
     measured = evidence.get("query_seconds", {})
     rows: Rows = {}
-    for approach in (BASE, OURS, LLM_KB):
-        cells = _latency_cells(measured.get(approach, {}))
-        rows[f"{shown_name(name)}, {approach}, retrieval only"] = [*cells, NAN]
+    for method in (BASE, OURS, LLM_KB):
+        cells = _latency_cells(measured.get(method, {}))
+        rows[f"{shown_name(name)}, {method}, retrieval only"] = [*cells, NAN]
     return rows
 
 
@@ -267,13 +267,13 @@ def _spread_cells(values: Iterable[float], digits: int) -> list[str]:
 
 
 def embedded_shares(study: RepositoryStudy) -> dict[str, float]:
-    """Return the share of the chunks that each approach embeds.
+    """Return the share of the chunks that each method embeds.
 
     Args:
         study: The repository with its questions.
 
     Returns:
-        Approach -> share. LLM-KB embeds analysed files only; NaN if it was not run.
+        Method -> share. LLM-KB embeds analysed files only; NaN if it was not run.
     """
     analysed = NAN
     if study.extracted:
@@ -291,18 +291,18 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
         indexes: The measured graphs. Of the paper's repositories, the tokens of recorded answers are used.
 
     Returns:
-        The table, one row per workload and approach.
+        The table, one row per workload and method.
     """
     prices = reference_table("dkb_prices", index_col="item")["dollars_per_million"]
     rates = prices[list(PAID.values())].to_numpy() / 1e6
     rows: Rows = {}
     baseline = NAN
-    for approach in (BASE, OURS, LLM_KB):
-        tokens = _tokens(study, approach)
+    for method in (BASE, OURS, LLM_KB):
+        tokens = _tokens(study, method)
         dollars = float(np.sum(tokens * rates))
-        if approach == BASE:
+        if method == BASE:
             baseline = dollars
-        rows[f"{shown_name(study.name)}, {approach}"] = [*tokens, dollars, dollars / baseline]
+        rows[f"{shown_name(study.name)}, {method}"] = [*tokens, dollars, dollars / baseline]
     for index in indexes:
         name = index["repository"]
         if name in PAPER_REPOSITORIES and name != study.name:
@@ -320,7 +320,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
         "Here no token was paid for."
     )
     title = "Tables 3 and 4: cost"
-    return number_table(title, "workload, approach", columns, rows, note, UNKNOWN)
+    return number_table(title, "workload, method", columns, rows, note, UNKNOWN)
 
 
 def _recorded_cost(
@@ -343,29 +343,29 @@ def _recorded_cost(
     scores = recorded_scores(name, model)
     rows: Rows = {}
     baseline = NAN
-    for approach in (BASE, OURS):
-        answers = scores[scores["pipeline"] == approach]
+    for method in (BASE, OURS):
+        answers = scores[scores["pipeline"] == method]
         questions = [NAN, NAN]
         if len(answers):
             questions = answers[["prompt_tokens", "answer_tokens"]].sum().tolist()
         tokens = [embedded, 0, 0, *questions]
         dollars = float(np.sum(tokens * rates))
-        if approach == BASE:
+        if method == BASE:
             baseline = dollars
-        rows[f"{shown_name(name)}, {approach}"] = [*tokens, dollars, dollars / baseline]
+        rows[f"{shown_name(name)}, {method}"] = [*tokens, dollars, dollars / baseline]
     rows[f"{shown_name(name)}, {LLM_KB}"] = [NAN] * (len(PAID) + 2)
     return rows
 
 
-def _tokens(study: RepositoryStudy, approach: str) -> list[float]:
-    """Return the tokens of an approach in the order of PAID."""
-    share = embedded_shares(study)[approach]
+def _tokens(study: RepositoryStudy, method: str) -> list[float]:
+    """Return the tokens of a method in the order of PAID."""
+    share = embedded_shares(study)[method]
     embedded = share * study.ranked.get("embedded_tokens", NAN)
     extracted: list[float] = [0, 0]
-    if approach == LLM_KB:
+    if method == LLM_KB:
         extraction = study.extracted
         extracted = _read_and_written(extraction.answers if extraction else [])
-    answers = study.answers.get(approach, {})
+    answers = study.answers.get(method, {})
     return [embedded, *extracted, *_read_and_written(answers.values())]
 
 
@@ -389,7 +389,7 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
         indexes: The measured graphs, among them that of the study.
 
     Returns:
-        The table, one row per repository and approach.
+        The table, one row per repository and method.
     """
     rows: Rows = {}
     for index in indexes:
@@ -430,7 +430,7 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
         "node coverage": 3,
     }
     title = "Tables 5 to 7: coverage"
-    return number_table(title, "repository, approach", columns, rows, *notes)
+    return number_table(title, "repository, method", columns, rows, *notes)
 
 
 def _coverage_rows(index: Index) -> Rows:
