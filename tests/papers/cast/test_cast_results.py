@@ -13,7 +13,7 @@ from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UnavailableError
 from pkg_lib.papers.cast.cast_figures import pass_rate_figure
-from pkg_lib.papers.cast.cast_findings import repoeval_findings
+from pkg_lib.papers.cast.cast_findings import main_finding, repoeval_findings
 from pkg_lib.papers.cast.cast_results import (
     CHAT,
     CHAT_BENCHMARK,
@@ -296,3 +296,15 @@ def test_table_3_has_the_length_of_each_context(variants):
 def test_table_4_has_pass_rates_of_each_maximum_size(variants):
     cells = cells_of(chunk_size_table(variants), "package functions", "Pass@1, BM25")
     assert [cell[:4] for cell in cells] == [DASH, "50.0", "0.0 ", DASH, DASH]
+
+
+def test_the_main_finding_counts_completed_functions_and_tests_the_difference(tmp_path):
+    tasks = [f"t{number}" for number in range(12)]
+    chunked = verdicts_of(**{task: at < 9 for at, task in enumerate(tasks)})
+    fixed = verdicts_of(**dict.fromkeys(tasks, False))
+    both = {"cast, BM25": chunked, "fixed-size, BM25": fixed}
+    (sentence,) = main_finding(cast_of(tmp_path, packages=StoredRun(tasks, both)))
+    assert "9 of 12 functions" in sentence
+    assert "is significant: +75.0" in sentence
+    one = StoredRun(tasks, {"cast, BM25": chunked})
+    assert main_finding(cast_of(tmp_path, packages=one)) == []
