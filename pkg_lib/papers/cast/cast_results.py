@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import stats
+from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import read_text
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import UnavailableError
@@ -246,6 +247,21 @@ class CastResults:
         """
         generator = self.packages.provenance()
         return {"generator": generator, **self.circumstances}
+
+
+def load_further_results(results: Path, models: str) -> list[CastResults]:
+    """Return the results of further models.
+
+    Args:
+        results: The results directory.
+        models: Models by name, joined by "+"; "" for none.
+
+    Returns:
+        The results of those that are measured on packages.
+    """
+    names = [model_spec(name).name for name in models.split("+") if name]
+    measured = [name for name in names if is_measured(results, name, PACKAGES_BENCHMARK)]
+    return [load_cast_results(results, name) for name in measured]
 
 
 def load_cast_results(results: Path, model: str) -> CastResults:

@@ -1,6 +1,6 @@
 """cAST's Tables 1 to 5 and those on tasks, chunks, completions and RepoEval."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -421,6 +421,34 @@ def completions_table(cast: CastResults) -> ResultTable:
     )
     title = f"{cast.model}: completions of {OURS}"
     return ResultTable.of(title, rows, columns, "context", note)
+
+
+def models_table(models: Sequence[CastResults]) -> ResultTable:
+    """Tabulate pass@1 of cAST and of fixed-size chunks, for several models.
+
+    Args:
+        models: The results of each model.
+
+    Returns:
+        The table, one row per model and retriever. Differences are cAST minus fixed-size.
+    """
+    rows: Rows = {}
+    for cast, ranker in product(models, RANKERS):
+        methods = [f"{chunking}, {ranker}" for chunking in PAPER_NAME]
+        chunked, fixed = [cast.verdicts_of(method) for method in methods]
+        difference = stats.paired_bootstrap(chunked, fixed)
+        rows[f"{cast.model}, {ranker}"] = [
+            *[_pass_cell(cast, method) for method in (stats.BASELINE, *methods)],
+            *_difference_cells(difference),
+            probability(difference.p) if difference else DASH,
+        ]
+    names = ["NoRAG", *PAPER_NAME.values(), "n", "cAST minus fixed-size", "95 % interval", "p"]
+    note = (
+        "Pass@1 in percent with its Wilson interval. Differences are in percentage points; p is that of "
+        "McNemar's exact test, not corrected."
+    )
+    result = ResultTable.of("Pass@1 by model", rows, names, "model, retriever", note)
+    return result.without_empty_rows()
 
 
 def _against_none(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -23,12 +23,14 @@ from pkg_lib.papers.cast.cast_results import (
     REPOEVAL_TESTS,
     CastResults,
     load_cast_results,
+    load_further_results,
 )
 from pkg_lib.papers.cast.cast_steps import BASELINES, VARIANTS, mappings, measured_beside
 from pkg_lib.papers.cast.cast_tables import (
     chunk_size_table,
     context_length_table,
     merging_table,
+    models_table,
     repoeval_tests_table,
 )
 from pkg_lib.papers.cast.function_bodies import longer, sized
@@ -308,3 +310,25 @@ def test_the_main_finding_counts_completed_functions_and_tests_the_difference(tm
     assert "is significant: +75.0" in sentence
     one = StoredRun(tasks, {"cast, BM25": chunked})
     assert main_finding(cast_of(tmp_path, packages=one)) == []
+
+
+def test_the_table_of_models_has_a_row_for_each_model_and_measured_retriever(tmp_path):
+    tasks = [f"t{number}" for number in range(12)]
+    chunked = verdicts_of(**{task: at < 9 for at, task in enumerate(tasks)})
+    fixed = verdicts_of(**dict.fromkeys(tasks, False))
+    both = {BASELINE: fixed, "cast, BM25": chunked, "fixed-size, BM25": fixed}
+    small = cast_of(tmp_path, packages=StoredRun(tasks, both))
+    large = CastResults(
+        "large", {PACKAGES_BENCHMARK: StoredRun(tasks, {BASELINE: chunked})}, tmp_path
+    )
+    table = models_table([small, large])
+    row = table.frame.loc[f"{MODEL}, BM25"]
+    assert row["cAST"].startswith("75.0 (")
+    assert row["cAST minus fixed-size"] == "+75.0"
+    assert table.frame.loc["large, BM25", "NoRAG"].startswith("75.0 (")
+    assert table.frame.loc["large, BM25", "cAST"] == DASH
+
+
+def test_further_models_are_those_that_are_measured(tmp_path):
+    assert load_further_results(tmp_path, "") == []
+    assert load_further_results(tmp_path, "qwen2.5-coder-1.5b-instruct") == []
