@@ -196,7 +196,7 @@ class _Report:
             files.add(path)
         if entries:
             path = self.site / f"{LEADERBOARD}.html"
-            of_board = shared | {"place": "Leaderboard"}
+            leaderboard_values = shared | {"place": "Leaderboard"}
             text = render(
                 "leaderboard.html.j2",
                 root="../",
@@ -204,7 +204,7 @@ class _Report:
                 entries=entries,
                 groups=_by_benchmark(entries),
                 terms=_terms_of(entries),
-                **of_board,
+                **leaderboard_values,
             )
             write_text(path, text)
             files.add(path)
@@ -281,10 +281,10 @@ class _Report:
         not measured: nobody asked for these.
         """
         papers = []
-        for paper, of_paper in groupby(items(), attrgetter("paper")):
+        for paper, paper_items in groupby(items(), attrgetter("paper")):
             shown = []
             missing = []
-            for item in of_paper:
+            for item in paper_items:
                 places = item.links(self.pages)
                 if places:
                     shown.append((item, places))
@@ -360,13 +360,13 @@ def _terms_of(entries: Sequence[leaderboard.Entry]) -> list[tuple[str, list[tupl
     known = texts_of("terms")
     terms = []
     for kind, present in names.items():
-        of_kind = []
+        kind_terms = []
         for term, text in known[kind].items():
             label = corpus_label(term) if kind == "corpora" else term
             if any(label in name for name in present):
-                of_kind.append((label, text))
-        if of_kind:
-            terms.append((kind.capitalize(), of_kind))
+                kind_terms.append((label, text))
+        if kind_terms:
+            terms.append((kind.capitalize(), kind_terms))
     return terms
 
 

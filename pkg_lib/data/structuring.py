@@ -311,8 +311,8 @@ class Structurer(Generator):
         remaining = iter(by_section)
         values = []
         for document, parts in zip(documents, sections_of, strict=True):
-            of_document = list(islice(remaining, len(parts)))
-            values.append(_joined(document, of_document))
+            document_parts = list(islice(remaining, len(parts)))
+            values.append(_joined(document, document_parts))
         incomplete = [value for value in values if value.value is not None and value.reason]
         log["incomplete_documents"] = len(incomplete)
         return values, log

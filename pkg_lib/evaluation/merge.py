@@ -154,10 +154,10 @@ def _benchmarks_of_folders(folders: Sequence[Path]) -> dict[Path, str]:
             if condition.benchmark in BENCHMARKS:  # it may share the completions of another one
                 names.append(BENCHMARKS[condition.benchmark].stored_with)
             for name in filter(None, names):
-                of_benchmark = benchmark_folders(model, name)
-                of_benchmark.append(cache_folder(Path(), model) / slug(name))
-                of_benchmark.append(Path(FEEDBACK, slug(model), slug(name)))
-                benchmarks |= dict.fromkeys(of_benchmark, name)
+                result_folders = benchmark_folders(model, name)
+                result_folders.append(cache_folder(Path(), model) / slug(name))
+                result_folders.append(Path(FEEDBACK, slug(model), slug(name)))
+                benchmarks |= dict.fromkeys(result_folders, name)
     return benchmarks
 
 

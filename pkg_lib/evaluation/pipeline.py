@@ -219,8 +219,8 @@ class Evaluator:
     def _prepare(self, methods: list[str]) -> int:
         run = self.run
         generated = self.generate(methods)
-        of_corpus = list(run.retrievers)
-        every_method = list(dict.fromkeys(of_corpus + methods))
+        corpus_methods = list(run.retrievers)
+        every_method = list(dict.fromkeys(corpus_methods + methods))
         for method in every_method:
             self._judge_method(method)
         spec = run.benchmark_spec
@@ -305,7 +305,7 @@ class Evaluator:
             those with the fewest texts to encode first.
         """
         texts = {method: self.texts_to_encode(method) for method in methods}
-        sizes = {method: len(of_method) for method, of_method in texts.items()}
+        sizes = {method: len(prompts) for method, prompts in texts.items()}
         at_once = [method for method in methods if sizes[method] < FEW_TEXTS]
         few = [method for method in at_once if texts[method]]
         if few:
@@ -357,10 +357,10 @@ class Evaluator:
             generator = self.run.generator_of(method)
             key = generator.key("")
             generators.setdefault(key, generator)
-            of_method = self.prompts(method)
-            if of_method:
+            method_prompts = self.prompts(method)
+            if method_prompts:
                 self._store_condition(method)
-            prompts.setdefault(key, []).extend(of_method)
+            prompts.setdefault(key, []).extend(method_prompts)
         for key, generator in generators.items():
             count += generator.complete(prompts[key], f"on {self.run.benchmark}")
         return count
@@ -790,16 +790,16 @@ class Evaluator:
             encoded = cosines(Embedder(embedder).encode, triples)
         scores: dict[str, dict[str, CandidateScore]] = {}
         for position, (task_id, method, _) in enumerate(found):
-            of_solution = signals[method][task_id]
-            cosine, as_printed = of_solution.cosine, of_solution.cosine_as_printed
+            solution_signals = signals[method][task_id]
+            cosine, as_printed = solution_signals.cosine, solution_signals.cosine_as_printed
             if encoded:
                 cosine, as_printed = encoded[position]
             assert cosine is not None and as_printed is not None
-            of_task = scores.setdefault(task_id, {})
-            of_task[method] = CandidateScore(
-                parses=of_solution.parses,
-                runs=of_solution.runs,
-                runs_as_written=of_solution.runs_as_written,
+            task_scores = scores.setdefault(task_id, {})
+            task_scores[method] = CandidateScore(
+                parses=solution_signals.parses,
+                runs=solution_signals.runs,
+                runs_as_written=solution_signals.runs_as_written,
                 cosine=cosine,
                 cosine_as_printed=as_printed,
             )

@@ -181,11 +181,11 @@ class Results(StoredAnswers):
         values = {}
         for task in self.tasks:
             if task.id in rows:
-                of_task = {}
+                task_values = {}
                 for name, value in rows[task.id].items():
                     if name not in other_fields and isinstance(value, NUMBER):
-                        of_task[name] = float(value)
-                values[task.id] = of_task
+                        task_values[name] = float(value)
+                values[task.id] = task_values
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def _verdict_rows(self, method: str) -> Rows:
@@ -254,10 +254,10 @@ class Results(StoredAnswers):
             series[method] = verdict_series(self.outcomes(method))
         frame = _without_sparse(pd.DataFrame(series))
         if candidates:
-            of_candidates = frame[candidates]
-            frame[RERANKED] = self._verdicts_of_chosen(of_candidates, "chosen")
-            frame[AS_PRINTED] = self._verdicts_of_chosen(of_candidates, "chosen_as_printed")
-            frame[IDEAL] = ideal(of_candidates)
+            candidate_verdicts = frame[candidates]
+            frame[RERANKED] = self._verdicts_of_chosen(candidate_verdicts, "chosen")
+            frame[AS_PRINTED] = self._verdicts_of_chosen(candidate_verdicts, "chosen_as_printed")
+            frame[IDEAL] = ideal(candidate_verdicts)
         ordered = [m for m in (*offered, AS_PRINTED) if m in wanted and m in frame]
         return _without_sparse(frame[ordered + others])
 
@@ -344,19 +344,19 @@ class Results(StoredAnswers):
         solutions = {method: self.solutions(method) for method in self.retrievers}
         fingerprints = {}
         for task in self.tasks:
-            of_solutions: list[str] = []
+            digest_parts: list[str] = []
             scored_only = []
             for method, by_task_id in solutions.items():
                 if task.id not in by_task_id:
                     continue
-                of_solutions += [method, by_task_id[task.id]]
+                digest_parts += [method, by_task_id[task.id]]
                 if method not in candidates:
                     scored_only.append(method)
-            if of_solutions:
+            if digest_parts:
                 fingerprints[task.id] = digest(
                     SELECTION_RULE,
                     self._queries[task.id],
-                    *of_solutions,
+                    *digest_parts,
                     "only scored",
                     *scored_only,
                 )
@@ -486,23 +486,23 @@ class Results(StoredAnswers):
         for task_id, outcome in self.outcomes(method).items():
             completion = completions.get(task_id)
             if without_context:
-                of_context: list[Any] = [pd.NA, pd.NA]
+                context_stages: list[Any] = [pd.NA, pd.NA]
             else:
-                of_context = _context_stages(contexts.get(task_id), completion)
+                context_stages = _context_stages(contexts.get(task_id), completion)
             passed = passes(outcome)
             if passed is True:
-                of_solution = [True] * 4
+                solution_stages = [True] * 4
             else:
                 selection = selections.get(task_id, {})
                 scores = selection.get("candidates", {})
                 score = scores.get(method, {})
-                of_solution = [
+                solution_stages = [
                     completion is not None,
                     bool(solutions.get(task_id, "").strip()),
                     score.get("parses", False),
                     score.get("runs", False),
                 ]
-            records[task_id] = [*of_context, *of_solution, passed]
+            records[task_id] = [*context_stages, *solution_stages, passed]
         frame = pd.DataFrame.from_dict(records, orient="index", columns=list(STAGES))
         return frame.astype("boolean")
 
@@ -545,13 +545,13 @@ class Results(StoredAnswers):
         for task in self.tasks:
             limits = self.benchmark_spec.limits(task)
             packages.add(limits.packages)
-        of_no_rag = retrieved.get(NO_RAG, {})
+        no_rag_sources = retrieved.get(NO_RAG, {})
         return {
             "model": self.model,
             "revision": self.generator.revision,
             "decoding": decoding,
             "benchmark": self.benchmark,
-            "benchmark_digest": of_no_rag.get("benchmark", ""),
+            "benchmark_digest": no_rag_sources.get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
             "packages": ", ".join(sorted(packages)),

@@ -243,18 +243,18 @@ def gather_signals(
     """
     lacking: dict[str, list[str]] = {}  # task ids by method
     pairs = set()
-    for method, of_method in solutions.items():
-        known = read_signals(spec, tasks, of_method, files[method])
+    for method, method_solutions in solutions.items():
+        known = read_signals(spec, tasks, method_solutions, files[method])
         lacking[method] = []
-        for task_id, solution in of_method.items():
+        for task_id, solution in method_solutions.items():
             if task_id not in known:
                 lacking[method].append(task_id)
                 pairs.add((task_id, solution))
     observed = _observe_pairs(spec, tasks, sorted(pairs))
-    for method, of_method in solutions.items():
+    for method, method_solutions in solutions.items():
         rows = {}
         for task_id in lacking[method]:
-            pair = (task_id, of_method[task_id])
+            pair = (task_id, method_solutions[task_id])
             if pair in observed:
                 row = observed[pair]
                 rows[task_id] = row | {"task_id": task_id}
@@ -404,13 +404,13 @@ def encode_solutions(
         files: The file of each method's signals.
     """
     embedder = Embedder()
-    for method, of_method in solutions.items():
-        stored = _current_rows(spec, tasks, of_method, files[method])
+    for method, method_solutions in solutions.items():
+        stored = _current_rows(spec, tasks, method_solutions, files[method])
         lacking = {task_id: row for task_id, row in stored.items() if row["bare"] is None}
         triples = []
         for task_id, row in lacking.items():
             task = tasks[task_id]
-            solution = of_method[task_id]
+            solution = method_solutions[task_id]
             program = _program(spec, task, solution)
             runs = Signals.of(row).runs_as_written
             reduced = embedded_text(solution, program, task.entry_point, runs)
@@ -568,8 +568,8 @@ def prepare_signals(
     """
     visible = visible_tasks(spec, tasks)
     gather_signals(spec, visible, solutions, signal_files)
-    for method, of_method in solutions.items():
-        jobs = held_out_jobs(spec, tasks, of_method)
+    for method, method_solutions in solutions.items():
+        jobs = held_out_jobs(spec, tasks, method_solutions)
         if jobs is None:
             continue
         verdicts = {}

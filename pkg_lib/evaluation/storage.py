@@ -140,11 +140,11 @@ def method_files(
     in_corpus = Path(corpus_folder)
     if rules.in_tokens:
         in_corpus = in_corpus / slug(model)
-    of_source = in_corpus / folder_name(source)
+    source_folder = in_corpus / folder_name(source)
     return MethodFiles(
         run=results / RUNS / slug(benchmark) / slug(model) / corpus_folder / folder_name(method),
-        context_folder=results / CONTEXTS / slug(shared) / of_source,
-        validity=results / CONTEXTS / slug(benchmark) / of_source / f"validity{ROWS}",
+        context_folder=results / CONTEXTS / slug(shared) / source_folder,
+        validity=results / CONTEXTS / slug(benchmark) / source_folder / f"validity{ROWS}",
         completions=cache_folder(results, model)
         / slug(shared)
         / corpus_folder
@@ -295,11 +295,11 @@ def condition_paths(
     Returns:
         Paths of `condition.json`, sorted.
     """
-    of_benchmark = slug(benchmark) if benchmark else "*"
-    of_model = slug(model) if model else "*"
+    benchmark_pattern = slug(benchmark) if benchmark else "*"
+    model_pattern = slug(model) if model else "*"
     paths: list[Path] = []
-    for of_corpus in (NO_CORPUS, slug(corpus)) if corpus else ("*",):
-        pattern = f"{of_benchmark}/{of_model}/{of_corpus}/*/{CONDITION}"
+    for corpus_pattern in (NO_CORPUS, slug(corpus)) if corpus else ("*",):
+        pattern = f"{benchmark_pattern}/{model_pattern}/{corpus_pattern}/*/{CONDITION}"
         paths += (results / RUNS).glob(pattern)
     return sorted(paths)
 

@@ -102,10 +102,10 @@ def sampled(
     count = min(MOST_LIKELY, probabilities.shape[-1])
     likely = probabilities.topk(count, sorted=False).indices
     likely = likely.sort(dim=-1).values
-    of_likely = probabilities.gather(-1, likely)
-    columns = _sampled_columns(of_likely, numbers, top_p)
+    likely_probabilities = probabilities.gather(-1, likely)
+    columns = _sampled_columns(likely_probabilities, numbers, top_p)
     tokens = likely.gather(-1, columns[:, None])[:, 0]
-    is_wide = of_likely.sum(-1) < top_p
+    is_wide = likely_probabilities.sum(-1) < top_p
     wide = probabilities[is_wide]
     tokens[is_wide] = _sampled_columns(wide, numbers[is_wide], top_p)
     return tokens

@@ -612,8 +612,8 @@ class Database:
         vector_of = dict(map(tuple, self._run(query, ids=ids)))
         nodes = np.zeros((len(queries), k), np.int64)
         cosines = np.zeros((len(queries), k), np.float32)
-        for i, of_query in enumerate(candidates):
-            numbers = sorted(set(of_query))
+        for i, query_candidates in enumerate(candidates):
+            numbers = sorted(set(query_candidates))
             vectors = [vector_of[number] for number in numbers]
             scores = np.array(vectors, np.float32) @ queries[i]
             best = np.argsort(-scores, kind="stable")[:k]

@@ -281,19 +281,18 @@ def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
 
 def _counts(assessed: Sequence[Assessed]) -> list[str]:
     """Return how many claims have each verdict: of all, by source, and by model."""
-    of_all = [claim.verdict for claim in assessed]
-    verdicts_of = {f"{len(assessed)} claims": of_all}
+    every_verdict = [claim.verdict for claim in assessed]
+    verdicts_of = {f"{len(assessed)} claims": every_verdict}
     for source, what in SOURCES.items():
-        of_source = _measured_on(assessed, source)
-        part = [claim.verdict for claim in of_source]
+        part = [claim.verdict for claim in _measured_on(assessed, source)]
         if part:
             verdicts_of[f"Of {len(part)} {what}"] = part
     measured = _measured_on(assessed, claims.RUNS, claims.REPLAYED)
     for claim in measured:
         by_subject = verdict_by_subject(claim)
         for subject, verdict in by_subject.items():
-            of_subject = verdicts_of.setdefault(f"On {subject}", [])
-            of_subject.append(verdict)
+            subject_verdicts = verdicts_of.setdefault(f"On {subject}", [])
+            subject_verdicts.append(verdict)
     sentences = []
     for what, verdicts in verdicts_of.items():
         counts = Counter(verdicts)
@@ -315,8 +314,8 @@ def _claims_by_verdict(head: str, assessed: Iterable[Assessed]) -> list[str]:
         if claim.verdict == claims.MIXED:
             verdicts = {evidence.verdict for evidence in claim.evidence}
         group = " and ".join(_in_order(verdicts))
-        of_group = says.setdefault(group, [])
-        of_group.append(claim.claim.says)
+        group_claims = says.setdefault(group, [])
+        group_claims.append(claim.claim.says)
     says.pop(claims.INCONCLUSIVE, None)
     sentences = []
     for group, texts in sorted(says.items()):

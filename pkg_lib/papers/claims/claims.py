@@ -240,8 +240,8 @@ def first_version(number: str) -> list[tuple[str, str, float]]:
         Row, column and value of each cell.
     """
     cells = reference_table("pkg_first_version", dtype={"table": str, "value": float})
-    of_table = cells[cells["table"] == number]
-    rows = of_table[["row", "column", "value"]]
+    table_cells = cells[cells["table"] == number]
+    rows = table_cells[["row", "column", "value"]]
     return list(rows.itertuples(index=False, name=None))
 
 

@@ -235,7 +235,7 @@ def overview_figure(
     names = by_degree[:MOST_TYPES]
     hubs = by_degree[:HUBS]
     edges = [pair for pair in graph.edges if set(names).issuperset(pair)]
-    of_hubs = [pair for pair in edges if not set(hubs).isdisjoint(pair)]
+    hub_edges = [pair for pair in edges if not set(hubs).isdisjoint(pair)]
     figure, axes = figures.column_axes(3.4, (0.02, 0.18, 0.96, 0.71), ax)
     places = _layout(names, edges)
     for first, second in edges:
@@ -252,7 +252,7 @@ def overview_figure(
     figures.write_title(
         axes,
         f"{title}: {len(part)} of {len(graph.nodes)} types in the largest part{drawn}.\n"
-        f"Edges at the {len(hubs)} numbered types: {len(of_hubs)} of {len(edges)}.",
+        f"Edges at the {len(hubs)} numbered types: {len(hub_edges)} of {len(edges)}.",
     )
     figures.legend_below(axes, handlelength=0, handletextpad=0, markerscale=0)
     return figure

@@ -425,9 +425,9 @@ def dkb_findings(
     if study.extracted:
         extraction = _extraction_finding(study, evidence)
     sentences.append(extraction)
-    for name, of_another in others.items():
-        if of_another:
-            sentences += _evidence_findings(of_another)
+    for name, other_evidence in others.items():
+        if other_evidence:
+            sentences += _evidence_findings(other_evidence)
         else:
             sentences.append(f"{name} was not measured.")
     answers = "The answers of a model were not measured."

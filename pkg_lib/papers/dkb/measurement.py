@@ -221,7 +221,7 @@ def measure(
     }
     cost = _stored_embedding_cost(folder / "index.json", index["source"])
     if tokens or embed:
-        parts = [chunk.text for of_file in chunks.values() for chunk in of_file]
+        parts = [chunk.text for file_chunks in chunks.values() for chunk in file_chunks]
         with tempfile.TemporaryDirectory() as cache:
             embedder = _warm_embedder(Path(cache))
             if embed:

@@ -267,8 +267,8 @@ class Pipeline:
             return [name] if name in self.graph.nodes else []
         nodes = self.graph.within_lines(chunk.path, chunk.first, chunk.last)
         if not nodes:
-            of_file = self.graph.by_path.get(chunk.path, [])
-            nodes = of_file[:1]
+            file_nodes = self.graph.by_path.get(chunk.path, [])
+            nodes = file_nodes[:1]
         return [node.name for node in nodes]
 
     def _around(self, name: str) -> Neighbours:

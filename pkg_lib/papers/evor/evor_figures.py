@@ -211,8 +211,8 @@ def token_figure(evor: EvorResults) -> Figure:
     """
     curves = [token_curves(benchmark) for benchmark in evor.evolved]
     factors = []
-    for of_benchmark in curves:
-        spent = of_benchmark[EVOR]["tokens"]
+    for benchmark_curves in curves:
+        spent = benchmark_curves[EVOR]["tokens"]
         factors.append(spent.iloc[-1] / spent.iloc[0])
     least = f"{min(factors):.1f}"
     most = f"{max(factors):.1f}"
@@ -230,8 +230,8 @@ def token_figure(evor: EvorResults) -> Figure:
         upwards="solved (%), 95 % interval",
         height=1.15,
     )
-    for axes, of_benchmark in zip(panels, curves, strict=True):
-        for method, curve in of_benchmark.items():
+    for axes, benchmark_curves in zip(panels, curves, strict=True):
+        for method, curve in benchmark_curves.items():
             figures.curve_with_intervals(
                 axes,
                 curve["tokens"],

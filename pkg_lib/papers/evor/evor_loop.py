@@ -111,7 +111,7 @@ class Iteration:
             return True
         if task.id not in self.last:
             return False
-        drafts = [of_round[task.id] for of_round in self.history if task.id in of_round]
+        drafts = [round_drafts[task.id] for round_drafts in self.history if task.id in round_drafts]
         feedbacks = [draft.feedback for draft in drafts]
         may_end_on_success = self.uncalled_ends or bool(self.inputs.get(task.id))
         return not has_ended(feedbacks, may_end_on_success)
@@ -215,16 +215,16 @@ class EvorRound:
             One entry per kind of prompt.
         """
         counts = PromptCounts(self.run.benchmark, self.method, tasks)
-        return counts.of_round(self.number)
+        return counts.further_prompts(self.number)
 
     # The length of a prompt (Section 3.2 and Appendix F)
 
     @cached_property
     def _window(self) -> int:
         """Most tokens of a prompt and its answer together: the method's limit, or the model's if lower."""
-        of_model = self.run.generator.context_window
-        of_method = self.method.loop.window
-        return min(of_method, of_model or of_method)
+        model_window = self.run.generator.context_window
+        method_window = self.method.loop.window
+        return min(method_window, model_window or method_window)
 
     def _budgets(self, iteration: Iteration) -> list[int | None]:
         """The tokens of each active task's context: what the answer and the rest of the prompt leave."""

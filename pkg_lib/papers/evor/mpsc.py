@@ -157,13 +157,13 @@ def confidence(agreements: Sequence[str], tests: int) -> npt.NDArray[Any]:
         if not bits:
             continue
         agrees = np.array([bit == "1" for bit in bits])
-        of_solution = agrees[: tests + CHECKS]
-        edges[row, solutions:] = of_solution
-        edges[solutions:, row] = of_solution
+        solution_agreements = agrees[: tests + CHECKS]
+        edges[row, solutions:] = solution_agreements
+        edges[solutions:, row] = solution_agreements
         # A check agrees with a test whatever the solution is; one that ran tells.
-        of_checks = agrees[tests + CHECKS :].reshape(CHECKS, tests)
-        edges[first_check:, solutions:first_check] += of_checks
-        edges[solutions:first_check, first_check:] += of_checks.T
+        check_agreements = agrees[tests + CHECKS :].reshape(CHECKS, tests)
+        edges[first_check:, solutions:first_check] += check_agreements
+        edges[solutions:first_check, first_check:] += check_agreements.T
     edges = np.minimum(edges, 1)
     scores = np.ones(vertices)
     for _ in range(POWER_STEPS):
@@ -301,8 +301,8 @@ class MpscRetriever:
         selected = {}
         for number, task in enumerate(tasks):
             first = number * SAMPLES
-            of_task = agreements[first : first + SAMPLES]
-            scores = confidence(of_task, len(perspectives[task.id].tests))
+            task_agreements = agreements[first : first + SAMPLES]
+            scores = confidence(task_agreements, len(perspectives[task.id].tests))
             selected[task.id] = self.samples[int(scores.argmax())]
         return selected
 

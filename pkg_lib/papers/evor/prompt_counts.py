@@ -35,7 +35,7 @@ class PromptCounts:
     method: EvorMethod
     tasks: Sequence[Task]
 
-    def of_round(self, number: int) -> list[FurtherPrompts]:
+    def further_prompts(self, number: int) -> list[FurtherPrompts]:
         """Count the prompts for scripts, inputs I, queries q_i, reflections and parts of programs.
 
         Args:

@@ -84,8 +84,8 @@ class TextIndex:
         by_position = zip(*query_lists, strict=True)
         rankings = [self.rank(queries, retriever, most) for queries in by_position]
         merged = []
-        for of_task in zip(*rankings, strict=True):
-            in_turns = chain.from_iterable(zip(*of_task, strict=True))
+        for task_rankings in zip(*rankings, strict=True):
+            in_turns = chain.from_iterable(zip(*task_rankings, strict=True))
             merged.append(list(dict.fromkeys(in_turns)))
         return merged
 
@@ -110,7 +110,7 @@ def _encoded(texts: Sequence[str]) -> Scores:
 
 def _by_score(scores: Scores) -> Positions:
     """Positions [query, rank] by falling score [query, text]."""
-    return np.stack([top(of_query) for of_query in scores])
+    return np.stack([top(query_scores) for query_scores in scores])
 
 
 def _fused(*orders: Positions) -> Positions:

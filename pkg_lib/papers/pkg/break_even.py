@@ -252,13 +252,13 @@ def query_bounds(
     unknown = [saving for saving in savings if math.isnan(saving.build_s)]
     if math.isnan(tokens_per_second) or unknown or not savings:
         return pd.DataFrame()
-    of_paper = {saving.methods: saving for saving in published_savings()}
+    published_by_methods = {saving.methods: saving for saving in published_savings()}
     rows = {}
     for saving in savings:
         row = {}
         for bound, prompt_share in BOUNDS.items():
             row[bound] = max(1.0, saving.queries(prompt_share, tokens_per_second))
-        paper = of_paper[saving.methods]
+        paper = published_by_methods[saving.methods]
         row[PUBLISHED_BOUND] = max(1.0, paper.queries(PROMPT_AS_NEW, tokens_per_second))
         rows[saving.name] = row
     return pd.DataFrame.from_dict(rows, orient="index")

@@ -116,8 +116,8 @@ class CandidateSet:
         """
         signals = {}
         for method in methods:
-            of_method = self.signals[method]
-            signals[method] = {task: of_method[task] for task in verdicts.index}
+            method_signals = self.signals[method]
+            signals[method] = {task: method_signals[task] for task in verdicts.index}
         return selected_verdicts(signals, verdicts[list(methods)])
 
     def select_in_family(self, family: str) -> pd.DataFrame:
@@ -182,9 +182,9 @@ def family_selections(candidates: Candidates) -> dict[tuple[str, str], pd.DataFr
         (Experiment, family) -> frame of `CandidateSet.select_in_family`.
     """
     selections = {}
-    for label, of_experiment in candidates.items():
-        for family in of_experiment.families:
-            selections[label, family] = of_experiment.select_in_family(family)
+    for label, experiment_candidates in candidates.items():
+        for family in experiment_candidates.families:
+            selections[label, family] = experiment_candidates.select_in_family(family)
     return selections
 
 
@@ -322,14 +322,14 @@ def token_curves_figure(candidates: Candidates) -> Figure:
     """
     titles = []
     curves: list[dict[str, pd.DataFrame]] = []
-    for label, of_experiment in candidates.items():
-        tasks = len(of_experiment.verdicts.dropna())
+    for label, experiment_candidates in candidates.items():
+        tasks = len(experiment_candidates.verdicts.dropna())
         titles.append(f"{label} ({tasks})")
-        families = [family for family in FAMILY_LOOKS if family in of_experiment.families]
-        curves.append({family: token_curve(of_experiment, family) for family in families})
+        families = [family for family in FAMILY_LOOKS if family in experiment_candidates.families]
+        curves.append({family: token_curve(experiment_candidates, family) for family in families})
     compared = [of for of in curves if len(of) == len(FAMILY_LOOKS)]
     better = sum(samples_solve_more(of[SAMPLES], of[RETRIEVAL]) for of in compared)
-    models = [of_experiment.results.model for of_experiment in candidates.values()]
+    models = [experiment_candidates.results.model for experiment_candidates in candidates.values()]
     corpora = dict.fromkeys(corpus_in_words(of.results.corpus) for of in candidates.values())
     title = (
         "At equal tokens, samples are ahead of retrieval\n"
@@ -338,10 +338,10 @@ def token_curves_figure(candidates: Candidates) -> Figure:
         f"{models_in_words(models)}"
     )
     figure, panels = figures.panel_axes(titles, title, "tokens per task", "pass@1 (%)")
-    for axes, of_panel in zip(panels, curves, strict=True):
+    for axes, panel_curves in zip(panels, curves, strict=True):
         for family, (look, line) in FAMILY_LOOKS.items():
-            if family in of_panel:
-                curve = of_panel[family]
+            if family in panel_curves:
+                curve = panel_curves[family]
                 figures.curve_with_intervals(axes, curve["tokens"], curve, look, line)
             else:
                 _write_not_measured(axes, look.name)
@@ -427,13 +427,13 @@ def more_tests_table(
         One row per method, and per selection in each family, on the tasks with both verdicts.
     """
     rows = {}
-    for label, of_experiment in candidates.items():
-        results = of_experiment.results
-        families = of_experiment.families
+    for label, experiment_candidates in candidates.items():
+        results = experiment_candidates.results
+        families = experiment_candidates.families
         methods = list(dict.fromkeys(m for family in families.values() for m in family))
         plus = Results(results.model, f"{results.benchmark}+", corpus)
         many = plus.verdicts(methods).dropna()
-        few = of_experiment.verdicts[methods].dropna()
+        few = experiment_candidates.verdicts[methods].dropna()
         common = many.index.intersection(few.index)
         if common.empty:
             continue
@@ -443,8 +443,8 @@ def more_tests_table(
             if method in results.retrievers:
                 rows[f"{label}, {method}"] = _more_tests_cells(few[method], many[method])
         for family, members in families.items():
-            by_few = of_experiment.select(members, few)
-            by_many = of_experiment.select(members, many)
+            by_few = experiment_candidates.select(members, few)
+            by_many = experiment_candidates.select(members, many)
             for selection in (VISIBLE, ORACLE):
                 name = f"{label}, {selection_label(selection)} of {family} ({len(members)})"
                 rows[name] = _more_tests_cells(by_few[selection], by_many[selection])
@@ -517,13 +517,13 @@ def gate_table(
         One row per experiment and method that retrieves.
     """
     rows = {}
-    for label, of_experiment in candidates.items():
-        for method in of_experiment.families.get(RETRIEVAL, [])[1:]:
+    for label, experiment_candidates in candidates.items():
+        for method in experiment_candidates.families.get(RETRIEVAL, [])[1:]:
             pair = [BASELINE, method]
-            completions = {name: of_experiment.results.completions(name) for name in pair}
+            completions = {name: experiment_candidates.results.completions(name) for name in pair}
             tokens = token_counts(completions, _read_and_written)
-            signals = {name: of_experiment.signals[name] for name in pair}
-            verdicts = of_experiment.verdicts[pair]
+            signals = {name: experiment_candidates.signals[name] for name in pair}
+            verdicts = experiment_candidates.verdicts[pair]
             gated = cross_validated_gate(signals, verdicts, tokens)
             without = verdicts[BASELINE].reindex(gated.index)
             tokens_of_both = tokens.reindex(gated.index).sum(axis=1).sum()

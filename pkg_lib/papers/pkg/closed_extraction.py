@@ -153,9 +153,9 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
     rows = []
     for (model, rule), group in extractions.groupby(["model", "extraction"], sort=False):
         passed = group.set_index("task")["passed"]
-        of_model = extractions[extractions["model"] == model]
-        of_rule = of_model[of_model["extraction"] == FIRST_BLOCK]
-        as_used = of_rule.set_index("task")["passed"]
+        model_extractions = extractions[extractions["model"] == model]
+        first_blocks = model_extractions[model_extractions["extraction"] == FIRST_BLOCK]
+        as_used = first_blocks.set_index("task")["passed"]
         cells = [
             str(model),
             EXTRACTION_LABELS.get(str(rule), str(rule)),

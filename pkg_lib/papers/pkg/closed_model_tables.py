@@ -303,7 +303,9 @@ def agreement_findings(
     Returns:
         Sentences; those on verdicts are left out where no sample has a published one.
     """
-    models = dict.fromkeys(model for of_model in verdicts.values() for model in of_model)
+    models = dict.fromkeys(
+        model for model_verdicts in verdicts.values() for model in model_verdicts
+    )
     compared = 0
     equal = 0
     for model in models:

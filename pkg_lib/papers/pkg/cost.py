@@ -235,8 +235,8 @@ def token_counts(completions: Completions, count: Callable[[Generation], int]) -
         The counts [task, method]; NaN where there is no completion.
     """
     counts = {}
-    for method, of_method in completions.items():
-        by_task = {task_id: count(generation) for task_id, generation in of_method.items()}
+    for method, generations in completions.items():
+        by_task = {task_id: count(generation) for task_id, generation in generations.items()}
         counts[method] = pd.Series(by_task, dtype=float)
     return pd.DataFrame(counts)
 

@@ -112,7 +112,9 @@ def compare_errors(
     if replays and (results.results / "replay").is_dir():
         for model in replays.split("+"):
             settings |= _replayed_settings(results, model, method)
-    endings = pd.DataFrame({name: _endings(of_method) for name, of_method in outcomes.items()})
+    endings = pd.DataFrame(
+        {name: _endings(method_outcomes) for name, method_outcomes in outcomes.items()}
+    )
     return ErrorComparison(results, method, outcomes, settings, endings.dropna().map(table7_row))
 
 
@@ -464,10 +466,10 @@ def messages_table(outcomes: Outcomes) -> ResultTable:
     counts = failed.value_counts().rename("n").reset_index()
     counts = counts.sort_values(["n", "line"], ascending=[False, True])
     messages_of = {}
-    for error, of_error in counts.groupby("error"):
-        common = of_error.head(MESSAGES)
+    for error, error_counts in counts.groupby("error"):
+        common = error_counts.head(MESSAGES)
         messages = common["n"].astype(str) + ": " + common["line"]
-        messages_of[error] = (of_error["n"].sum(), "; ".join(messages))
+        messages_of[error] = (error_counts["n"].sum(), "; ".join(messages))
     columns = ["failed", "most common messages"]
     table = pd.DataFrame.from_dict(messages_of, orient="index", columns=columns)
     table = table.sort_values("failed", ascending=False).rename_axis("error")

@@ -149,8 +149,8 @@ def _draw_degrees(axes: Axes, built: Sequence[CorpusGraph]) -> None:
     """Draw the share of nodes with at least so many outgoing edges."""
     degrees: list[tuple[str, np.ndarray]] = []
     for corpus_graph in built:
-        of_graph = out_degrees(corpus_graph.graph)
-        degrees += of_graph.items()
+        graph_degrees = out_degrees(corpus_graph.graph)
+        degrees += graph_degrees.items()
     looks = zip(degrees, COLOURS, LINES, strict=False)
     for (meaning, degree), colour, line in looks:
         has_edges = degree > 0

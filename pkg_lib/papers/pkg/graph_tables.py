@@ -42,10 +42,10 @@ def sizes_table(built: Sequence[CorpusGraph]) -> ResultTable:
     }
     for word, (kinds, by_graph) in counts.items():
         for kind in kinds:
-            numbers = [of_graph.get(kind) for of_graph in by_graph]
+            numbers = [graph_counts.get(kind) for graph_counts in by_graph]
             if numbers.count(None) < len(numbers):
                 rows[f"{kind} {word}"] = list(map(number, numbers))
-        rows[word] = [number(sum(of_graph.values())) for of_graph in by_graph]
+        rows[word] = [number(sum(graph_counts.values())) for graph_counts in by_graph]
     rows["distinct payloads"] = [number(len(graph.graph.texts)) for graph in built]
     note = (
         f"{DASH} the other kind of graph has these. "
@@ -217,12 +217,12 @@ def search_table(measured: Log) -> ResultTable:
         rows["exact (flat)"] = [exact_rows, f"{search['exact_ms']:.2f}", "1.000"]
         vectors = number(search["hnsw_rows"])
         for beam in sorted(search["hnsw"], key=int):
-            of_beam = search["hnsw"][beam]
-            milliseconds = f"{of_beam['ms']:.2f}"
+            beam_results = search["hnsw"][beam]
+            milliseconds = f"{beam_results['ms']:.2f}"
             rows[f"HNSW, efSearch {beam}"] = [
                 vectors,
                 milliseconds,
-                f"{of_beam['recall_at_1']:.3f}",
+                f"{beam_results['recall_at_1']:.3f}",
             ]
     note = "HNSW holds distinct payloads only, since it links equal vectors badly."
     columns = ["vectors", "ms per query", "recall@1"]

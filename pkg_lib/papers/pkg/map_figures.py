@@ -150,10 +150,10 @@ def _topic_handle(
     name: str,
 ) -> Line2D:
     """The shape of a topic with its solved and measured tasks in each map."""
-    of_topic = verdicts[topic.reindex(verdicts.index) == name]
+    topic_verdicts = verdicts[topic.reindex(verdicts.index) == name]
     shares = []
-    for method in of_topic:
-        known = of_topic[method]
+    for method in topic_verdicts:
+        known = topic_verdicts[method]
         shares.append(f"{known.sum()}/{known.count()}" if known.count() else DASH)
     label = f"{topics.topics()['short'][name]} {', '.join(shares)}"
     return _handle(SHAPES[name], INK, "none", label)

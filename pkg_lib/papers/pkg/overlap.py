@@ -276,9 +276,9 @@ def published_regions(benchmark_title: str) -> dict[Region, int]:
     """
     printed = reference_table("pkg_figure6_overlap", keep_default_na=False)
     benchmark, _, _ = benchmark_title.partition(" ")
-    of_benchmark = printed[printed["benchmark"] == benchmark]
-    regions = of_benchmark["only"].str.split("+").map(frozenset)
-    return dict(zip(regions, of_benchmark["count"], strict=True))
+    printed_regions = printed[printed["benchmark"] == benchmark]
+    regions = printed_regions["only"].str.split("+").map(frozenset)
+    return dict(zip(regions, printed_regions["count"], strict=True))
 
 
 def intersections_table(solved: pd.DataFrame) -> ResultTable:

@@ -350,8 +350,8 @@ def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFra
         sentences += _failed_prompts(where, group[failed])
         if benchmark == TABLE7_BENCHMARK:
             sentences += _name_errors(where, group[~failed])
-        of_run = effects[_is(effects, model, benchmark)]
-        tested = of_run[of_run["untested"] == ""]
+        run_effects = effects[_is(effects, model, benchmark)]
+        tested = run_effects[run_effects["untested"] == ""]
         sentences += _effects_shown(where, tested)
         sentences += _shares_shown(where, shared[_is(shared, model, benchmark)])
     return sentences
@@ -376,8 +376,8 @@ def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
 def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
     """Name each prompt that failed, with its empty answers by content."""
     sentences = []
-    for (style, sent_as), of_prompt in failed.groupby(["style", "sent as"], sort=False):
-        rows = of_prompt.dropna(subset="empty").to_dict("records")
+    for (style, sent_as), prompt_failures in failed.groupby(["style", "sent as"], sort=False):
+        rows = prompt_failures.dropna(subset="empty").to_dict("records")
         counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
         sentences.append(
             f"{where}, {style_label(str(style))} prompts ({sent_as}): by the authors' extraction of all "
@@ -440,10 +440,10 @@ def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
         BOTH_SOURCE: "the words alone by the authors' extraction are",
         EXTRACTION_SOURCE: "a change to the authors' extraction is",
     }
-    for model, of_model in known.groupby("published", sort=False):
+    for model, model_effects in known.groupby("published", sort=False):
         parts = []
         for source, name in names.items():
-            rows = of_model[of_model["source"] == source]
+            rows = model_effects[model_effects["source"] == source]
             if len(rows):
                 share = _percent_range(rows["share"])
                 at_most = _percent_range(rows["upper_share"])

@@ -531,8 +531,8 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
                 continue  # Only the first sample of a task counts.
             name_in_file = row["method"]
             method = SAMPLES.get(name_in_file, name_in_file)
-            of_method = outcomes.setdefault(method, {})
-            of_method[row["task_id"]] = Outcome.of(row)
+            method_outcomes = outcomes.setdefault(method, {})
+            method_outcomes[row["task_id"]] = Outcome.of(row)
     return outcomes
 
 

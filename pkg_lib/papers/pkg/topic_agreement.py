@@ -47,9 +47,9 @@ def categories_table(assigned: pd.DataFrame) -> ResultTable:
     """
     rows = {}
     for topic in topics().index:
-        of_topic = assigned.loc[assigned["topic"] == topic, "category"]
-        categories = ", ".join(counted_values(of_topic))
-        rows[topic] = [str(len(of_topic)), categories]
+        topic_categories = assigned.loc[assigned["topic"] == topic, "category"]
+        categories = ", ".join(counted_values(topic_categories))
+        rows[topic] = [str(len(topic_categories)), categories]
     title = f"Topics of {len(assigned)} tasks"
     return ResultTable.of(title, rows, ["tasks", "fine categories"], "topic")
 

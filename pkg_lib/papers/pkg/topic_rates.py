@@ -122,8 +122,8 @@ def rates_by_topic(
         ``p_corrected``, corrected over the topics of a method. Rates are fractions; NaN is not
         measured.
     """
-    of_task = topic.reindex(verdicts.index)
-    parts = {name: verdicts[of_task == name] for name in topics().index}
+    task_topics = topic.reindex(verdicts.index)
+    parts = {name: verdicts[task_topics == name] for name in topics().index}
     parts[ALL_TASKS] = verdicts
     rows = {}
     for name, part in parts.items():
@@ -133,7 +133,7 @@ def rates_by_topic(
     rates.index = pd.MultiIndex.from_tuples(rows, names=["topic", "method"])
     p_values = rates.drop(ALL_TASKS, level="topic")["p"]
     by_method = p_values.groupby("method")
-    corrected = by_method.transform(lambda of_method: stats.holm(of_method.tolist()))
+    corrected = by_method.transform(lambda group: stats.holm(group.tolist()))
     return rates.assign(p_corrected=corrected)
 
 
@@ -458,6 +458,6 @@ def topic_findings(
         for name in verdicts.columns.drop([BASELINE, *absent]):
             found += _differences_sentence(rates, name)
             found.append(_dependence_sentence(verdicts, name, topic))
-    for model, of_model in replays.items():
-        found += _differences_sentence(of_model, method, model)
+    for model, model_rates in replays.items():
+        found += _differences_sentence(model_rates, method, model)
     return found

@@ -330,12 +330,12 @@ def draw_contrasts(
     )
     places = np.arange(len(contrasts)) - 0.1
     _draw_measured(axes, contrasts, places)
-    of_contrast = published.T
+    by_contrast = published.T
     for row, (contrast, measured) in enumerate(contrasts.iterrows()):
         figures.beside(axes, row, points(measured["difference"]))
         if not measured["n"]:
             _write_not_measured(axes, places[row])
-        models = 100 * of_contrast[str(contrast)].dropna()
+        models = 100 * by_contrast[str(contrast)].dropna()
         if len(models):
             _draw_published(axes, places[row] + 0.34, models)
     labels = [name.replace(" against ", f"\n{MINUS} ") for name in contrasts.index]

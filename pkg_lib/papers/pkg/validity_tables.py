@@ -208,12 +208,12 @@ def validity_figure(
     headings = []
     rows = []
     for kind in VALIDITIES:
-        of_kind = rates[(kinds == kind) & (rates["n"] > 0)]
-        if of_kind.empty:
+        kind_rates = rates[(kinds == kind) & (rates["n"] > 0)]
+        if kind_rates.empty:
             continue
         headings.append(len(labels))
         labels.append(f"{kind} context")
-        for key, counts in of_kind.iterrows():
+        for key, counts in kind_rates.iterrows():
             experiment, method, _ = cast("RateKey", key)
             rows.append((len(labels), experiments[experiment].model, counts))
             labels.append(f"{experiment}, {method} ({counts['n']:.0f})")
