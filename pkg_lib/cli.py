@@ -56,7 +56,7 @@ from pkg_lib.options import (
     Slots,
     absolute_corpus,
     arg,
-    in_columns,
+    lines_in_columns,
     model_name,
     one_line,
     opt,
@@ -594,7 +594,7 @@ def list_names(
         if kind not in names:
             raise unknown("list", kind, names)
     for kind in kinds or names:
-        say([kind, *in_columns(names[kind])])
+        say([kind, *lines_in_columns(names[kind])])
         if kind == "models":
             default = f"`pkg-lib fetch {study.MODEL}` (the default model)"
             typer.echo(wrapped(f"  {default} {models.SOURCE_OF_WEIGHTS}.", 2))

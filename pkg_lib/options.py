@@ -143,7 +143,7 @@ def wrapped(line: str, indent: int) -> str:
     )
 
 
-def in_columns(names: Iterable[str]) -> list[str]:
+def lines_in_columns(names: Iterable[str]) -> list[str]:
     """Arrange names in columns that fit the screen; they are read down each column.
 
     Args:

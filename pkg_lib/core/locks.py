@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pkg_lib.core.reading import absolute, in_the_way, shown
+from pkg_lib.core.reading import absolute, describe_obstacle, shown
 from pkg_lib.core.types import UserError
 
 LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends for any reason
@@ -37,7 +37,7 @@ def writing(results: Path) -> Iterator[None]:
 
     for_run = os.environ.get(HOLDER) == str(absolute(results))
     path = absolute(results) / (KERNEL_LOCK if for_run else LOCK)
-    obstacle = in_the_way(path)
+    obstacle = describe_obstacle(path)
     if path.is_symlink():
         obstacle = f"{shown(str(path))} is a link; move it away"
     if obstacle:

@@ -219,7 +219,7 @@ def open_regular(path: Path) -> io.FileIO:
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        raise DamagedFileError(in_the_way(path))
+        raise DamagedFileError(describe_obstacle(path))
     return io.FileIO(descriptor)
 
 
@@ -234,7 +234,7 @@ def is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def in_the_way(path: Path) -> str:
+def describe_obstacle(path: Path) -> str:
     """Describe what is at a path if it is not a regular file.
 
     Args:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pkg_lib.core.reading import absolute, in_the_way, shown
+from pkg_lib.core.reading import absolute, describe_obstacle, shown
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
@@ -202,7 +202,7 @@ _begun: set[Path] = set()  # a user's file may import public names of pkg_lib, w
 def _load(path: Path) -> None:
     if path in _begun:
         return
-    obstacle = in_the_way(path)
+    obstacle = describe_obstacle(path)
     if obstacle:
         raise UserError(
             f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another file"

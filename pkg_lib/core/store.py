@@ -213,7 +213,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for place in (path, temporary):
-            if obstacle := reading.in_the_way(place):
+            if obstacle := reading.describe_obstacle(place):
                 raise UserError(f"cannot write {name}: {obstacle}")
         if temporary.is_symlink():  # its target, which may be anywhere, would be overwritten
             raise UserError(f"cannot write {name}: {shown(str(temporary))} is a link; move it away")

@@ -234,7 +234,7 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
     if not texts:
         return
     aside = path.with_name(f"{path.name}.damaged")
-    if obstacle := reading.in_the_way(aside):
+    if obstacle := reading.describe_obstacle(aside):
         raise UserError(f"cannot keep damaged lines: {obstacle}")
     try:
         with aside.open("ab") as file:

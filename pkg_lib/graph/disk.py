@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pkg_lib.core.reading import in_the_way, parse, shown
+from pkg_lib.core.reading import describe_obstacle, parse, shown
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.graph.schema import NODES, Graph
 
@@ -115,7 +115,7 @@ def _map(
     """Map the file of a graph into memory, as bytes."""
     name = shown(str(path.parent))
     try:
-        obstacle = in_the_way(path)
+        obstacle = describe_obstacle(path)
         if obstacle:
             raise UserError(f"cannot read the graph: {obstacle}")
         if not path.stat().st_size:  # it cannot be mapped

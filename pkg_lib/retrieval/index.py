@@ -9,7 +9,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from pkg_lib.core.reading import in_the_way, open_regular
+from pkg_lib.core.reading import describe_obstacle, open_regular
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 from pkg_lib.retrieval.ranking import Ranked, Vectors
@@ -88,7 +88,7 @@ class HNSWIndex(FlatIndex):
         """
         data = faiss.serialize_index(self.index, faiss.IO_FLAG_SKIP_STORAGE).tobytes()
         try:
-            if obstacle := in_the_way(path):
+            if obstacle := describe_obstacle(path):
                 raise UserError(f"cannot write the index: {obstacle}")
             path.write_bytes(hashlib.sha256(data).digest() + data)
         except OSError as e:

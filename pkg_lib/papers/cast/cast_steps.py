@@ -436,12 +436,12 @@ def _decided_by_tests(
     decided = []
     for task in tasks:
         by_control = {control: next(outcomes) for control in CONTROLS}
-        if as_they_must(by_control):
+        if controls_hold(by_control):
             decided.append(task)
     return decided
 
 
-def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
+def controls_hold(outcomes: Mapping[str, Outcome]) -> bool:
     """Check the control rows of a task.
 
     Args:

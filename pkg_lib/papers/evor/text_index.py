@@ -85,8 +85,8 @@ class TextIndex:
         rankings = [self.rank(queries, retriever, most) for queries in by_position]
         merged = []
         for task_rankings in zip(*rankings, strict=True):
-            in_turns = chain.from_iterable(zip(*task_rankings, strict=True))
-            merged.append(list(dict.fromkeys(in_turns)))
+            interleaved = chain.from_iterable(zip(*task_rankings, strict=True))
+            merged.append(list(dict.fromkeys(interleaved)))
         return merged
 
     def _lexical_order(self, queries: Sequence[str]) -> Positions:

@@ -182,4 +182,4 @@ def test_a_task_needs_the_expected_outcome_of_every_control(outcomes, expected):
     by_control = {}
     for control, status in zip(function_bodies.CONTROLS, outcomes, strict=True):
         by_control[control] = Outcome(status)
-    assert cast_steps.as_they_must(by_control) is expected
+    assert cast_steps.controls_hold(by_control) is expected
