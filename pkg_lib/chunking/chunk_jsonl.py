@@ -132,7 +132,7 @@ def write_chunks(
             out.write(json.dumps(asdict(chunk)).encode("ascii") + b"\n")
     out.flush()
     if not report.files:
-        skipped = report.skipped.summary()
+        skipped = report.skipped.one_line_summary()
         why = f"that can be read ({skipped})" if skipped else "of a known language"
         raise UserError(f"{name} contains no source file {why}; give another file or directory")
     return report

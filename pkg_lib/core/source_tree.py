@@ -109,7 +109,7 @@ class Skipped:
         """Return (path, reason) of every file, sorted."""
         return sorted((path, reason) for reason, paths in self.by_reason.items() for path in paths)
 
-    def summary(self) -> str:
+    def one_line_summary(self) -> str:
         """Return the most frequent reasons with a few names each, for an error.
 
         Returns:

@@ -405,7 +405,7 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
         count += 1
         yield Document(f"{prefix}/{name}", text)
     if not count:
-        reason = tree.skipped.summary() or "it has no .py file"
+        reason = tree.skipped.one_line_summary() or "it has no .py file"
         raise UserError(
             f"corpus {prefix}:{shown(str(root))} holds no Python file that can be read: {reason}"
         )

@@ -379,7 +379,7 @@ def test_the_message_about_skipped_files_is_short():
     skipped = Skipped()
     for n in range(200):
         skipped.add(f"a/rather/long/folder/name/for/this/file_{n}.py", f"reason {n % 7}")
-    text = skipped.summary()
+    text = skipped.one_line_summary()
     assert len(text) < 300 and text.count(".py") == 3 and "4 other reasons" in text
     assert all(1 <= line.count(".py") <= 10 and len(line) < 260 for line in skipped.summary())
-    assert Skipped().summary() == ""
+    assert Skipped().one_line_summary() == ""

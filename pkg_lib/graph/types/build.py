@@ -170,7 +170,7 @@ def _require_readable(tree: SourceTree, facts: dict[str, Facts]) -> None:
         return
     for path, file in facts.items():
         tree.skipped.add(path, file.reason)
-    why = tree.skipped.summary()
+    why = tree.skipped.one_line_summary()
     raise UserError(f"{shown(str(tree.root))} contains no {SUFFIX} file that can be read: {why}")
 
 

@@ -43,7 +43,7 @@ def scan(root: Path) -> SourceTree:
     files = [file for file in tree.files if file.size]
     tree.files = sorted(files, key=lambda file: file.name)
     if not files and not any(path.endswith(SUFFIX) for path, _ in tree.skipped.rows()):
-        why = tree.skipped.summary()
+        why = tree.skipped.one_line_summary()
         contents = f"contains no {SUFFIX} file{why and f' ({why})'}"
         advice = "give a directory or zip archive of Java source"
         raise UserError(f"{shown(str(root))} {contents}; {advice}")

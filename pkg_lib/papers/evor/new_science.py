@@ -44,7 +44,7 @@ def read_library() -> dict[str, str]:
         raise BenchmarkMissingError(f"{shown(str(folder))} holds no {NAME}/__init__.py: {ADVICE}")
     tree: SourceTree = find(root, ends_with(".py"), (), MAX_BYTES, MAX_BYTES)
     files = dict(python_texts(tree))
-    left_out = tree.skipped.summary()
+    left_out = tree.skipped.one_line_summary()
     if left_out:
         raise UserError(f"{shown(str(root))} cannot be read whole ({left_out}): {ADVICE}")
     for path, text in files.items():
