@@ -234,8 +234,19 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         "The model's answers were written together, so it has a mean and no spread. "
         "Each query: median of 5 runs."
     )
+    notes = [note, *_load_notes(), UNKNOWN]
     title = "Table 2: latency of a query"
-    return number_table(title, "repository, method", columns, rows, note, UNKNOWN)
+    return number_table(title, "repository, method", columns, rows, *notes)
+
+
+def _load_notes() -> list[str]:
+    """Return the system load before the queries of the paper's repositories, where it was recorded."""
+    loads = []
+    for name, title in PAPER_REPOSITORIES.items():
+        evidence = recorded(name, "evidence") or {}
+        if "load_before" in evidence:
+            loads.append(f"{title} {evidence['load_before']}")
+    return [f"System load before the queries: {', '.join(loads)}."] if loads else []
 
 
 def _recorded_latency(name: str) -> Rows:

@@ -367,6 +367,7 @@ def record(study: RepositoryStudy) -> None:
         evidence[name] = evidence[name].to_dict("split", index=False)
     evidence |= {
         "query_seconds": queries["query_seconds"],
+        "load_before": queries["load_before"],
         "budget": BUDGET._asdict(),
         "digest": study.digest,
         "versions": versions(),
