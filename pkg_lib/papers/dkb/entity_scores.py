@@ -198,7 +198,7 @@ def entities_table(study: RepositoryStudy, others: Mapping[str, pd.DataFrame]) -
                 continue  # no method of the paper
             means = part[["precision", "recall", "f1"]].mean()
             names = part[["wrong", "invented"]].sum() if len(part) else [NAN, NAN]
-            rows[f"{shown_name(repository)}, {pipeline}"] = [len(part), *means, *names]
+            rows[f"{shown_name(repository)}, {pipeline}"] = [len(part) or NAN, *means, *names]
     columns = {
         "answers": 0,
         "precision": 3,
