@@ -228,7 +228,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
                 probability(difference.p),
             ]
     columns = {
-        "questions": 0,
+        "n": 0,
         "recall of the first": 3,
         "recall of the second": 3,
         "difference": 3,
@@ -238,11 +238,11 @@ def differences_table(evidence: Evidence) -> ResultTable:
     note = (
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
         f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions, or questions that all have the same "
-        "difference, have no interval. With four questions of a kind the smallest possible p is 0.125. "
+        "difference, have no interval. Kinds with four or fewer questions cannot reach p < 0.05. "
         f"{READING_NOTE}"
     )
     title = f"Differences in evidence recall on {shown_name(evidence['repository'])}"
-    return number_table(title, "first minus second | questions", columns, rows, note)
+    return number_table(title, "first minus second | kind of question", columns, rows, note)
 
 
 def _interval(difference: Difference) -> str:

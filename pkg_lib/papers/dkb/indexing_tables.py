@@ -228,7 +228,7 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         "mean ± sd (s)": 0,
         "median (s)": 0,
         "min–max (s)": 0,
-        "model, mean (s)": 1,
+        "answering model, mean (s)": 1,
     }
     note = (
         "The model's answers were written together, so it has a mean and no spread. "
@@ -328,7 +328,7 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
     shown = ", ".join(f"{item} {price:g}" for item, price in prices.items())
     note = (
         f"Tokens, and dollars by example prices for a million ({shown}): reference/dkb_prices.csv. "
-        "Here no token was paid for."
+        "No tokens were bought, so the dollars are hypothetical."
     )
     title = "Tables 3 and 4: cost"
     return number_table(title, "workload, method", columns, rows, note, UNKNOWN)

@@ -40,9 +40,9 @@ COLUMNS = (
     "extra time to build",
     "prompt tokens saved",
     "generated tokens saved",
-    "s saved a query, prompt free",
+    "seconds saved per query, prompt free",
     "queries to break even, prompt free",
-    "s saved a query, prompt slow",
+    "seconds saved per query, prompt slow",
     "queries to break even, prompt slow",
 )
 NOTES = (

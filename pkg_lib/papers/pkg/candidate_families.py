@@ -221,7 +221,8 @@ def selections_table(
         "Reranked selects by similarity to the query; the paper's formula and the authors' code "
         "differ (the section on reranking of an experiment's page). By visible examples: the answer "
         "that passes most of the examples in the prompt; then agreement: of these, the one whose "
-        "behaviour is most common. CodeT: examples passed times answers of the same behaviour. "
+        "behaviour is most common. CodeT ranks groups of answers with the same behaviour by examples "
+        "passed times group size. "
         f"{ORACLE} and {BEST} choose by the hidden tests: {ORACLE} chooses an answer for each task, "
         f"and {BEST} one candidate besides the greedy {BASELINE} answer for all tasks."
     )

@@ -135,7 +135,7 @@ def conditions_table(conditions: pd.DataFrame) -> ResultTable:
     ]
     note = (
         "NameErrors and empty answers are numbers of tasks; an answer is empty if the extraction "
-        "finds no solution in it. Intervals are Wilson's. Tasks are all that were measured."
+        "finds no solution in it. Intervals are Wilson's. Every measured task is counted."
     )
     title = "pass@1 in percent by prompt, context and extraction"
     about_prompts = f"{STYLE_NOTE} {_models_note(conditions)}"
@@ -523,7 +523,7 @@ def effects_figure(
         figures.point_with_interval(axes, row["difference"], row["low"], row["high"], place, look)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
-    axes.set(xlabel="percentage points of pass@1\n(95 % interval); above 0: helps")
+    axes.set(xlabel="percentage points of pass@1\n(95 % interval); right of 0: helps")
     axes.grid(axis="x")
     figures.legend_below(
         axes,

@@ -76,7 +76,7 @@ UNIT_COLUMNS = (
     "pass@1, %",
     "95 % interval",
     "mean tokens added",
-    "contexts cut",
+    "contexts shortened",
     "contexts that define the function",
 )
 CONTRAST_COLUMNS = (
@@ -88,7 +88,7 @@ CONTRAST_COLUMNS = (
     "McNemar p",
     "p (Holm)",
     "tasks without such a context",
-    "difference there",
+    "difference on these tasks",
     "average in the paper",
     "models of the paper above 0",
 )

@@ -35,8 +35,8 @@ VALIDITIES = (
 ALL = "all"
 VALIDITY_NOTE = (
     "A context is valid if one of its functions passes the task's hidden tests once it is renamed "
-    "to the function that the task asks for, or if a block does as the body of that function. It is "
-    "invalid if it has a function with as many "
+    "to the function that the task asks for, or, for a block, if that function passes with the block as "
+    "its body. It is invalid if it has a function with as many "
     "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
     "such function. No context: nothing was retrieved for the task."
 )

@@ -335,7 +335,7 @@ def copying_table(
     )
     note = (
         "Retrieved code alone: the context is submitted without a model, with its function renamed. Own "
-        "context: the method. "
+        "context: the method as defined, with the context of the task itself. "
         "Same verdict: share of the tasks on which it and the method's answer both pass or both "
         "fail. Statements copied: share of an answer's statements that are also in its context, "
         f"mean over the tasks. {DASH} not measured on all of these tasks."
@@ -354,27 +354,27 @@ def validity_finding(rates: pd.DataFrame) -> str:
         rates: The frame of `validity_rates`.
 
     Returns:
-        A sentence over all experiments and methods.
+        Two sentences over all experiments and methods.
     """
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(VALIDITIES[1:])].sum(numeric_only=True)
     return (
-        "Where the retrieved code is itself a solution of the task, pass@1 is "
-        f"{_with_and_without(solves)}; elsewhere, it is {_with_and_without(other)}."
+        "Where the retrieved code is itself a solution of the task, retrieval changes pass@1 "
+        f"{_without_and_with(solves)}. Where it is not, retrieval changes pass@1 {_without_and_with(other)}."
     )
 
 
-def _with_and_without(sums: pd.Series) -> str:
-    """Say how many answers pass with a context and without one.
+def _without_and_with(sums: pd.Series) -> str:
+    """Say how many answers pass without a context and with one.
 
     Args:
         sums: The fields n (answers), method (those that pass with a context), and NoRAG.
     """
-    with_it = percent(sums["method"] / sums["n"], 0)
     without = percent(sums[BASELINE] / sums["n"], 0)
-    counts = f"{sums['method']:,.0f} and {sums[BASELINE]:,.0f} of {sums['n']:,.0f} answers"
-    return f"{with_it} % with it and {without} % without retrieval ({counts})"
+    with_it = percent(sums["method"] / sums["n"], 0)
+    answers = f"{sums[BASELINE]:,.0f} of {sums['n']:,.0f} answers"
+    return f"from {without} % ({answers}) to {with_it} % ({sums['method']:,.0f})"
 
 
 def answers_finding(

@@ -221,7 +221,7 @@ def prompt_variants_figure(
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
     axes.set_xlabel(
-        f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nabove 0: the prompt helps"
+        f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nright of 0: the prompt helps"
     )
     axes.grid(axis="x")
     figures.legend_below(axes, title="prompt", alignment="left", title_fontsize=7)
