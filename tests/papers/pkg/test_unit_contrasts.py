@@ -103,7 +103,9 @@ def test_tables_show_what_was_measured_and_a_dash_for_what_was_not(verdicts):
     assert units.loc["BM25", "pass@1, %"] == "20.0"
     assert units.loc["BM25", "mean tokens added"] == "3"
     assert units.loc["BM25", "contexts that define the function"] == "10 of 38"
-    assert units.loc["VoyageEmb", "pass@1, %"] == units.loc["VoyageEmb", "contexts shortened"] == DASH
+    assert (
+        units.loc["VoyageEmb", "pass@1, %"] == units.loc["VoyageEmb", "contexts shortened"] == DASH
+    )
     contrasts = contrasts_table(comparison).frame
     first = contrasts.loc["Func-BM25 against BM25"]
     assert (first["tasks"], first["difference"], first["only the first"]) == ("40", "+50.0", "20")
