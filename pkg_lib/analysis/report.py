@@ -7,6 +7,7 @@ results give the same bytes.
 import base64
 import io
 import json
+import math
 import os
 import re
 import struct
@@ -19,7 +20,7 @@ from dataclasses import asdict, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 from markupsafe import Markup, escape
@@ -36,6 +37,7 @@ from pkg_lib.analysis.contents import (
     short_models,
     texts_of,
 )
+from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import (
     DASH,
     TEMPLATES,
@@ -63,6 +65,8 @@ from pkg_lib.data.corpora import corpus_label
 from pkg_lib.retrieval.methods import METHODS
 
 ANSWER = "what_helps"  # The notebook whose first finding leads the first page.
+# The notebooks on one paper; the first page shows the first finding of each.
+PAPER_NOTEBOOKS = ("claims", "closed_models", "cast", "dkb", "evor")
 LEADERBOARD = "leaderboard"  # name of its page
 UNREACHABLE = re.compile(r"<pre(?![^>]*tabindex)")
 FAILED = "<!-- stopped with an error -->"
@@ -116,6 +120,18 @@ def build_report(
     if report.damaged:
         raise UserError(f"{'; '.join(report.damaged)} ({report.index} shows the rest)")
     return report.index
+
+
+class Comparison(NamedTuple):
+    """A retrieval method against no retrieval in one experiment.
+
+    Attributes:
+        difference: Percentage points of pass@1 on the tasks measured with both.
+        p_corrected: Its p-value, corrected over the methods of the experiment; NaN if not known.
+    """
+
+    difference: float
+    p_corrected: float
 
 
 class _Report:
@@ -236,24 +252,28 @@ class _Report:
             "parts": parts,
             "items": _items_by_paper(section),
             "elsewhere": elsewhere,
-            "terms": texts_of("terms")["pages"].get(section.notebook, {}),
+            "terms": _terms_of_section(section),
             "sizes": sizes,
             "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
         }
 
     def _overview(self) -> dict[str, Any]:
         """Return what the template of the first page prints."""
-        answers, rates, against, ranked = [], [], [], []
+        answers, rates, against, by_paper = [], [], [], []
+        compared: list[Comparison] = []
         for page in self.pages:
             for section in page.sections:
                 if section.stem == ANSWER and section.findings:
                     answers.append((page, section.findings[0]))
+                if section.notebook in PAPER_NOTEBOOKS and section.findings:
+                    by_paper.append((page, section.findings[0]))
                 if section.summary:
                     rates.append((page, section))
-            differences = self._differences(page) if page.about else {}
-            if differences:
-                against.append((page, differences))
-                ranked += [(value, method, page) for method, value in differences.items()]
+            comparisons = self._comparisons(page) if page.about else {}
+            if comparisons:
+                against.append((page, comparisons))
+                compared += comparisons.values()
+        p_values = [comparison.p_corrected for comparison in compared]
         models = {page.about.model: page for page in self.pages if page.about}
         columns = _measured([section for _, section in rates])
         return {
@@ -268,7 +288,11 @@ class _Report:
                 "corpora", [page.about.corpus for page in self.pages if page.about]
             ),
             "against": against,
-            "ranked": sorted(ranked, key=lambda row: row[:2]),
+            "differences": sorted(comparison.difference for comparison in compared),
+            "significant": None
+            if any(map(math.isnan, p_values))
+            else sum(p < ALPHA for p in p_values),
+            "by_paper": by_paper,
             "papers": self._papers(with_missing=bool(answers)),
             "damaged": self.damaged,
             "unfinished": self.unfinished,
@@ -294,15 +318,15 @@ class _Report:
                 papers.append((paper, shown, missing))
         return papers
 
-    def _differences(self, page: Page) -> dict[str, float]:
-        """Retrieval method -> percentage points against the baseline, from the stored tables."""
+    def _comparisons(self, page: Page) -> dict[str, Comparison]:
+        """Retrieval method -> its comparison with the baseline, from the stored tables."""
         stems = [section.stem for section in page.sections if section.summary]
         paths = [self.results / "tables" / f"{stem}.csv" for stem in stems]
         present = [path for path in paths if os.path.lexists(path)]
-        differences: dict[str, float] = {}
-        for table in self._read_all(_read_differences, present).values():
-            differences |= table
-        return differences
+        comparisons: dict[str, Comparison] = {}
+        for table in self._read_all(_read_comparisons, present).values():
+            comparisons |= table
+        return comparisons
 
 
 def _by_benchmark(entries: Iterable[leaderboard.Entry]) -> dict[str, list[leaderboard.Entry]]:
@@ -339,6 +363,20 @@ def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     known = texts_of("terms")[kind]
     present = set(names)
     return {corpus_label(name): text for name, text in known.items() if name in present}
+
+
+def _terms_of_section(section: Section) -> dict[str, str]:
+    """Term -> its meaning, of the terms that a section explains.
+
+    A section with a table of pass@1 explains its methods and its corpus.
+    """
+    terms: dict[str, str] = texts_of("terms")["pages"].get(section.notebook, {})
+    if section.summary and section.about:
+        methods = _described("methods", section.summary)
+        corpora = _described("corpora", [section.about.corpus])
+        of_corpora = {f"Corpus {name}": text for name, text in corpora.items()}
+        terms = methods | of_corpora | terms
+    return terms
 
 
 def _terms_of(entries: Sequence[leaderboard.Entry]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -380,15 +418,15 @@ def _measured(sections: Iterable[Section]) -> list[str]:
     return [method for method in table_order() if method in methods]
 
 
-def _read_differences(path: Path) -> dict[str, float]:
-    """Retrieval method -> percentage points against the baseline, as a notebook wrote them."""
+def _read_comparisons(path: Path) -> dict[str, Comparison]:
+    """Retrieval method -> its comparison with the baseline, as a notebook wrote it."""
     try:
         rows = pd.read_csv(io.StringIO(read_text(path, advice_for)))
         rows = rows.dropna(subset="difference_points")
         is_ours = rows["source"].str.startswith("This study")
         ours = rows[is_ours & rows["method"].isin(single(METHODS))]
-        values = ours["difference_points"].astype(float)
-        return dict(zip(ours["method"], values, strict=True))
+        ours = ours.set_index("method").reindex(columns=["difference_points", "p_corrected"])
+        return {method: Comparison(*values) for method, *values in ours.astype(float).itertuples()}
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DamagedFileError.of(path, "it is not a table of pass@1", None, advice_for) from e
 

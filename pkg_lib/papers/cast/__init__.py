@@ -2,7 +2,7 @@
 
 From the bottom up:
 
-    body_prompts, context_columns       prompts, retrieved chunks, and the body in an answer
+    body_prompts, chunk_retrieval       prompts, retrieved chunks, and the body in an answer
     function_bodies, inside             the benchmarks, their methods, and how bodies are tested
     cast_steps, tracer                  the steps of `cast prepare`
     cast_results                        what is stored

@@ -8,7 +8,8 @@ same in a chat turn.
 import ast
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from pkg_lib.core.python_syntax import first_line
 from pkg_lib.data.functions import RepoTask
@@ -21,6 +22,9 @@ CONTEXT_TOKENS = 1000
 LONGER_CONTEXTS = (3500, 4000, 8000)  # Table 3, in tokens
 CHUNK_SIZES = (1000, 1500, 2500, 3000)  # Table 4, in characters, beside the chunker's MAX_SIZE
 LEFT_TOKENS = 500
+BUDGETS: Mapping[str, int] = MappingProxyType(
+    {"context_tokens": CONTEXT_TOKENS, "left_tokens": LEFT_TOKENS}
+)
 MAX_NEW_TOKENS = 256
 RULE = "-" * 50
 TAB = " " * 4

@@ -34,7 +34,7 @@ def pass_rate_figure(
         which cAST differs from fixed-size chunks.
     """
     groups: dict[str, dict[str, str]] = {}  # retriever -> label of a row -> context
-    for context in cast.contexts:
+    for context in cast.compared_methods:
         chunking, _, retriever = context.partition(", ")
         if chunking in VARIANTS:
             groups.setdefault(retriever, {})[chunking] = context

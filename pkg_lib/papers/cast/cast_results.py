@@ -16,7 +16,7 @@ from pkg_lib.core.types import UnavailableError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.cast.cast_steps import MEAN, OWN, RANKERS, mappings
-from pkg_lib.papers.cast.context_columns import SLIDING
+from pkg_lib.papers.cast.chunk_retrieval import SLIDING
 from pkg_lib.papers.cast.function_bodies import table_variants
 
 CHAT = "NoRAG, chat prompt"
@@ -80,7 +80,7 @@ class CastResults:
         return verdicts.reindex(self.tasks).dropna(axis=1, how="all")
 
     @property
-    def contexts(self) -> list[str]:
+    def compared_methods(self) -> list[str]:
         """The methods that are measured on packages, without those of Tables 2 to 4 alone."""
         variants: set[str] = set()
         for ranker in RANKERS:

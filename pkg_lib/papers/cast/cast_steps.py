@@ -48,7 +48,7 @@ from pkg_lib.data.functions import (
 )
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, is_test_file, unpacked
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.cast.context_columns import (
+from pkg_lib.papers.cast.chunk_retrieval import (
     CHUNKERS,
     MORE_CHUNKERS,
     SIZED_CHUNKERS,

@@ -403,9 +403,9 @@ def completions_table(cast: CastResults) -> ResultTable:
     Returns:
         The table, one row per context.
     """
-    against_none = _against_none(cast.verdicts[cast.contexts])
+    against_none = _against_none(cast.verdicts[cast.compared_methods])
     rows = {}
-    for method in cast.contexts:
+    for method in cast.compared_methods:
         matches = [cast.body_match(method, measure) for measure in BODY_MEASURES.values()]
         means = [percent(match.mean()) for match in matches]
         rows[method] = [

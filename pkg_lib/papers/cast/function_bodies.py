@@ -35,14 +35,12 @@ from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.body_prompts import (
     CHUNK_SIZES,
-    CONTEXT_TOKENS,
-    LEFT_TOKENS,
     LONGER_CONTEXTS,
 )
 from pkg_lib.retrieval.methods import METHODS, Method
 
 if TYPE_CHECKING:
-    from pkg_lib.papers.cast.context_columns import Repositories
+    from pkg_lib.papers.cast.chunk_retrieval import Repositories
 
 SAMPLE = 100  # of RepoEval's 455 tasks, these are completed
 FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256")
@@ -60,7 +58,7 @@ MEMORY_MB = 4096
 # Control row -> whether it must pass. If an empty body passes, the tests do not examine what the
 # function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
-# Names of context_columns.MORE_CHUNKERS, whose module is slow to import.
+# Names of chunk_retrieval.MORE_CHUNKERS, whose module is slow to import.
 MORE_CHUNKINGS = ("cast+expansion", "cast+overlap", "sliding-window")
 # RepoEval's benchmarks share completions, because a task has one prompt in both.
 REPOEVAL_PROMPTS = "repoeval"
@@ -76,7 +74,7 @@ class FunctionBodies(Benchmark):
     selects = False
     chat = False
     tokenizer = corpora.ASCII
-    budgets = MappingProxyType({"context_tokens": CONTEXT_TOKENS, "left_tokens": LEFT_TOKENS})
+    budgets = body_prompts.BUDGETS
 
     def files(self, repository: str) -> dict[str, str]:
         """Return the Python files of a repository.
@@ -116,12 +114,12 @@ class FunctionBodies(Benchmark):
         Returns:
             The repositories of this benchmark.
         """
-        from pkg_lib.papers.cast.context_columns import Repositories  # slow to import
+        from pkg_lib.papers.cast.chunk_retrieval import Repositories  # slow to import
 
         return Repositories(
             self.files,
             generator.measure,
-            self.budgets["context_tokens"],
+            self.budgets,
             self.tokenizer,
         )
 
@@ -573,8 +571,8 @@ def _register(
     masked: bool = True,
     limit: int = 0,
 ) -> None:
-    """Register a method; the parameters are those of `Repositories.column`."""
-    retriever = methodcaller("column", name, chunking, ranker, masked=masked, limit=limit)
+    """Register a method; the parameters are those of `Repositories.retriever`."""
+    retriever = methodcaller("retriever", name, chunking, ranker, masked=masked, limit=limit)
     METHODS.register(Method(name, retriever, (corpora.REPOSITORY,), "chunk"))
 
 

@@ -282,7 +282,7 @@ def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
 def _counts(assessed: Sequence[Assessed]) -> list[str]:
     """Return how many claims have each verdict: of all, by source, and by model."""
     every_verdict = [claim.verdict for claim in assessed]
-    verdicts_of = {f"{len(assessed)} claims": every_verdict}
+    verdicts_of = {f"Verdicts on {len(assessed)} claims of the PKG paper": every_verdict}
     for source, what in SOURCES.items():
         part = [claim.verdict for claim in _measured_on(assessed, source)]
         if part:

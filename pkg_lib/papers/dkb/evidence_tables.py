@@ -438,6 +438,31 @@ def dkb_findings(
     return sentences
 
 
+def repositories_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
+    """Compare DKB with vector retrieval of the same size on the paper's repositories.
+
+    Args:
+        evidence: Name of a repository -> its measured contexts; None if they were not recorded.
+
+    Returns:
+        One sentence; none if nothing was recorded.
+    """
+    parts = []
+    for of_repository in filter(None, evidence.values()):
+        means = in_one_reading(of_repository).groupby("pipeline")["recall"].mean()
+        difference = recall_difference(of_repository, OURS, SAME_SIZE)
+        parts.append(
+            f"{means[OURS]:.0%} and {means[SAME_SIZE]:.0%} on {shown_name(of_repository['repository'])} "
+            f"({chance(difference.p)})".replace("%", " %")
+        )
+    if not parts:
+        return []
+    return [
+        f"Of the types that an answer needs, {OURS} and vector retrieval of the same size bring into the "
+        f"context: {'; '.join(parts)}."
+    ]
+
+
 def paper_findings(evidence: Evidence | None, scores: pd.DataFrame) -> list[str]:
     """Say what the graph gains in contexts and in answers on one of the paper's repositories.
 

@@ -197,10 +197,12 @@ class EvorRound:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is recorded with the contexts: the options of the paper's loop."""
-        if self.method.loop != AS_PUBLISHED:
-            return {}  # the name of a stored run's method identifies its options
+        """What is recorded with the contexts: budgets of the method's own, and the paper's loop."""
         budgets = dict(self.run.benchmark.budgets)
+        if self.method.loop != AS_PUBLISHED:
+            # The name of a stored run's method identifies its other options.
+            budgets["context"] = self.method.context or budgets["context"]
+            return {"budgets": budgets}
         del budgets["context"]
         budgets["window"] = self._window
         return {"budgets": budgets, "loop": asdict(self.method.loop)}

@@ -571,8 +571,8 @@ def equal_candidates_finding(selections: Selections) -> str:
     return (
         "Instead of retrieving, one can sample several answers and select one by the examples in the "
         "prompt. This solves significantly more tasks than the same selection among the answers of NoRAG "
-        f"and of retrieval methods in {more or 'none'} of {len(p_values)} experiments, and significantly "
-        f"fewer in {fewer or 'none'} (p < {ALPHA}, not corrected)."
+        f"and of retrieval methods in {more or 'none'} of the {len(p_values)} experiments that have both "
+        f"kinds of answers, and significantly fewer in {fewer or 'none'} (p < {ALPHA}, not corrected)."
     )
 
 

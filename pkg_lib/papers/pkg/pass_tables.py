@@ -98,6 +98,7 @@ class PassCell:
         text: What is printed.
         value: pass@1 in percent; None if it was not measured.
         difference: Difference to the row's baseline in percentage points.
+        p_corrected: p-value of the difference, corrected over the row's methods; None if not tested.
         low: Lower end of the 95 % interval in percent.
         high: Upper end of the 95 % interval in percent.
         passed: Number of tasks that passed; None for a published cell.
@@ -108,6 +109,7 @@ class PassCell:
     text: str = ""
     value: float | None = None
     difference: float | None = None
+    p_corrected: float | None = None
     low: float | None = None
     high: float | None = None
     passed: int | None = None
@@ -340,14 +342,21 @@ def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
         verdicts: Verdicts [task, method].
 
     Returns:
-        The rate of each method with its Wilson interval and its difference to no retrieval.
+        The rate of each method with its Wilson interval, and its difference to no retrieval with the
+        p-value.
     """
-    return tuple(_measured_cell(verdicts, method) for method in verdicts.columns)
+    tested = paired_differences(verdicts)["p_corrected"]
+    cells = []
+    for method in verdicts.columns:
+        p = tested.get(method)
+        cells.append(_measured_cell(verdicts, method, None if pd.isna(p) else float(p)))
+    return tuple(cells)
 
 
 def _measured_cell(
     verdicts: pd.DataFrame,
     method: str,
+    p_corrected: float | None,
 ) -> PassCell:
     rate = pass_at_1(verdicts[method])
     if rate.value is None:
@@ -361,6 +370,7 @@ def _measured_cell(
         text,
         100 * rate.value,
         None if method == BASELINE or math.isnan(gap) else 100 * gap,
+        p_corrected,
         100 * low,
         100 * high,
         rate.passed,

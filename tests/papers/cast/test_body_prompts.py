@@ -18,7 +18,7 @@ from pkg_lib.papers.cast.body_prompts import (
     extract_body,
     settled,
 )
-from pkg_lib.papers.cast.context_columns import context_text
+from pkg_lib.papers.cast.chunk_retrieval import context_text
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
 # The same body indented for a function and for a method.

@@ -14,12 +14,13 @@ from pkg_lib.data.functions import DATA, FILE, load_repoeval
 from pkg_lib.data.packages import PACKAGES, local
 from pkg_lib.evaluation.pipeline import Evaluator
 from pkg_lib.evaluation.results import Results
+from pkg_lib.evaluation.stored_rows import read_provenance
 from pkg_lib.generation.generator import Generator
-from pkg_lib.papers.cast import body_prompts, cast_steps, context_columns, function_bodies
+from pkg_lib.papers.cast import body_prompts, cast_steps, chunk_retrieval, function_bodies
 from pkg_lib.papers.cast.body_prompts import RULE
 from pkg_lib.papers.cast.cast_results import CastResults
 from pkg_lib.papers.cast.cast_steps import RANKERS
-from pkg_lib.papers.cast.context_columns import (
+from pkg_lib.papers.cast.chunk_retrieval import (
     CHUNKERS,
     MORE_CHUNKERS,
     NAMED_CHUNKERS,
@@ -55,7 +56,7 @@ def folder(package, tmp_path, monkeypatch, embedder):
         function_bodies.FunctionBodies, "budgets", {"context_tokens": 900, "left_tokens": 500}
     )
     rankers = {"BM25": BM25Ranker(), "MiniLM": EmbeddingRanker("MiniLM", embedder)}
-    for module in (context_columns, cast_steps):
+    for module in (chunk_retrieval, cast_steps):
         monkeypatch.setattr(module, "make_ranker", lambda name, tokenizer: rankers[name])
     cast_steps.run(tmp_path / "repo_tasks", str, ["tasks"])
     return tmp_path
@@ -177,11 +178,11 @@ def test_a_longer_context_holds_more_chunks(folder):
 def test_the_sized_methods_retrieve_chunks_of_their_size(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        context_columns.Repositories,
-        "column",
+        chunk_retrieval.Repositories,
+        "retriever",
         lambda self, *names, **options: asked.append((*names, options)),
     )
-    repositories = context_columns.Repositories(dict, len)
+    repositories = chunk_retrieval.Repositories(dict, len)
     for size in (1000, 1500, 2500, 3000):
         METHODS[sized(size, "BM25")].make_retriever(repositories)
         _, chunking, ranker, options = asked.pop()
@@ -193,6 +194,8 @@ def test_the_sized_methods_retrieve_chunks_of_their_size(monkeypatch):
 def test_stores_contexts_without_text_and_masks_the_solution(folder, name):
     _, requests = prepared(name)
     contexts = {c.task_id: c for c in Results(MODEL, "packages").contexts(name)}
+    provenance = read_provenance(Results(MODEL, "packages").files(name).provenance)
+    assert provenance["budgets"] == {"context_tokens": LIMITS.get(name, 900), "left_tokens": 500}
     for request in requests:
         stored = contexts[request.task_id]
         assert stored.source

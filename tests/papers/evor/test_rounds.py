@@ -10,6 +10,7 @@ from multiprocessing import get_context
 import pytest
 
 from pkg_lib.core.types import Outcome, Task, UnavailableError
+from pkg_lib.evaluation.stored_rows import read_provenance
 from pkg_lib.evaluation.study import LARGER
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.generation.cache import GenerationCache
@@ -116,6 +117,16 @@ def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
     assert jobs and not [
         job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))
     ]
+
+
+def test_contexts_name_the_budget_of_a_method_with_its_own(toy):
+    preparer = toy()
+    preparer.prepare(["RK", "RK, 500 tokens"])
+    recorded = {}
+    for method in ("RK", "RK, 500 tokens"):
+        provenance = read_provenance(preparer.run.files(method).provenance)
+        recorded[method] = provenance["budgets"]["context"]
+    assert recorded == {"RK": 1000, "RK, 500 tokens": 500}
 
 
 def test_rounds_go_on_where_they_were_stopped(toy):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -18,7 +19,7 @@ from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import Context, Document, UserError
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.data.functions import RepoTask
-from pkg_lib.papers.cast.body_prompts import CHUNK_SIZES, CONTEXT_TOKENS, RULE
+from pkg_lib.papers.cast.body_prompts import BUDGETS, CHUNK_SIZES, CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.budget import fill_context
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker
 from pkg_lib.retrieval.quality import relevant_chunks
@@ -151,7 +152,8 @@ class Repositories:
 
     Attributes:
         measure: Counts the tokens of a text as the generator does.
-        limit: The tokens that a context may have, unless a method has a limit of its own.
+        budgets: Tokens of a context ("context_tokens", unless a method has a limit of its own), and of
+            other parts of a prompt.
         tokenizer: How BM25 splits words.
         chunks: (repository, chunking) -> its chunks; each is computed once.
     """
@@ -160,11 +162,11 @@ class Repositories:
         self,
         files: Callable[[str], dict[str, str]],
         measure: Measure,
-        limit: int = CONTEXT_TOKENS,
+        budgets: Mapping[str, int] = BUDGETS,
         tokenizer: str = UNICODE,
     ) -> None:
         self.measure = measure
-        self.limit = limit
+        self.budgets = budgets
         self.tokenizer = tokenizer
 
         @cache
@@ -182,7 +184,7 @@ class Repositories:
         """
         raise UserError("each task has a repository of its own; the stored source names the chunks")
 
-    def column(
+    def retriever(
         self,
         method: str,
         chunking: str,
@@ -202,7 +204,8 @@ class Repositories:
         Returns:
             A retriever over these repositories.
         """
-        return ChunkRetriever(self, method, chunking, ranker, masked, limit or self.limit)
+        limit = limit or self.budgets["context_tokens"]
+        return ChunkRetriever(self, method, chunking, ranker, masked, limit)
 
 
 @dataclass
@@ -224,6 +227,11 @@ class ChunkRetriever:
     ranker: str
     masked: bool
     limit: int
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is recorded with the contexts: the budgets, with the limit of the method."""
+        return {"budgets": {**self.repositories.budgets, "context_tokens": self.limit}}
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
         """Retrieve a context for each task.
