@@ -249,7 +249,7 @@ class CastResults:
         return {"generator": generator, **self.circumstances}
 
 
-def load_further_results(results: Path, models: str) -> list[CastResults]:
+def load_further_results(results: Path, models: str) -> tuple[list[CastResults], list[str]]:
     """Return the results of further models.
 
     Args:
@@ -257,11 +257,17 @@ def load_further_results(results: Path, models: str) -> list[CastResults]:
         models: Models by name, joined by "+"; "" for none.
 
     Returns:
-        The results of those that are measured on packages.
+        The results of those that are measured on packages, and the names of the others.
     """
-    names = [model_spec(name).name for name in models.split("+") if name]
-    measured = [name for name in names if is_measured(results, name, PACKAGES_BENCHMARK)]
-    return [load_cast_results(results, name) for name in measured]
+    found = []
+    missing = []
+    for name in filter(None, models.split("+")):
+        model = model_spec(name).name
+        if is_measured(results, model, PACKAGES_BENCHMARK):
+            found.append(load_cast_results(results, model))
+        else:
+            missing.append(model)
+    return found, missing
 
 
 def load_cast_results(results: Path, model: str) -> CastResults:

@@ -423,11 +423,12 @@ def completions_table(cast: CastResults) -> ResultTable:
     return ResultTable.of(title, rows, columns, "context", note)
 
 
-def models_table(models: Sequence[CastResults]) -> ResultTable:
+def models_table(models: Sequence[CastResults], missing: Sequence[str] = ()) -> ResultTable:
     """Tabulate pass@1 of cAST and of fixed-size chunks, for several models.
 
     Args:
         models: The results of each model.
+        missing: Models that are not measured, which a note names.
 
     Returns:
         The table, one row per model and retriever. Differences are cAST minus fixed-size.
@@ -447,7 +448,10 @@ def models_table(models: Sequence[CastResults]) -> ResultTable:
         "Pass@1 in percent with its Wilson interval. Differences are in percentage points; p is that of "
         "McNemar's exact test, not corrected."
     )
-    result = ResultTable.of("Pass@1 by model", rows, names, "model, retriever", note)
+    notes = [note]
+    if missing:
+        notes.append(f"Not measured: {', '.join(missing)}.")
+    result = ResultTable.of("Pass@1 by model", rows, names, "model, retriever", *notes)
     return result.without_empty_rows()
 
 

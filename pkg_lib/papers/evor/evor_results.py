@@ -276,13 +276,16 @@ class EvorResults:
         """Separate some benchmarks from the others.
 
         Args:
-            names: Benchmarks by name, separated by commas. Those that are not measured are ignored.
+            names: EVOR's benchmarks by name, separated by commas. Those that are not measured are ignored.
 
         Returns:
             The other benchmarks, and the named ones. If no other benchmark is measured, the first
             has all of them.
+
+        Raises:
+            UserError: A name is that of no benchmark of EVOR.
         """
-        named = _names(names)
+        named = _benchmark_names(names)
         first = EvorResults(self.model, missing=self.missing)
         second = EvorResults(self.model)
         for benchmark in self.benchmarks:
@@ -328,9 +331,15 @@ def stored_results(
     return Results(model, benchmark, limit=limit, results=folder)
 
 
-def _names(benchmarks: str) -> list[str]:
-    """Split names that are separated by commas."""
-    return re.split(r"[,\s]+", benchmarks.strip(", "))
+def _benchmark_names(text: str) -> list[str]:
+    """Split names that are separated by commas, and check that each is a benchmark of EVOR."""
+    known = [name for name, spec in BENCHMARKS.items() if isinstance(spec, EvorBenchmark)]
+    names = re.findall(r"[^,\s]+", text)
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        choices = ", ".join(known)
+        raise UserError(f"no benchmark of EVOR: {', '.join(wrong)}; choose from: {choices}")
+    return names
 
 
 def load_evor_results(
@@ -351,15 +360,12 @@ def load_evor_results(
         The results, with the names of the benchmarks that are not measured.
 
     Raises:
-        UserError: A name is that of no benchmark of EVOR.
+        UserError: A name is that of no benchmark of EVOR, or there is none.
         UnavailableError: The model is not measured on any of them.
     """
-    known = [name for name, spec in BENCHMARKS.items() if isinstance(spec, EvorBenchmark)]
-    requested = _names(benchmarks)
-    wrong = [name for name in requested if name not in known]
-    if wrong:
-        choices = ", ".join(known)
-        raise UserError(f"no benchmark of EVOR: {', '.join(wrong)}; choose from: {choices}")
+    requested = _benchmark_names(benchmarks)
+    if not requested:
+        raise UserError("no benchmark of EVOR is named; name one, such as networkx-m")
     evor = EvorResults(model)
     for name in requested:
         results = stored_results(folder, model, name, limit)

@@ -11,7 +11,7 @@ import pytest
 from pkg_lib.analysis.stats import BASELINE, ControlError
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json, write_text
-from pkg_lib.core.types import UnavailableError
+from pkg_lib.core.types import UnavailableError, UserError
 from pkg_lib.papers.cast.cast_figures import pass_rate_figure
 from pkg_lib.papers.cast.cast_findings import main_finding, repoeval_findings
 from pkg_lib.papers.cast.cast_results import (
@@ -330,5 +330,9 @@ def test_the_table_of_models_has_a_row_for_each_model_and_measured_retriever(tmp
 
 
 def test_further_models_are_those_that_are_measured(tmp_path):
-    assert load_further_results(tmp_path, "") == []
-    assert load_further_results(tmp_path, "qwen2.5-coder-1.5b-instruct") == []
+    assert load_further_results(tmp_path, "") == ([], [])
+    larger = "qwen2.5-coder-1.5b-instruct"
+    assert load_further_results(tmp_path, larger) == ([], [larger])
+    assert larger in models_table([], [larger]).notes[-1]
+    with pytest.raises(UserError, match="no-such-model"):
+        load_further_results(tmp_path, "no-such-model")

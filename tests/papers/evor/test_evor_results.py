@@ -298,12 +298,19 @@ def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch
 
 def test_splits_benchmarks_for_the_appendix():
     results = results_of({"NoRAG": ALL}).benchmarks[0].results
-    named = {name: BenchmarkResults(name, results) for name in ("m", "weak")}
-    every = EvorResults("model", list(named.values()), missing=["absent"])
-    main, appendix = every.split("weak, absent")
-    assert [b.name for b in main.benchmarks] == ["m"]
-    assert [b.name for b in appendix.benchmarks] == ["weak"]
-    assert main.missing == ["absent"]
-    whole, nothing = every.split("m weak")
+    measured = [BenchmarkResults(name, results) for name in ("beatnum", "newlisp")]
+    every = EvorResults("model", measured, missing=["monkey"])
+    main, appendix = every.split("newlisp, monkey")
+    assert [b.name for b in main.benchmarks] == ["beatnum"]
+    assert [b.name for b in appendix.benchmarks] == ["newlisp"]
+    assert main.missing == ["monkey"]
+    whole, nothing = every.split("beatnum newlisp")
     assert whole is every
     assert nothing.benchmarks == []
+    with pytest.raises(UserError, match="newlsip"):
+        every.split("newlsip")
+
+
+def test_a_notebook_without_benchmarks_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="name one"):
+        load_evor_results(tmp_path, "model", " , ", None)
