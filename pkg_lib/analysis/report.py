@@ -266,7 +266,8 @@ class _Report:
                 if section.stem == ANSWER and section.findings:
                     answers.append((page, section.findings[0]))
                 if section.notebook in PAPER_NOTEBOOKS and section.findings:
-                    by_paper.append((page, section.findings[0]))
+                    introduction = texts_of("leads")[section.notebook][0]
+                    by_paper.append((page, f"{introduction} {section.findings[0]}"))
                 if section.summary:
                     rates.append((page, section))
             comparisons = self._comparisons(page) if page.about else {}

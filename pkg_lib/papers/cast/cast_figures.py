@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.stats import count_significant
-from pkg_lib.papers.cast.cast_results import CastResults
+from pkg_lib.papers.cast.cast_results import CastResults, chunking_label
 from pkg_lib.papers.cast.cast_steps import RANKERS, VARIANTS
 
 CAST, FIXED = "cast", "fixed-size"
@@ -52,7 +52,7 @@ def pass_rate_figure(
         for label, context in contexts.items():
             verdicts = cast.verdicts[context].dropna()
             rows.append((len(labels), label, verdicts))
-            labels.append(f"{label} ({len(verdicts)})")
+            labels.append(f"{chunking_label(label)} ({len(verdicts)})")
     title = (
         f"Package functions, {cast.model}\npass@1 of cAST differs significantly from that of\n"
         f"fixed-size chunks for {count_significant(pairs)} of {len(pairs)} retrievers"

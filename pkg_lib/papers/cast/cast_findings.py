@@ -81,13 +81,13 @@ def _retrieval_findings(cast: CastResults) -> list[str]:
         sentences += _compared(head, differences)
         differences = {}
         for n in (60, *LINES):
-            name = f"cast, mapped to {n} lines"
+            name = f"cAST, mapped to {n} lines"
             values = cast.repoeval_ranking(ranker, name, NDCG)
             fixed = cast.repoeval_ranking(ranker, f"fixed-size, {n} lines", NDCG)
             differences[name] = stats.mean_difference(values, fixed)
-        values = cast.repoeval_ranking(ranker, "cast, mapped to windows of 20 lines", NDCG)
+        values = cast.repoeval_ranking(ranker, "cAST, mapped to windows of 20 lines", NDCG)
         windows = cast.repoeval_ranking(ranker, "windows of 20 lines in steps of 10", NDCG)
-        name = "cast, mapped to windows of 20 lines in steps of 10"
+        name = "cAST, mapped to windows of 20 lines in steps of 10"
         differences[name] = stats.mean_difference(values, windows)
         head = f"{NDCG} on RepoEval with {ranker} minus that of fixed-size chunks"
         sentences += _compared(head, differences)

@@ -1,6 +1,7 @@
 """The stored results of one model on cAST's benchmarks, as the tables and figures read them."""
 
 import io
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,24 +27,38 @@ REPOEVAL = "repoeval"
 REPOEVAL_TESTS = "repoeval-tests"
 # The chunkings of Table 1, with the paper's names.
 PAPER_NAME = {"cast": "cAST", "fixed-size": "Fixed-size"}
+
+
+def chunking_label(chunking: str) -> str:
+    """Write the name of a chunking as the paper does.
+
+    Args:
+        chunking: A name as in methods, such as "cast" or "cast+overlap".
+
+    Returns:
+        The name with "cAST" in place of "cast".
+    """
+    return re.sub(r"\bcast\b", "cAST", chunking)
+
+
 # Rows of the table on RepoEval -> chunking and mapping.
 REPOEVAL_ROWS = {
     "fixed-size, 60 lines": ("fixed-size", OWN),
     "fixed-size, 20 lines": ("fixed-size 20", OWN),
     "fixed-size, 10 lines": ("fixed-size 10", OWN),
     "windows of 20 lines in steps of 10": (SLIDING, OWN),
-    "cast, own chunks": ("cast", OWN),
-    "cast, mapped to 60 lines": ("cast", MEAN),
-    "cast, mapped to 20 lines": ("cast", f"{MEAN}, 20"),
-    "cast, mapped to 10 lines": ("cast", f"{MEAN}, 10"),
-    "cast, mapped to windows of 20 lines": ("cast", f"{MEAN}, {SLIDING}"),
-    "cast, mapped to 60 lines by the maximum": ("cast", "max"),
+    "cAST, own chunks": ("cast", OWN),
+    "cAST, mapped to 60 lines": ("cast", MEAN),
+    "cAST, mapped to 20 lines": ("cast", f"{MEAN}, 20"),
+    "cAST, mapped to 10 lines": ("cast", f"{MEAN}, 10"),
+    "cAST, mapped to windows of 20 lines": ("cast", f"{MEAN}, {SLIDING}"),
+    "cAST, mapped to 60 lines by the maximum": ("cast", "max"),
     "split-only, own chunks": ("split-only", OWN),
     "split-only, mapped to 60 lines": ("split-only", MEAN),
-    "cast, chunks of 1,000, mapped to 60 lines": ("cast 1000", MEAN),
-    "cast, chunks of 1,500, mapped to 60 lines": ("cast 1500", MEAN),
-    "cast, chunks of 2,500, mapped to 60 lines": ("cast 2500", MEAN),
-    "cast, chunks of 3,000, mapped to 60 lines": ("cast 3000", MEAN),
+    "cAST, chunks of 1,000, mapped to 60 lines": ("cast 1000", MEAN),
+    "cAST, chunks of 1,500, mapped to 60 lines": ("cast 1500", MEAN),
+    "cAST, chunks of 2,500, mapped to 60 lines": ("cast 2500", MEAN),
+    "cAST, chunks of 3,000, mapped to 60 lines": ("cast 3000", MEAN),
 }
 
 

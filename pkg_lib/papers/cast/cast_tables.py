@@ -27,6 +27,7 @@ from pkg_lib.papers.cast.cast_results import (
     REPOEVAL_ROWS,
     REPOEVAL_TESTS,
     CastResults,
+    chunking_label,
 )
 from pkg_lib.papers.cast.cast_steps import FAILED_THROUGH, RANKERS, mappings
 from pkg_lib.papers.cast.function_bodies import longer, sized
@@ -243,7 +244,7 @@ def chunks_table(cast: CastResults) -> ResultTable:
     rows = {}
     for _, row in cast.chunk_statistics.iterrows():
         mode = "" if row["mode"] == "as-published" else f" ({row['mode']})"
-        rows[f"{row['language']}: {row['method']}{mode}"] = _chunk_cells(row)
+        rows[f"{row['language']}: {chunking_label(row['method'])}{mode}"] = _chunk_cells(row)
     return ResultTable.of("Chunks by language", rows, columns, "language: method", *notes)
 
 
@@ -383,7 +384,7 @@ def mappings_table(cast: CastResults) -> ResultTable:
     for mapping in mappings("cast"):
         label = "own chunks" if mapping == "own" else f"scores transferred by the {mapping}"
         rankings = [cast.ranking(ranker, "cast", metric, mapping) for ranker, metric in columns]
-        rows[f"cast, {label}"] = list(map(mean_cell, rankings))
+        rows[f"cAST, {label}"] = list(map(mean_cell, rankings))
     note = (
         "Transferred: a line has the score of the cAST chunk that contains it, and a fixed-size chunk the "
         "mean or the maximum of its lines' scores, so that both methods have the same relevant chunks. "
@@ -416,11 +417,12 @@ def completions_table(cast: CastResults) -> ResultTable:
         ]
     columns = ["n", "Pass@1", *AGAINST_NONE, *BODY_MEASURES]
     note = (
-        "Points of Pass@1 against NoRAG, paired bootstrap; McNemar's exact test, corrected by Holm. "
-        "EM to F1 as CrossCodeEval."
+        "Differences from NoRAG are in percentage points of Pass@1, with paired bootstrap intervals; p is "
+        "that of McNemar's exact test, corrected by Holm. EM (exact match) and ES (edit similarity) compare "
+        "the body with the reference; (id) compares their identifiers only, as CrossCodeEval does."
     )
     title = f"{cast.model}: completions of {OURS}"
-    return ResultTable.of(title, rows, columns, "context", note)
+    return ResultTable.of(title, rows, columns, "method", note)
 
 
 def models_table(models: Sequence[CastResults], missing: Sequence[str] = ()) -> ResultTable:
@@ -612,8 +614,7 @@ def retrieval_table(cast: CastResults) -> ResultTable:
             rows[f"{benchmark}: {retriever} (published)"] = cells
     notes = (
         f"{WHAT_IS_MEASURED} The paper gives no row of Jina-v2-code on SWE-bench.",
-        "The paper's embedders are known by name (`--notebook explore` takes them too) "
-        "and come from the Hugging Face hub.",
+        "The paper's embedders were not run here.",
         NOT_MEASURED,
     )
     title = f"Table 5: retrieval ({_counts(cast)})"

@@ -282,7 +282,7 @@ def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
 def _counts(assessed: Sequence[Assessed]) -> list[str]:
     """Return how many claims have each verdict: of all, by source, and by model."""
     every_verdict = [claim.verdict for claim in assessed]
-    verdicts_of = {f"Verdicts on {len(assessed)} claims of the PKG paper": every_verdict}
+    verdicts_of = {f"Number of claims by verdict ({len(assessed)} in all)": every_verdict}
     for source, what in SOURCES.items():
         part = [claim.verdict for claim in _measured_on(assessed, source)]
         if part:
@@ -296,7 +296,7 @@ def _counts(assessed: Sequence[Assessed]) -> list[str]:
     sentences = []
     for what, verdicts in verdicts_of.items():
         counts = Counter(verdicts)
-        listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _in_order(counts))
+        listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in _in_order(counts))
         sentences.append(f"{what}: {listed}.")
     return sentences
 

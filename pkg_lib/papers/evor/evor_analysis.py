@@ -392,7 +392,8 @@ def _headline(evor: EvorResults) -> list[str]:
         f"With {evor.model}, retrieving once from the whole knowledge base (RK) {verb} pass@1 "
         "significantly on "
         f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}, from {before} "
-        f"to {after} %); EVOR's later rounds change it on {changed_benchmarks(evor)} of {len(evor.evolved)}."
+        f"to {after} %); EVOR's later rounds change it significantly on "
+        f"{changed_benchmarks(evor)} of {len(evor.evolved)}."
     ]
 
 

@@ -317,7 +317,7 @@ def agreement_findings(
                 equal += (row["status"] == "passed") == row["published"]
     sentences = []
     if compared:
-        sentences.append(f"{equal:,} of {compared:,} published verdicts are the same here.")
+        sentences.append(f"{equal:,} of {compared:,} published verdicts are confirmed.")
     for benchmark, by_model in verdicts.items():
         cells = agreement(by_model, benchmark)
         if cells.empty:

@@ -147,7 +147,7 @@ def test_selects_a_ranking_by_ranker_chunking_and_mapping(cast):
 
 def test_rankings_of_repoeval_are_empty_until_they_are_measured(cast):
     write_text(cast.folder / "retrieval.csv", ROWS)
-    row = "cast, own chunks"
+    row = "cAST, own chunks"
     assert cast.repoeval_ranking("BM25", row, "nDCG@5").empty
     reloaded = CastResults(MODEL, cast.runs, cast.folder)
     write_text(cast.folder / REPOEVAL / "retrieval.csv", ROWS)
