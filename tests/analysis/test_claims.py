@@ -15,7 +15,11 @@ from scipy.stats import norm
 from pkg_lib.core.store import write_json
 from pkg_lib.core.types import Outcome
 from pkg_lib.papers.claims import claim_tests, claims
-from pkg_lib.papers.claims.claim_ledger import ledger_findings, verdict_by_subject
+from pkg_lib.papers.claims.claim_ledger import (
+    verdict_by_subject,
+    verdicts_by_source,
+    verdicts_finding,
+)
 from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import (
     CONTRADICTED,
@@ -118,7 +122,7 @@ def test_claim_without_a_measurement_is_not_attempted():
         assert claims.decide(relation, without_effect) == NOT_ATTEMPTED
 
 
-def test_every_measurement_counts_and_findings_report_mixed_verdicts():
+def test_every_measurement_counts_and_mixed_verdicts_are_counted():
     above = make_claim(relation="above", id="above", **PAIR)
     below = make_claim(relation="below", id="below", **PAIR)
     gain = make_verdicts(30, 5)
@@ -127,9 +131,11 @@ def test_every_measurement_counts_and_findings_report_mixed_verdicts():
     assert verdicts(above, gain, make_verdicts(40, 5))[0] == HOLDS
     assert verdicts(above, gain, loss) == (MIXED, [HOLDS, FAILS])
     assert verdicts(above, gain, unclear) == (MIXED, [HOLDS, INCONCLUSIVE])
-    sentences = ledger_findings(assess(make_runs(gain, unclear), above, below))
-    for verdict in (HOLDS, FAILS):
-        assert f"Measured here, {verdict} and inconclusive (1): says." in sentences
+    assessed = assess(make_runs(gain, unclear), above, below)
+    assert verdicts_finding(assessed) == [f"The 2 claims by verdict: {MIXED} 2."]
+    by_source = verdicts_by_source(assessed).frame
+    assert (by_source["claims"] == "2").all()
+    assert by_source.loc["tested on runs of this study's models", MIXED] == "2"
 
 
 def test_each_model_keeps_its_own_verdict():

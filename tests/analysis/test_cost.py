@@ -125,8 +125,8 @@ def test_figure_shows_both_bounds_beside_those_of_the_paper():
     assert "never" in texts
     assert "Func-PKG\nagainst VoyageEmb" in texts
     findings = break_even.break_even_findings(measured, bounds)
-    assert len(findings) == len(measured)
-    assert any("24" in finding and "never" in finding for finding in findings)
+    (finding,) = findings
+    assert finding.startswith(measured[0].name)
 
 
 @pytest.mark.parametrize("missing", ["speed", "building", "pairs"])

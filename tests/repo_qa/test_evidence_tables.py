@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.papers.dkb.evidence_tables import differences_table, scores_findings
+from pkg_lib.papers.dkb.evidence_tables import answers_finding, differences_table, recall_finding
 from pkg_lib.papers.dkb.measurement import READING
 from pkg_lib.papers.dkb.settings import BASE, OURS, SAME_SIZE
 
@@ -34,7 +34,14 @@ def test_an_interval_needs_ten_questions_that_differ_and_zero_has_no_sign():
 def test_answers_are_compared_by_f1_where_both_pipelines_answered():
     rows = [(OURS, n, 0.75) for n in range(12)] + [(BASE, n, 0.5) for n in range(12)]
     scores = pd.DataFrame(rows, columns=["pipeline", "question", "f1"])
-    (finding,) = scores_findings("repo", scores)
-    assert "0.750 with DKB and 0.500 with No-Graph" in finding
-    assert "+0.250" in finding and "12 questions" in finding
-    assert scores_findings("repo", scores[scores["pipeline"] == OURS]) == []
+    (finding,) = answers_finding({"repo": scores})
+    assert "0.75 against 0.50 on repo (p < 0.001)" in finding
+    assert answers_finding({"repo": scores[scores["pipeline"] == OURS]}) == []
+
+
+def test_contexts_are_compared_where_they_were_recorded():
+    recorded = evidence({BASE: [0.2] * 12, SAME_SIZE: [0.5] * 12, OURS: [1.0] * 12})
+    (finding,) = recall_finding({"repo": recorded, "other": None})
+    assert "100 against 50 % on repo (p < 0.001)" in finding
+    assert "other" not in finding
+    assert recall_finding({"other": None}) == []

@@ -96,6 +96,48 @@ def verdicts_by_topic(assessed: Sequence[Assessed]) -> ResultTable:
     return ResultTable("Claims by verdict", frame.astype(str))
 
 
+def verdicts_by_source(assessed: Sequence[Assessed]) -> ResultTable:
+    """Count the verdicts by what a claim was tested on, and by model.
+
+    Args:
+        assessed: The claims with their verdicts.
+
+    Returns:
+        The table, one row per source and model. A claim that was tested on several counts in each, with
+        the verdict of that evidence alone.
+    """
+    verdicts_of: dict[str, list[str]] = {}
+    for source, what in SOURCES.items():
+        verdicts_of[what] = [claim.verdict for claim in _measured_on(assessed, source)]
+    for claim in _measured_on(assessed, claims.RUNS, claims.REPLAYED):
+        for subject, verdict in verdict_by_subject(claim).items():
+            verdicts_of.setdefault(subject, []).append(verdict)
+    every_verdict = [verdict for verdicts in verdicts_of.values() for verdict in verdicts]
+    columns = _in_order(set(every_verdict))
+    rows = {}
+    for name, verdicts in verdicts_of.items():
+        if verdicts:
+            counts = [verdicts.count(verdict) for verdict in columns]
+            rows[name] = [str(count) for count in (*counts, len(verdicts))]
+    return ResultTable.of(
+        "Claims by what they were tested on", rows, [*columns, "claims"], "tested on"
+    )
+
+
+def verdicts_finding(assessed: Sequence[Assessed]) -> list[str]:
+    """Count the claims by verdict.
+
+    Args:
+        assessed: The claims with their verdicts.
+
+    Returns:
+        One sentence; none without claims.
+    """
+    counts = Counter(claim.verdict for claim in assessed)
+    parts = [f"{verdict} {counts[verdict]}" for verdict in _in_order(counts)]
+    return finding(f"The {len(assessed)} claims by verdict", [", ".join(parts)]) if parts else []
+
+
 def verdict_by_subject(assessed: Assessed) -> dict[str, str]:
     """Return the verdict over all that was measured on each subject.
 
@@ -248,26 +290,6 @@ def unattempted_table(assessed: Iterable[Assessed]) -> ResultTable:
     return ResultTable.of("Not attempted", rows, ["missing"], "claims")
 
 
-# Findings
-
-
-def ledger_findings(assessed: Sequence[Assessed]) -> list[str]:
-    """Return sentences on the verdicts: their numbers, and the claims of each verdict.
-
-    Args:
-        assessed: The claims with their measurements.
-
-    Returns:
-        The sentences. A claim that was tested on runs and on published completions counts in both.
-    """
-    here = _measured_on(assessed, claims.RUNS, claims.REPLAYED, claims.BUILT)
-    printed = _measured_on(assessed, claims.PRINTED)
-    sentences = _counts(assessed)
-    sentences += _claims_by_verdict("Measured here", here)
-    sentences += _claims_by_verdict("By the paper's own tables", printed)
-    return sentences
-
-
 def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
     """Return the claims with evidence of these sources, judged by that alone."""
     found = []
@@ -279,45 +301,6 @@ def _measured_on(assessed: Iterable[Assessed], *sources: str) -> list[Assessed]:
     return found
 
 
-def _counts(assessed: Sequence[Assessed]) -> list[str]:
-    """Return how many claims have each verdict: of all, by source, and by model."""
-    every_verdict = [claim.verdict for claim in assessed]
-    verdicts_of = {f"Number of claims by verdict ({len(assessed)} in all)": every_verdict}
-    for source, what in SOURCES.items():
-        part = [claim.verdict for claim in _measured_on(assessed, source)]
-        if part:
-            verdicts_of[f"Of {len(part)} {what}"] = part
-    measured = _measured_on(assessed, claims.RUNS, claims.REPLAYED)
-    for claim in measured:
-        by_subject = verdict_by_subject(claim)
-        for subject, verdict in by_subject.items():
-            subject_verdicts = verdicts_of.setdefault(f"On {subject}", [])
-            subject_verdicts.append(verdict)
-    sentences = []
-    for what, verdicts in verdicts_of.items():
-        counts = Counter(verdicts)
-        listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in _in_order(counts))
-        sentences.append(f"{what}: {listed}.")
-    return sentences
-
-
 def _in_order(verdicts: Collection[str]) -> list[str]:
     """Different verdicts in the order of the ledger."""
     return [verdict for verdict in claims.OVERALL if verdict in verdicts]
-
-
-def _claims_by_verdict(head: str, assessed: Iterable[Assessed]) -> list[str]:
-    """Return the claims in words; mixed ones by the verdicts of their measurements."""
-    says: dict[str, list[str]] = {}
-    for claim in assessed:
-        verdicts = {claim.verdict}
-        if claim.verdict == claims.MIXED:
-            verdicts = {evidence.verdict for evidence in claim.evidence}
-        group = " and ".join(_in_order(verdicts))
-        group_claims = says.setdefault(group, [])
-        group_claims.append(claim.claim.says)
-    says.pop(claims.INCONCLUSIVE, None)
-    sentences = []
-    for group, texts in sorted(says.items()):
-        sentences += finding(f"{head}, {group} ({len(texts)})", texts)
-    return sentences

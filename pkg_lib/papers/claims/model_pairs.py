@@ -9,8 +9,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import difference, finding
-from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, bootstrap_of_steps, holm
+from pkg_lib.analysis.stats import BASELINE, ORACLE, bootstrap_of_steps, holm
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 from pkg_lib.papers.claims.claim_tests import Measured
 
@@ -158,35 +157,3 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
     if not rows:
         rows["no two models are measured on the same"] = [DASH] * len(names)
     return ResultTable.of("Two models, the same contexts", rows, names, "method", *notes)
-
-
-def model_pairs_findings(pairs: pd.DataFrame) -> list[str]:
-    """Return sentences on the comparisons, the significant ones first.
-
-    Args:
-        pairs: What `model_pairs` returns.
-
-    Returns:
-        One sentence per significant comparison, and one that names the others.
-    """
-    sentences = []
-    unclear = []
-    pair: Any
-    for pair in pairs.itertuples():
-        change = points(pair.difference)
-        if pair.p_corrected < ALPHA:
-            sentences.append(_gains(pair))
-        elif pair.p_corrected >= ALPHA:
-            unclear.append(f"{pair.where}, {pair.column} ({change})")
-    head = "Not shown is whether one model gains or loses more than the other for"
-    return sentences + finding(head, unclear)
-
-
-def _gains(pair: Any) -> str:
-    """Say what two models gain by a method, and the difference between them."""
-    first, second = map(points, pair.gains)
-    first_model, second_model = pair.models
-    gains = f"{first} points with {first_model} and {second} points with {second_model}"
-    apart = difference(pair.difference, pair.low, pair.high)
-    where = f"{pair.where}, {pair.column}"
-    return f"{where}: changes from NoRAG {gains}, {apart} between them, which is significant."

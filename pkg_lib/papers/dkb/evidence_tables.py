@@ -10,19 +10,15 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import chance
-from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
-from pkg_lib.analysis.tables import DASH, probability, signed
+from pkg_lib.analysis.sentences import chance, finding
+from pkg_lib.analysis.stats import Difference, mean_difference
+from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
-from pkg_lib.papers.dkb.indexing_tables import AS_PUBLISHED, RESOLVED, embedded_shares
 from pkg_lib.papers.dkb.measurement import READING, READINGS
 from pkg_lib.papers.dkb.number_tables import (
     NAN,
-    OWN_REPOSITORY,
     UNKNOWN,
-    Index,
     Rows,
-    graph_size,
     number_table,
     published_rows,
     shown_name,
@@ -42,8 +38,6 @@ READING_NOTE = (
     "graph's summary, which only contexts from a graph have."
 )
 # Repositories that a reader cannot know, in words.
-COUNTED = {"listed": "listed types", "source": "types whose source code is shown"}
-DESCRIPTIONS = {OWN_REPOSITORY: "the small shop, written in Java for this study"}
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
 
@@ -403,43 +397,11 @@ def _answer_cells(measures: pd.DataFrame) -> list[float]:
 # Findings
 
 
-def dkb_findings(
-    study: RepositoryStudy,
-    evidence: Evidence,
-    others: Mapping[str, Evidence | None],
-    indexes: Sequence[Index],
-) -> list[str]:
-    """Return sentences on the contexts, the extraction, the answers and the graphs.
-
-    Args:
-        study: The repository with its questions.
-        evidence: Its measured contexts.
-        others: Name of another repository -> its measured contexts; None if they were not recorded.
-        indexes: The measured graphs.
-
-    Returns:
-        The sentences. What was not measured is named.
-    """
-    sentences = _evidence_findings(evidence)
-    extraction = "LLM-KB was not measured."
-    if study.extracted:
-        extraction = _extraction_finding(study, evidence)
-    sentences.append(extraction)
-    for name, other_evidence in others.items():
-        if other_evidence:
-            sentences += _evidence_findings(other_evidence)
-        else:
-            sentences.append(f"{name} was not measured.")
-    answers = "The answers of a model were not measured."
-    if study.answers:
-        answers = _answers_finding(study)
-    sentences.append(answers)
-    sentences += [_graph_finding(index) for index in indexes]
-    return sentences
+# Findings
 
 
-def repositories_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
-    """Compare DKB with vector retrieval of the same size on the paper's repositories.
+def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
+    """Compare the contexts of DKB and of vector retrieval of the same size on the paper's repositories.
 
     Args:
         evidence: Name of a repository -> its measured contexts; None if they were not recorded.
@@ -449,134 +411,30 @@ def repositories_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
     """
     parts = []
     for of_repository in filter(None, evidence.values()):
-        means = in_one_reading(of_repository).groupby("pipeline")["recall"].mean()
-        difference = recall_difference(of_repository, OURS, SAME_SIZE)
+        recalls = in_one_reading(of_repository).groupby("pipeline")["recall"].mean()
+        ours, same_size = percent(recalls[OURS], 0), percent(recalls[SAME_SIZE], 0)
+        p = chance(recall_difference(of_repository, OURS, SAME_SIZE).p)
         parts.append(
-            f"{means[OURS]:.0%} and {means[SAME_SIZE]:.0%} on {shown_name(of_repository['repository'])} "
-            f"({chance(difference.p)})".replace("%", " %")
+            f"{ours} against {same_size} % on {shown_name(of_repository['repository'])} ({p})"
         )
-    if not parts:
-        return []
-    return [
-        f"Of the types that an answer needs, {OURS} and vector retrieval of the same size bring into the "
-        f"context: {'; '.join(parts)}."
-    ]
+    head = f"{OURS} brings more of the types that an answer needs into the context than vector retrieval of "
+    return finding(f"{head}the same size", parts)
 
 
-def paper_findings(evidence: Evidence | None, scores: pd.DataFrame) -> list[str]:
-    """Say what the graph gains in contexts and in answers on one of the paper's repositories.
+def answers_finding(scores: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Compare the types that answers name with DKB's contexts and with those of vector retrieval.
 
     Args:
-        evidence: The measured contexts; None if they were not recorded.
-        scores: The frame of `entity_scores.recorded_scores`.
+        scores: Name of a repository -> the frame of `entity_scores.recorded_scores`.
 
     Returns:
-        One text of two sentences; none if nothing was measured.
+        One sentence; none if nothing was recorded.
     """
-    if not evidence:
-        return []
-    recall = _evidence_findings(evidence)[0]
-    answers = scores_findings(evidence["repository"], scores)
-    return [" ".join([recall, *answers])]
-
-
-def scores_findings(repository: str, scores: pd.DataFrame) -> list[str]:
-    """Compare the answers of DKB and No-Graph by the types that they name.
-
-    Args:
-        repository: Name of the repository.
-        scores: The frame of `entity_scores.recorded_scores`.
-
-    Returns:
-        One sentence; none if one of the two pipelines did not answer.
-    """
-    by_question = scores.pivot(index="question", columns="pipeline", values="f1")
-    if not {OURS, BASE} <= set(by_question):
-        return []
-    difference = sign_flip_difference(by_question[OURS], by_question[BASE])
-    return [
-        f"Answers about {shown_name(repository)}: the mean F1 of the named types is "
-        f"{by_question[OURS].mean():.3f} with {OURS} and {by_question[BASE].mean():.3f} with {BASE} "
-        f"(difference {signed(difference.value, 3)}, 95 % interval {_interval(difference)}, "
-        f"{chance(difference.p)}, {difference.n} questions)."
-    ]
-
-
-def _difference_text(difference: Difference, other: str) -> str:
-    about = [*filter(None, [chance(difference.p)]), f"{difference.n} questions"]
-    if difference.n >= FEWEST_FOR_BOOTSTRAP:
-        about.insert(0, f"95 % interval {_interval(difference)}")
-    about.append("significant" if difference.p < ALPHA else "not significant")
-    size = signed(difference.value, 3)
-    return f"the recall of DKB minus that of {other} is {size} ({', '.join(about)})"
-
-
-def _listed(values: pd.Series) -> str:
-    return ", ".join(f"{value:.3f} ({name})" for name, value in values.items())
-
-
-def _evidence_findings(evidence: Evidence) -> list[str]:
-    """Say what reaches the context, what that costs, and what the variants change."""
-    means = in_one_reading(evidence).groupby("pipeline").mean(numeric_only=True)
-    sentences = [f"the mean recall of the needed types is {_listed(means['recall'])}"]
-    for name, kinds in _groups(evidence).items():
-        if len(kinds) == 1:
-            continue
-        for base in (BASE, SAME_SIZE):
-            difference = recall_difference(evidence, OURS, base, kinds)
-            questions = "all questions" if name == "all" else f"questions of the kinds {name}"
-            sentences.append(f"{_difference_text(difference, base)} over {questions}")
-    characters = means["characters"]
-    longer = characters[OURS] / characters[BASE]
-    sentences.append(f"DKB's contexts have {longer:.1f} times the characters of No-Graph's")
-    precision = _listed(means["precision"])
-    sentences.append(f"the share of needed types among the types in the context is {precision}")
-    variants = evidence["variants"].groupby(["reading", "pipeline"])["recall"].mean()
-    for reading in ("listed", "source"):
-        recalls = variants[reading]
-        unchanged = recalls[OURS]
-        different = (recalls - unchanged).abs() > 0.0005
-        others = _listed(recalls[different])
-        exceptions = f", except {others}" if others else ""
-        sentences.append(
-            f"counting {COUNTED[reading]}, the variants have the recall of DKB ({unchanged:.3f}){exceptions}"
-        )
-    repository = evidence["repository"]
-    described = f"On {DESCRIPTIONS.get(repository, shown_name(repository))}, {sentences[0]}."
-    return [described, *(f"On {shown_name(repository)}, {sentence}." for sentence in sentences[1:])]
-
-
-def _extraction_finding(study: RepositoryStudy, evidence: Evidence) -> str:
-    extraction = study.extracted
-    assert extraction is not None
-    records = f"{len(extraction.records)} of {len(extraction.files)} files"
-    rate = f"file success rate {extraction.success_rate:.3f}; published 0.650 to 0.806"
-    embedded = f"{embedded_shares(study)[LLM_KB]:.0%} of the chunks are embedded"
-    difference = _difference_text(recall_difference(evidence, OURS, LLM_KB), LLM_KB)
-    return f"{study.model} gave a record for {records} ({rate}), so {embedded}, and {difference}."
-
-
-def _graph_finding(index: Index) -> str:
-    types = graph_size(index, RESOLVED).nodes
-    seconds = index["graphs"][RESOLVED]["seconds"]["total"]
-    published = graph_size(index, AS_PUBLISHED)
-    cycles = index["graphs"][AS_PUBLISHED]["cycles"]
-    held = published.chunks / index["chunks"]
-    return (
-        f"{shown_name(index['repository'])}: {index['files']:,} files give {types:,} types in "
-        f"{seconds:.1f} s. With simple names as keys, as published, {published.nodes:,} types remain, "
-        f"the graph has {cycles} cycles of inheritance, and a corpus coupled to its nodes has "
-        f"{held:.1%} of the chunks."
-    )
-
-
-def _answers_finding(study: RepositoryStudy) -> str:
-    measures = answer_measures(study)
-    shares = measures.pivot(index="question", columns="pipeline", values="share")
-    means = _listed(shares.mean())
-    parts = [f"Of the needed types, {study.model} names in its answers: {means}"]
-    for base in (BASE, SAME_SIZE):
-        if base in shares and OURS in shares:
-            difference = sign_flip_difference(shares[OURS], shares[base])
-            parts.append(_difference_text(difference, base))
-    return "; ".join(parts) + ". Nobody judged whether the answers are correct."
+    parts = []
+    for name, of_repository in scores.items():
+        by_question = of_repository.pivot(index="question", columns="pipeline", values="f1")
+        if {OURS, BASE} <= set(by_question):
+            difference = sign_flip_difference(by_question[OURS], by_question[BASE])
+            means = f"{by_question[OURS].mean():.2f} against {by_question[BASE].mean():.2f}"
+            parts.append(f"{means} on {shown_name(name)} ({chance(difference.p)})")
+    return finding(f"F1 of the types that the answers name, {OURS} against {BASE}", parts)

@@ -10,7 +10,6 @@ import pandas as pd
 from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import rate_cell
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import compared
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.papers.evor.evor_figures import changed_benchmarks
 from pkg_lib.papers.evor.evor_methods import QUERIES
@@ -347,29 +346,6 @@ def _uncalled_cells(benchmark: BenchmarkResults) -> Cells | None:
 
 
 def evor_findings(evor: EvorResults) -> list[str]:
-    """Return the findings of the notebook.
-
-    Args:
-        evor: The results.
-
-    Returns:
-        Sentences on what retrieval and later rounds change, on the gain over no retrieval and over no
-        evolution, on the nearest names, and on the distance to the public names.
-    """
-    findings = _headline(evor)
-    for benchmark in evor.benchmarks:
-        for method in ("DocPrompting", "RK", EVOR, "Oracle"):
-            findings += _gain_finding(benchmark, method, NO_RAG)
-        for baseline in ("RK", "RK, resampled"):
-            findings += _gain_finding(benchmark, EVOR, baseline)
-    for benchmark in evor.benchmarks:
-        findings += _nearest_finding(benchmark)
-    for benchmark in evor.benchmarks:
-        findings += _public_finding(benchmark)
-    return findings
-
-
-def _headline(evor: EvorResults) -> list[str]:
     """One sentence on retrieving once and on the later rounds; none without rounds of EVOR."""
     pairs = []
     gains = {}
@@ -395,69 +371,3 @@ def _headline(evor: EvorResults) -> list[str]:
         f"to {after} %); EVOR's later rounds change it significantly on "
         f"{changed_benchmarks(evor)} of {len(evor.evolved)}."
     ]
-
-
-def _gain_finding(
-    benchmark: BenchmarkResults,
-    method: str,
-    baseline: str,
-) -> list[str]:
-    """One sentence; none if no task was measured with both methods."""
-    verdicts = benchmark.last_verdicts(method)
-    difference = stats.paired_score(verdicts, benchmark.last_verdicts(baseline))
-    if difference is None:
-        return []
-    sentence = compared(method, difference, baseline, sized=True)
-    return [f"{benchmark.title}: {sentence}."]
-
-
-def _nearest_finding(benchmark: BenchmarkResults) -> list[str]:
-    """The gain of naming the nearest documents, in the last round that both methods have."""
-    nearest = benchmark.rounds(NEAREST)
-    plain = benchmark.rounds(EVOR)
-    number = min(len(nearest), len(plain)) - 1
-    if number < 1:
-        return []
-    verdicts = benchmark.verdicts(nearest[number])
-    difference = stats.paired_score(verdicts, benchmark.verdicts(plain[number]))
-    assert difference is not None, "complete rounds have verdicts"
-    text = compared(NEAREST, difference, EVOR, sized=True)
-    return [f"{benchmark.title}, round {number}: {text}."]
-
-
-def _public_finding(benchmark: BenchmarkResults) -> list[str]:
-    """Which share of the gap between no retrieval and the public names EVOR closes, on the held-out tasks."""
-    rates = public_rates(benchmark)
-    if rates is None:
-        return []
-    without, with_evor, public = rates
-    if public <= without:
-        return []
-    gap = f"NoRAG solves {percent(without)} %, and {percent(public)} % with the library's own names"
-    share = (with_evor - without) / (public - without)
-    solved = f"EVOR solves {percent(with_evor)} %"
-    if share > 0:
-        closed = f"{solved}, which closes {percent(share)} % of this gap"
-    else:
-        closed = f"{solved}, which closes no part of this gap"
-    return [f"{benchmark.title}, held-out half of the tasks: {gap}. {closed}."]
-
-
-def public_rates(benchmark: BenchmarkResults) -> tuple[float, float, float] | None:
-    """Return pass@1 without retrieval, with EVOR and with the public names, on the held-out tasks.
-
-    Args:
-        benchmark: The results on a benchmark.
-
-    Returns:
-        The rates; None if one of them is not measured on every held-out task.
-    """
-    public = benchmark.verdicts_with_public_names
-    if public is None:
-        return None
-    compared = [benchmark.verdicts(NO_RAG), benchmark.last_verdicts(EVOR), public]
-    held_out = pd.concat(compared, axis=1).reindex(benchmark.held_out)
-    if held_out.isna().any(axis=None):
-        return None
-    without_retrieval, with_evor, with_public_names = held_out.astype(float).mean()
-    return without_retrieval, with_evor, with_public_names

@@ -347,27 +347,24 @@ def break_even_findings(
     savings: Sequence[Saving],
     bounds: pd.DataFrame,
 ) -> list[str]:
-    """Say after how many queries the graph pays off.
+    """Say after how many queries the graph pays off, for the first comparison.
 
     Args:
         savings: Measured savings.
         bounds: The frame of `query_bounds` of these savings.
 
     Returns:
-        One sentence per saving, or one that says that there is no break-even.
+        One text of two sentences, or a sentence that says that there is no break-even.
     """
     if bounds.empty:
         return ["The building, the speed or a pair of methods was not measured: no break-even."]
-    sentences = []
     free, as_new = BOUNDS
-    for saving in savings:
-        row = bounds.loc[saving.name]
-        queries: dict[Hashable, Any] = row.to_dict()
-        if_as_new = count_of_queries(queries[as_new])
-        if_free = count_of_queries(queries[free])
-        sentences.append(
-            f"{saving.name}: building takes {duration(saving.build_s)} longer. Queries until that "
-            f"has paid off (estimate): {if_free} if prompt tokens cost nothing, {if_as_new} if they "
-            "cost as much time as generated tokens."
-        )
-    return sentences
+    saving = savings[0]
+    queries: dict[Hashable, Any] = bounds.loc[saving.name].to_dict()
+    if_as_new = count_of_queries(queries[as_new])
+    if_free = count_of_queries(queries[free])
+    return [
+        f"{saving.name}: building takes {duration(saving.build_s)} longer. Queries until that has paid off "
+        f"(estimate): {if_free} if prompt tokens cost nothing, {if_as_new} if they cost as much time as "
+        "generated tokens."
+    ]

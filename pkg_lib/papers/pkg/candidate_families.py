@@ -551,56 +551,26 @@ def gate_table(
     return ResultTable.of(title, rows, columns, "model, method", note, HELD_OUT_NOTE)
 
 
-def equal_candidates_finding(selections: Selections) -> str:
+def equal_candidates_finding(selections: Selections) -> list[str]:
     """Count the experiments in which samples are significantly better or worse than retrieval.
 
     Args:
         selections: The result of `family_selections`.
 
     Returns:
-        A sentence; "" if no experiment has both families.
+        Two sentences as one text; none if no experiment has both families.
     """
     labels = dict.fromkeys(label for label, _ in selections)
     differences = [_samples_minus_retrieval(selections, label, VISIBLE) for label in labels]
     p_values = [difference.p for difference in differences if difference]
     if not p_values:
-        return ""
+        return []
     significant = [d.value for d in differences if d and d.p < ALPHA]
     more = sum(value > 0 for value in significant)
     fewer = len(significant) - more
-    return (
+    return [
         "Instead of retrieving, one can sample several answers and select one by the examples in the "
         "prompt. This solves significantly more tasks than the same selection among the answers of NoRAG "
         f"and of retrieval methods in {more or 'none'} of the {len(p_values)} experiments that have both "
         f"kinds of answers, and significantly fewer in {fewer or 'none'} (p < {ALPHA}, not corrected)."
-    )
-
-
-def family_findings(
-    candidates: Candidates,
-    selections: Selections,
-    main: Sequence[str],
-) -> list[str]:
-    """Say what selection by visible examples gains with samples and with retrieval.
-
-    Args:
-        candidates: The candidates of the experiments.
-        selections: The result of `family_selections`.
-        main: Experiments for which samples are compared with retrieval.
-
-    Returns:
-        A sentence per experiment of `main` with both families.
-    """
-    compared = []
-    for label in main:
-        if BOTH not in candidates[label].families:
-            continue
-        others = len(candidates[label].families[SAMPLES]) - 1
-        without = percent(float(selections[label, BOTH][ALONE].mean()))
-        samples = percent(float(selections[label, SAMPLES][VISIBLE].mean()))
-        retrieval = percent(float(selections[label, RETRIEVAL][VISIBLE].mean()))
-        compared.append(
-            f"{label}: {BASELINE} alone solves {without} %. Selected by the visible examples, it and "
-            f"{others} samples solve {samples} %, and it and {others} retrieval methods {retrieval} %."
-        )
-    return compared
+    ]

@@ -275,7 +275,7 @@ def case_findings(
     study: CaseStudy,
     count: int,
 ) -> list[str]:
-    """Say what the method changed, and what is known of each case.
+    """Say what the method changed, and how the cases were chosen.
 
     Args:
         study: The tasks.
@@ -288,7 +288,7 @@ def case_findings(
     measured = sum(map(len, study.groups.values()))
     p = probability(mcnemar(len(helped), len(hurt)))
     contexts = study.cases.contexts
-    sentences = [
+    return [
         f"Of {measured} tasks measured in both, {study.method} solves {len(helped)} that {BASELINE} does "
         f"not solve, and {BASELINE} solves {len(hurt)} that {study.method} does not (McNemar's exact test: "
         f"p {p}).",
@@ -297,9 +297,6 @@ def case_findings(
         f"The cases are the {count} of each kind with the highest score, without those that an assertion of "
         "their own ended.",
     ]
-    for cases in study.shown.values():
-        sentences += map(sentence, cases)
-    return sentences
 
 
 def _defining(

@@ -16,7 +16,7 @@ from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.selection import SignalsByMethod, selected_verdicts
-from pkg_lib.analysis.sentences import finding
+from pkg_lib.analysis.sentences import finding, listed
 from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
@@ -335,28 +335,31 @@ def agreement_findings(
     return sentences
 
 
-def closed_difference_findings(verdicts: Mapping[str, VerdictsByModel]) -> list[str]:
-    """Say which methods differ from no retrieval, by McNemar's test with Holm's correction.
+def closed_differences_finding(verdicts: Mapping[str, VerdictsByModel]) -> list[str]:
+    """Count the differences from no retrieval that are significant, and name these.
 
     Args:
         verdicts: Verdicts by benchmark and model.
 
     Returns:
-        One sentence per benchmark and model with a tested difference.
+        One sentence; none if nothing was tested.
     """
-    sentences = []
+    tested_count = 0
+    significant = []
     for benchmark, by_model in verdicts.items():
         for model, frame in by_model.items():
             tested = paired_differences(frame).dropna(subset="p_corrected")
-            if tested.empty:
-                continue
-            shown = []
+            tested_count += len(tested)
             for method, row in tested[tested["p_corrected"] < ALPHA].iterrows():
-                shown.append(f"{method} {tables.points(row['difference'])} percentage points")
-            nothing = f"no method differs significantly from {BASELINE} (corrected p < {ALPHA})"
-            head = f"{model} on {replayed_title(benchmark)}"
-            sentences += finding(head, shown or [nothing])
-    return sentences
+                change = f"{tables.points(row['difference'])} percentage points"
+                significant.append(f"{method} of {model} on {replayed_title(benchmark)} ({change})")
+    if not tested_count:
+        return []
+    named = f": {listed(significant)}" if significant else ""
+    return [
+        f"{len(significant) or 'None'} of {tested_count} tested differences from {BASELINE} "
+        f"{'is' if len(significant) == 1 else 'are'} significant (corrected p < {ALPHA}){named}."
+    ]
 
 
 def replay_provenance(

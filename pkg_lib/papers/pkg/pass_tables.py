@@ -16,10 +16,9 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
+from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
-    decided,
     finding,
     listed,
 )
@@ -508,28 +507,14 @@ def findings(
         benchmark: The benchmark's name.
 
     Returns:
-        Sentences on no retrieval, the tested differences, the retrieval methods, selection, the paper's
-        differences, and what is not measured.
+        Sentences on no retrieval and the retrieval methods, on selection, and on what is not measured.
     """
     frame = complete(verdicts)
     absent = not_measured(frame.columns, frame)
     unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
         return [*unmeasured, f"Without {BASELINE} there is nothing to compare a method with."]
-    heads = (
-        f"Significantly above {BASELINE}",
-        f"Significantly below {BASELINE}",
-        f"No significant difference from {BASELINE}",
-    )
-    return [
-        *_answer(frame, benchmark),
-        _baseline_sentence(frame[BASELINE]),
-        *decided(paired_differences(frame), heads),
-        *_best_retriever(frame),
-        *_selection(frame),
-        *_beside_published(frame, benchmark),
-        *unmeasured,
-    ]
+    return [*_answer(frame, benchmark), *_selection(frame), *unmeasured]
 
 
 def below_message(verdicts: pd.DataFrame) -> str:
@@ -580,33 +565,6 @@ def _answer(
     ]
 
 
-def _baseline_sentence(verdicts: pd.Series) -> str:
-    rate = pass_at_1(verdicts)
-    bounds = wilson_range(rate.passed, rate.measured)
-    return (
-        f"Without retrieval ({BASELINE}) {rate.passed} of {rate.measured} tasks are solved: "
-        f"{percent(rate.value)} % (95 % interval {bounds})."
-    )
-
-
-def _best_retriever(frame: pd.DataFrame) -> list[str]:
-    """Name the best and the worst retrieval method on the tasks that all of them measured."""
-    methods = [method for method in measured_methods(frame) if method != BASELINE]
-    common = frame[methods].dropna()
-    if len(methods) < 2 or common.empty:
-        return []
-    rates = common.mean().astype(float)
-    where = ""
-    if len(common) < len(frame):
-        where = f" on the {len(common)} tasks measured in all of them"
-    best, worst = rates.max(), rates.min()
-    if best == worst:
-        return [f"All measured retrieval methods score {percent(best)} %{where}."]
-    highest = f"{listed(rates.index[rates == best])} ({percent(best)} %)"
-    lowest = f"{listed(rates.index[rates == worst])} ({percent(worst)} %)"
-    return [f"Highest of the retrieval methods{where}: {highest}; lowest: {lowest}."]
-
-
 def _selection(frame: pd.DataFrame) -> list[str]:
     """Say what selection after generation adds, and what a perfect selection would add."""
     sentences = []
@@ -634,25 +592,6 @@ def _gap(
 ) -> str:
     gap = _mean_gap(frame, method, other)
     return f"{points(gap)} percentage points against {other}"
-
-
-def _beside_published(
-    frame: pd.DataFrame,
-    benchmark: str,
-) -> list[str]:
-    """Give the differences measured here next to the average of the paper's models."""
-    methods = list(frame.columns)
-    if (benchmark, kind(methods)) not in PUBLISHED:
-        return []
-    rates = published_rates(benchmark, methods).mean().dropna()
-    gaps = paired_differences(frame)["difference"].dropna()
-    parts = []
-    for method in gaps.index:
-        if method in rates:
-            in_paper = (rates[method] - rates[BASELINE]) / 100
-            parts.append(f"{method} {points(gaps[method])} here, {points(in_paper)} in the paper")
-    head = f"Percentage points against {BASELINE}, here and in the paper's average over its models"
-    return finding(head, parts)
 
 
 def answer_finding(counts: pd.DataFrame) -> list[str]:

@@ -11,7 +11,6 @@ from pkg_lib.analysis import figures
 from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import DASH, MINUS, interval, percent, points
 from pkg_lib.data.benchmarks import title_of
@@ -19,21 +18,16 @@ from pkg_lib.generation.authors_extraction import ALL_BLOCKS
 from pkg_lib.papers.pkg.labels import style_label, table7_setting
 from pkg_lib.papers.pkg.pass_tables import printed, published_rates
 from pkg_lib.papers.pkg.prompt_effects import (
-    BOTH_SOURCE,
     CONTENTS,
-    CONTEXT_WORDING,
     EFFECTS,
     EXTRACTION_EFFECTS,
     EXTRACTION_LABELS,
-    EXTRACTION_SOURCE,
     FAILED_PROMPT,
-    FAILED_SHARE,
     NO_CONTEXT,
     OURS,
     PROMPT,
     RETRIEVED,
     SENT_AS,
-    WORDING_SOURCE,
 )
 from pkg_lib.papers.pkg.validity_tables import short_model_name
 
@@ -324,144 +318,28 @@ def _percent_sign(fraction: float) -> str:
     return f"{round(100 * fraction)} %".replace("-", MINUS)
 
 
-def findings(conditions: pd.DataFrame, effects: pd.DataFrame, shared: pd.DataFrame) -> list[str]:
-    """Say what the tables of prompt effects show, and no more.
-
-    Effects and shares are given for each rule of extraction. NameErrors are by the authors'
-    extraction of all code fences. Prompts to which at least half of the answers are empty by that
-    rule are named, and are left out of the sentences on NameErrors. Their effects and shares are
-    given where both sides of the comparison have answers. NameErrors are compared with the published
-    ones only on the same benchmark.
-
-    Args:
-        conditions: The frame of `prompt_effects.conditions`.
-        effects: The frame of `prompt_effects.effects`.
-        shared: The frame of `shares`.
-
-    Returns:
-        Sentences for each model and benchmark; none if nothing was measured.
-    """
-    sentences = []
-    by_authors = conditions[conditions["extraction"] == ALL_BLOCKS]
-    for (model, benchmark), group in by_authors.groupby(["model", "benchmark"], sort=False):
-        title = title_of(str(benchmark))
-        where = f"{model}, {title}"
-        failed = _has_failed(group)
-        sentences += _failed_prompts(where, group[failed])
-        if benchmark == TABLE7_BENCHMARK:
-            sentences += _name_errors(where, group[~failed])
-        run_effects = effects[_is(effects, model, benchmark)]
-        tested = run_effects[run_effects["untested"] == ""]
-        sentences += _effects_shown(where, tested)
-        sentences += _shares_shown(where, shared[_is(shared, model, benchmark)])
-    return sentences
-
-
 def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
     return (frame["model"] == model) & (frame["benchmark"] == benchmark)
 
 
-def _has_failed(conditions: pd.DataFrame) -> pd.Series:
-    """Tell of each row whether its prompt failed with some content."""
-    failed = (conditions["empty"] >= FAILED_SHARE * conditions["n"]).fillna(False)
-    return failed.groupby([conditions["style"], conditions["sent as"]]).transform("any")
+def effects_finding(effects: pd.DataFrame) -> list[str]:
+    """Count the effects of words, context and extraction that are significant after correction.
 
+    Args:
+        effects: The frame of `prompt_effects.effects`.
 
-def _prompts(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(style, way of sending) of the rows, each once and in order."""
-    distinct = frame[["style", "sent as"]].drop_duplicates()
-    return list(distinct.itertuples(index=False, name=None))
-
-
-def _failed_prompts(where: str, failed: pd.DataFrame) -> list[str]:
-    """Name each prompt that failed, with its empty answers by content."""
-    sentences = []
-    for (style, sent_as), prompt_failures in failed.groupby(["style", "sent as"], sort=False):
-        rows = prompt_failures.dropna(subset="empty").to_dict("records")
-        counts = ", ".join(f"{row['empty']} of {row['n']} ({row['content']})" for row in rows)
-        sentences.append(
-            f"{where}, {style_label(str(style))} prompts ({sent_as}): by the authors' extraction of all "
-            f"code fences, at least half of the answers to some prompts are empty. Empty: {counts}. No "
-            "effect is tested that compares such answers."
-        )
-    return sentences
-
-
-def _name_errors(where: str, conditions: pd.DataFrame) -> list[str]:
-    """Say in how many prompts the share of NameErrors falls or rises, beside the published ones."""
-    shares = conditions["name_errors"].astype(float) / conditions["n"].astype(float)
-    with_shares = conditions.assign(share=shares)
-    by_content = with_shares.pivot(
-        index=["style", "sent as"],
-        columns="content",
-        values="share",
-    )
-    parts = []
-    for content in (CONTEXT_WORDING, RETRIEVED):
-        if content in by_content and NO_CONTEXT in by_content:
-            change = by_content[content] - by_content[NO_CONTEXT]
-            change = change.dropna()
-            lower = (change < 0).sum()
-            higher = (change > 0).sum()
-            counts = f"lower in {lower} and higher in {higher} of {len(change)} prompts"
-            parts.append(f"{content}: {counts}")
-    published = []
-    for style in dict.fromkeys(conditions["style"]):
-        model, errors = _published_name_errors(style)
-        without = percent(errors[NO_CONTEXT] / TABLE7_TASKS)
-        with_block = percent(errors[RETRIEVED] / TABLE7_TASKS)
-        published.append(f"{model} {without} % and {with_block} %")
-    if not parts:
-        return []
-    return [
-        f"{where}: shares of NameErrors, compared with {NO_CONTEXT}. {'; '.join(parts)}. Table 7 "
-        f"has, without context and with Block-PKG: {'; '.join(published)}."
-    ]
-
-
-def _effects_shown(where: str, effects: pd.DataFrame) -> list[str]:
-    """Say how many of the effects are significant after correction."""
+    Returns:
+        One sentence; none if nothing was tested.
+    """
     if effects.empty:
         return []
-    significant = effects.loc[effects["p_corrected"] < ALPHA, "difference"]
-    lower = (significant < 0).sum()
+    tested = effects[effects["untested"] == ""]
+    significant = tested.loc[tested["p_corrected"] < ALPHA, "difference"]
+    negative = (significant < 0).sum()
     return [
-        f"{where}: {len(significant)} of {len(effects)} tested effects on pass@1 are significant after "
-        f"Holm's correction; {lower} of these are negative. The other effects are inconclusive."
+        f"Of {len(tested)} tested effects of words, context and extraction on pass@1, {len(significant)} are "
+        f"significant after Holm's correction; {negative} of these are negative."
     ]
-
-
-def _shares_shown(where: str, shared: pd.DataFrame) -> list[str]:
-    """Compare the size of the effects with each published difference."""
-    sentences = []
-    known = shared.dropna(subset="share")
-    names = {
-        WORDING_SOURCE: "the words alone (A to B) are",
-        BOTH_SOURCE: "the words alone by the authors' extraction are",
-        EXTRACTION_SOURCE: "a change to the authors' extraction is",
-    }
-    for model, model_effects in known.groupby("published", sort=False):
-        parts = []
-        for source, name in names.items():
-            rows = model_effects[model_effects["source"] == source]
-            if len(rows):
-                share = _percent_range(rows["share"])
-                at_most = _percent_range(rows["upper_share"])
-                parts.append(f"{name} {share} (upper limits of the intervals: {at_most})")
-        if parts:
-            sentences.append(
-                f"{where}: compared with the paper's difference between Block-PKG and NoRAG for {model}, "
-                f"{listed(parts)} of its size. The effects are measured with another model, so they do not "
-                "say what the difference in the paper consists of."
-            )
-    return sentences
-
-
-def _percent_range(fractions: pd.Series) -> str:
-    """The smallest and the largest share, e.g. "12 % to 16 %"."""
-    low = _percent_sign(fractions.min())
-    high = _percent_sign(fractions.max())
-    return low if low == high else f"{low} to {high}"
 
 
 @styled
@@ -492,7 +370,8 @@ def effects_figure(
     table = table[table["at"] == shown_at]
     measured = set(table["effect"])
     order = [effect for effect in (*EFFECTS, *EXTRACTION_EFFECTS) if effect in measured]
-    prompts = _prompts(table)
+    distinct = table[["style", "sent as"]].drop_duplicates()
+    prompts = list(distinct.itertuples(index=False, name=None))
     # All styles, so that one has the same look in the figures of all models.
     looks = figures.distinct_styles(dict.fromkeys(effects["style"]))
     legend_rows = len(prompts)

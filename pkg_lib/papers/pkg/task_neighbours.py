@@ -221,8 +221,15 @@ def clustering_message(agreement: pd.DataFrame) -> str:
     return f"Solved tasks cluster in {clustered} of {len(tested)} tests"
 
 
-def _clustering(agreement: pd.DataFrame) -> list[str]:
-    """State the conclusion of all tests, and name those with a p below ALPHA."""
+def neighbour_findings(agreement: pd.DataFrame) -> list[str]:
+    """State the conclusion of all tests, and name those with a p below ALPHA.
+
+    Args:
+        agreement: What `neighbour_agreement` returns.
+
+    Returns:
+        One sentence; none if nothing was tested.
+    """
     message = clustering_message(agreement)
     if not message:
         return []
@@ -236,26 +243,3 @@ def _clustering(agreement: pd.DataFrame) -> list[str]:
     if not parts:
         return [f"{message}: no test of {agreement['p'].count()} has {tests}."]
     return [f"{message} ({tests}): {'; '.join(parts)}."]
-
-
-def neighbour_findings(agreement: pd.DataFrame) -> list[str]:
-    """Say how often neighbouring tasks share their outcome.
-
-    Args:
-        agreement: What `neighbour_agreement` returns.
-
-    Returns:
-        A sentence on all tests, then one per method and space.
-    """
-    sentences = _clustering(agreement)
-    for key, row in agreement.iterrows():
-        method, space = cast("tuple[str, str]", key)
-        if math.isnan(row["share"]):
-            sentences.append(f"{method}, {space}: not measured (too few tasks, or one outcome).")
-            continue
-        share = f"{percent(row['share'])} % of a task's nearest tasks in the {space}"
-        by_chance = f"{percent(row['chance'])} % by chance ({chance(row['p'])})"
-        by_topic = f"{percent(row['topic_chance'])} % if each topic keeps its rate"
-        p = chance(row["topic_p"])
-        sentences.append(f"{method}: {share} share its outcome, {by_chance}, {by_topic} ({p}).")
-    return sentences

@@ -10,7 +10,7 @@ from pkg_lib.analysis import sentences, stats
 from pkg_lib.analysis.cells import bracketed_difference
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import ALPHA, BASELINE, not_measured
-from pkg_lib.analysis.tables import DASH, complete, percent, points
+from pkg_lib.analysis.tables import DASH, complete, percent, points, probability
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.closed_model_tables import replayed_verdicts
@@ -358,44 +358,37 @@ def topic_dependence(
     return spread, (1 + as_large) / (1 + PERMUTATIONS)
 
 
-def _dependence_sentence(
-    verdicts: pd.DataFrame,
-    method: str,
-    topic: pd.Series,
-) -> str:
-    """Say whether the effect of a method depends on the topic."""
-    tested = topic_dependence(verdicts[method], verdicts[BASELINE], topic)
-    if tested is None:
-        return f"{method}: whether its effect depends on the topic cannot be tested here."
-    spread, p = tested
-    depends = "depends" if p < ALPHA else "is not shown to depend"
-    return (
-        f"The effect of {method} {depends} on the topic. The topics' differences have a standard "
-        f"deviation of {percent(spread)} percentage points; random topics of the same sizes reach "
-        f"it with {sentences.chance(p)}."
-    )
+def dependence_table(verdicts: pd.DataFrame, rates: pd.DataFrame, topic: pd.Series) -> ResultTable:
+    """Tabulate by method how the topics differ in what retrieval changes.
 
+    Args:
+        verdicts: Verdicts [task, method].
+        rates: The frame of `rates_by_topic`.
+        topic: Topic by task id.
 
-def _differences_sentence(
-    rates: pd.DataFrame,
-    method: str,
-    model: str = "",
-) -> list[str]:
-    """Say in how many topics a method is above and below no retrieval."""
-    rows = rates.xs(method, level="method").drop(ALL_TASKS).query("n > 0")
-    above = (rows["difference"] > 0).sum()
-    below = (rows["difference"] < 0).sum()
-    clear = []
-    for topic, row in rows[rows["p_corrected"] < ALPHA].iterrows():
-        p = sentences.chance(row["p_corrected"], "corrected p")
-        text = sentences.difference(row["difference"], row["d_low"], row["d_high"], p)
-        clear.append(f"{topic} {text}")
-    subject = f"{model}: {method}" if model else method
-    head = (
-        f"{subject} is above {BASELINE} in {above} and below in {below} of {len(rows)} measured "
-        "topics; significantly"
+    Returns:
+        One row per method with a verdict, except the baseline.
+    """
+    absent = not_measured(verdicts.columns, verdicts)
+    rows = {}
+    for method in verdicts.columns.drop([BASELINE, *absent]):
+        topics = rates.xs(method, level="method").drop(ALL_TASKS).query("n > 0")
+        counts = [topics["difference"] > 0, topics["difference"] < 0, topics["p_corrected"] < ALPHA]
+        tested = topic_dependence(verdicts[method], verdicts[BASELINE], topic)
+        spread, p = (percent(tested[0]), probability(tested[1])) if tested else (DASH, DASH)
+        rows[str(method)] = [*(str(count.sum()) for count in counts), spread, p]
+    columns = [
+        f"topics above {BASELINE}",
+        f"topics below {BASELINE}",
+        "significant (Holm)",
+        "standard deviation of the topics' differences",
+        "p",
+    ]
+    note = (
+        "p: how often random topics of the same sizes have as large a standard deviation (permutation test). "
+        "A small p means that the effect of the method depends on the topic."
     )
-    return sentences.finding(head, clear or ["in none"])
+    return ResultTable.of("Does the effect depend on the topic?", rows, columns, "method", note)
 
 
 def _summary_sentence(
@@ -431,21 +424,17 @@ def _range_sentence(rates: pd.DataFrame) -> str:
 def topic_findings(
     verdicts: pd.DataFrame,
     rates: pd.DataFrame,
-    topic: pd.Series,
-    replays: Mapping[str, pd.DataFrame],
     method: str,
 ) -> list[str]:
-    """Say how topics differ, and what retrieval changes in them.
+    """Say how topics differ, and in how many of them retrieval solves fewer or more tasks.
 
     Args:
         verdicts: Verdicts [task, method].
         rates: The frame of `rates_by_topic`.
-        topic: Topic by task id.
-        replays: The result of `replayed_rates`.
-        method: The method of the graph, for the closed models.
+        method: The method of the graph.
 
     Returns:
-        Sentences.
+        Sentences, and what was not measured.
     """
     absent = not_measured(verdicts.columns, verdicts)
     found = sentences.finding("Not measured", absent)
@@ -455,9 +444,4 @@ def topic_findings(
         if method in verdicts and method not in absent:
             found.append(_summary_sentence(rates, method))
         found.append(_range_sentence(rates))
-        for name in verdicts.columns.drop([BASELINE, *absent]):
-            found += _differences_sentence(rates, name)
-            found.append(_dependence_sentence(verdicts, name, topic))
-    for model, model_rates in replays.items():
-        found += _differences_sentence(model_rates, method, model)
     return found

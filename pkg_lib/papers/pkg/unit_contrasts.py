@@ -19,11 +19,8 @@ from pkg_lib.analysis import figures
 from pkg_lib.analysis.cells import bracketed_difference, paired_cells, wilson_range
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
-    compared,
-    counted,
     difference,
     finding,
-    listed,
 )
 from pkg_lib.analysis.stats import (
     ALPHA,
@@ -423,17 +420,14 @@ def unit_findings(comparison: UnitComparison) -> list[str]:
         comparison: The comparison.
 
     Returns:
-        Sentences: the tested contrasts, the order of the methods, selection, the paper's signs, the
-        tasks without the answer, and what is not measured.
+        Sentences: the significant contrasts, selection, the paper's signs, and what is not measured.
     """
     contrasts = comparison.contrasts
     measured = contrasts[contrasts["n"] > 0]
     return [
         *_decided(measured),
-        *_order_of_units(comparison),
         *_selection(comparison),
         *_signs(measured, comparison.published.mean(axis=1).dropna()),
-        *_on_clean_tasks(comparison.without_answer.loc[measured.index]),
         *finding("Not measured", contrasts.index[contrasts["n"] == 0]),
     ]
 
@@ -451,7 +445,7 @@ def significance_message(contrasts: pd.DataFrame) -> str:
 
 
 def _decided(measured: pd.DataFrame) -> list[str]:
-    """Say which contrasts are significant after correction, and which are not."""
+    """Say which contrasts are significant after correction."""
     tested = measured[measured["p_corrected"].notna()]
     if tested.empty:
         return []
@@ -465,14 +459,8 @@ def _decided(measured: pd.DataFrame) -> list[str]:
     head = heads.get(
         number, f"{number} of {len(tested)} differences are significant after correction"
     )
-    first = finding(head, [_in_words(str(c), row) for c, row in significant.iterrows()])
-    with_intervals = [compared(name, row) for name, row in significant.iterrows()]
-    others = [compared(name, row) for name, row in tested[~is_significant].iterrows()]
-    return [
-        *(first or [f"{head}."]),
-        *finding("Significant after correction", with_intervals),
-        *finding("Not significant after correction", others),
-    ]
+    parts = [_in_words(str(c), row) for c, row in significant.iterrows()]
+    return finding(head, parts) or [f"{head}."]
 
 
 def _in_words(contrast: str, row: pd.Series) -> str:
@@ -481,23 +469,6 @@ def _in_words(contrast: str, row: pd.Series) -> str:
     size = percent(abs(float(row["difference"])))
     word = "more" if row["difference"] > 0 else "less"
     return f"{first} solves {size} percentage points {word} than {second}"
-
-
-def _order_of_units(comparison: UnitComparison) -> list[str]:
-    """Order the methods by pass@1 on the tasks that all of them measured."""
-    methods = comparison.methods
-    common = comparison.verdicts[methods].dropna().astype(float)
-    units = {UNITS[method] for method in methods}
-    if len(units) < 2 or common.empty:
-        return []
-    rates = common.mean().sort_values(ascending=False, kind="stable")
-    order = ", ".join(f"{m} ({UNITS[m]}) {percent(rates[m])} %" for m in rates.index)
-    lowest = [f"a {UNITS[m]}" for m in methods if rates[m] == rates.min()]
-    tasks = counted(len(common), "task")
-    return [
-        f"On the {tasks} that all methods measured, from highest to lowest: {order}. "
-        f"The lowest is {listed(dict.fromkeys(lowest))}."
-    ]
 
 
 def _selection(comparison: UnitComparison) -> list[str]:
@@ -524,16 +495,8 @@ def _signs(
     both = [contrast for contrast in measured.index if contrast in average]
     gaps = measured.loc[both, "difference"].astype(float)
     same = int((gaps * average[both] > 0).sum())
-    parts = [f"{c} {points(gaps[c])} here, {points(average[c])} in the paper" for c in both]
-    head = f"{same} of {len(both)} contrasts have the sign of the paper's average over its models"
-    return finding(head, parts)
-
-
-def _on_clean_tasks(rows: pd.DataFrame) -> list[str]:
-    parts = []
-    for contrast, row in rows.iterrows():
-        if row["n"] and _first(str(contrast)) in UNITS:
-            size = f"n = {row['n']:.0f}"
-            gap = difference(row["difference"], row["low"], row["high"], size)
-            parts.append(f"{contrast} {gap}")
-    return finding("On tasks for which neither context defines the function asked for", parts)
+    if not both:
+        return []
+    return [
+        f"{same} of {len(both)} contrasts have the sign of the paper's average over its models."
+    ]

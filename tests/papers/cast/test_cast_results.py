@@ -208,7 +208,7 @@ def test_the_figure_of_pass_rates_groups_contexts_by_retriever(tmp_path):
         f"{CHAT} (20)",
         "BM25",
         "fixed-size (20)",
-        "cast (20)",
+        "cAST (20)",
     ]
     assert [text for text in shown if text.endswith("chunks for 1 of 1 retrievers")]
 

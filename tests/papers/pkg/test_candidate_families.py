@@ -113,11 +113,11 @@ def test_tables_of_selections_and_families(candidates):
 
 def test_equal_candidates_are_not_significantly_different_on_four_tasks(candidates):
     selections = families.family_selections({"run": candidates})
-    sentence = families.equal_candidates_finding(selections)
-    assert "more tasks" in sentence and "in none of 1 experiments" in sentence
+    (sentence,) = families.equal_candidates_finding(selections)
+    assert "more tasks" in sentence and "in none of the 1 experiments" in sentence
     assert "fewer in none" in sentence
     samples_only = {("run", families.SAMPLES): selections["run", families.SAMPLES]}
-    assert families.equal_candidates_finding(samples_only) == ""
+    assert families.equal_candidates_finding(samples_only) == []
 
 
 def test_a_token_curve_adds_candidates_one_by_one(candidates):
@@ -162,10 +162,3 @@ def test_samples_are_tabulated_with_pass_at_k_and_runs_without_them_are_left_out
     assert rows.loc["with", "pass@1"].startswith("25.0 (")
     assert rows.loc["with", "pass@2"].startswith("50.0 (") and rows.loc["with", "pass@5"] == "–"
     assert "without" not in rows.index
-
-
-def test_findings_compare_the_families_of_the_main_experiments(candidates):
-    of_runs = {"run": candidates}
-    selections = families.family_selections(of_runs)
-    compared = families.family_findings(of_runs, selections, ["run"])
-    assert compared == [], "two families of one candidate each have no mixture"

@@ -82,10 +82,12 @@ def test_agreement_counts_published_verdicts_and_says_which_cells_differ(tmp_pat
 
 def test_only_differences_beyond_chance_are_named():
     clear = boolean(**{BASELINE: [False] * 40, "Func-PKG": [True] * 40})
-    (sentence,) = closed.closed_difference_findings({"humaneval": {MODEL: clear}})
-    assert "Func-PKG +100.0 percentage points" in sentence
+    (sentence,) = closed.closed_differences_finding({"humaneval": {MODEL: clear}})
+    assert sentence.startswith("1 of 1 ")
+    assert f"Func-PKG of {MODEL} on HumanEval (+100.0 percentage points)" in sentence
     equal = clear.assign(**{"Func-PKG": clear[BASELINE]})
-    (sentence,) = closed.closed_difference_findings({"humaneval": {MODEL: equal}})
+    (sentence,) = closed.closed_differences_finding({"humaneval": {MODEL: equal}})
+    assert sentence.startswith("None of 1 ")
     assert "Func-PKG" not in sentence
     table = closed.closed_differences_table({MODEL: clear}, "humaneval").frame
     assert table.loc[f"{MODEL}, Func-PKG", ["difference", "helped", "hurt"]].tolist() == [

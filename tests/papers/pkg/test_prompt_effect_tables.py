@@ -7,13 +7,13 @@ import math
 import pandas as pd
 import pytest
 
-from pkg_lib.generation.authors_extraction import ALL_BLOCKS, FIRST_BLOCK
+from pkg_lib.generation.authors_extraction import ALL_BLOCKS
 from pkg_lib.papers.pkg.prompt_effect_tables import (
     UPPER_SHARE,
     conditions_table,
     effects_figure,
+    effects_finding,
     effects_table,
-    findings,
     name_errors_table,
     shares,
     shares_table,
@@ -26,7 +26,6 @@ from pkg_lib.papers.pkg.prompt_effects import (
     OURS,
     PROMPT,
     WORDING_EFFECT,
-    WORDING_SOURCE,
 )
 
 NO_CONTEXT, _, CONTEXT_WORDING, RETRIEVED, _ = CONTENTS
@@ -171,53 +170,9 @@ def test_failed_prompts_are_not_drawn():
     assert effects_figure(failed_effect(-0.4), "small", "humaneval").axes
 
 
-def test_name_errors_are_compared_only_on_the_published_benchmark():
-    for benchmark, compared in (("mbpp", True), ("humaneval", False)):
-        measured = [
-            condition(NO_CONTEXT, benchmark=benchmark),
-            condition(RETRIEVED, name_errors=4, benchmark=benchmark),
-        ]
-        nothing = effect(0.1).iloc[:0], shares(source(0.1).iloc[:0])
-        texts = findings(pd.DataFrame(measured), *nothing)
-        assert any("27.6 % and 13.0 %" in text for text in texts) == compared
-        assert any("lower in 0 and higher in 1 of 1" in text for text in texts) == compared
-
-
-def test_findings_count_the_effects_that_are_shown_after_correction():
-    conditions = pd.DataFrame([condition(NO_CONTEXT), condition(RETRIEVED, name_errors=4)])
-    by_first_fence = effect(0.2, p=0.001).assign(at=FIRST_BLOCK)
-    effects = pd.concat(
-        [effect(0.035), effect(0.2, sent_as="chat template", p=0.001), by_first_fence]
-    )
-    shown, smaller, larger = findings(conditions, effects, shares(source(0.035)))
-    assert "2 of 3 tested effects" in shown and "0 of these are negative" in shown
-    assert "CodeLlama-7B" in smaller and "50 % (upper limits of the intervals: 70 %)" in smaller
-    assert "CodeLlama-13B" in larger and "70 % (upper limits of the intervals: 98 %)" in larger
-
-
-def test_prompts_that_fail_are_named_and_conclude_nothing():
-    conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
-    (text,) = findings(conditions, failed_effect(0.2), shares(source(0.2).assign(failed=True)))
-    assert f"10 of 10 ({RETRIEVED})" in text and "+20.0" not in text
-
-
-def test_a_tested_effect_is_counted_although_the_prompt_failed_with_another_content():
-    conditions = pd.DataFrame([condition(NO_CONTEXT, 2), condition(RETRIEVED, 10)])
-    effects = pd.concat([effect(-0.2, p=0.001), failed_effect(0.2, "chat template")])
-    _, shown = findings(conditions, effects, shares(source(0.2).assign(failed=True)))
-    assert "1 of 1 tested effects" in shown and "1 of these are negative" in shown
-
-
-def test_a_share_by_one_rule_is_told_where_the_prompt_failed_by_another():
-    """Sent as raw text, StarCoder2's prompts have answers by one rule of extraction alone."""
-    conditions = pd.DataFrame([condition(NO_CONTEXT, 10), condition(RETRIEVED)])
-    sources = pd.concat(
-        [source(0.2).assign(failed=True), source(0.035).assign(source=WORDING_SOURCE)]
-    )
-    _, smaller, _ = findings(conditions, failed_effect(0.2), shares(sources))
-    assert "the words alone (A to B) are 50 %" in smaller and "authors'" not in smaller
-
-
-def test_without_answers_there_is_no_finding():
-    nothing = pd.DataFrame([condition(NO_CONTEXT)]).iloc[:0]
-    assert findings(nothing, effect(0.2).iloc[:0], shares(source(0.2).iloc[:0])) == []
+def test_the_finding_counts_the_effects_that_are_significant_after_correction():
+    effects = pd.concat([effect(0.2, p=0.01), effect(-0.2, p=0.02), effect(0.1, p=0.2)])
+    (text,) = effects_finding(pd.concat([effects, failed_effect(0.3)]))
+    assert text.startswith("Of 3 tested effects")
+    assert "2 are significant" in text and "1 of these are negative" in text
+    assert effects_finding(effects.iloc[:0]) == []
