@@ -61,8 +61,8 @@ WITH_TESTS = "RepoEval, functions with tests"
 BENCHMARK_OF = {OURS: PACKAGES_BENCHMARK, THEIRS: REPOEVAL}  # of retrieval
 TESTED = {OURS: PACKAGES_BENCHMARK, WITH_TESTS: REPOEVAL_TESTS}  # of pass@1
 WHAT_IS_MEASURED = (
-    "Package functions: those of the packages above, in RepoEval's form. RepoEval: its own function "
-    "level. Functions with tests: those of tracr and redframes that the repositories' own tests judge."
+    "Package functions: functions of the three packages, as tasks in the form of RepoEval. RepoEval: its "
+    "own function-level tasks. Functions with tests: those of them that their repositories' tests judge."
 )
 AGAINST_NONE = ("difference from NoRAG", "95 % interval", "helped", "hurt", "p (Holm)")
 Cells = list[str]
@@ -239,7 +239,8 @@ def chunks_table(cast: CastResults) -> ResultTable:
         "Sizes in characters other than white space; fill: mean size over the limit. "
         "A function is cut if no single chunk has all of it. Within the limit: functions that would fit "
         "into one chunk.",
-        f"As published unless it says lossless. Sources: {sources}.",
+        "Chunks are cut as the authors' package does, which loses some bytes; the lossless chunker of this "
+        f"project keeps all. Sources: {sources}.",
     )
     rows = {}
     for _, row in cast.chunk_statistics.iterrows():
@@ -362,7 +363,7 @@ def differences_table(cast: CastResults) -> ResultTable:
     rows[f"{THEIRS}: Pass@1, StarCoder2"] = [*_difference_cells(None), DASH, gains]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = (
-        f"Points, cAST minus fixed-size. {WHAT_IS_MEASURED} "
+        f"Differences are cAST minus fixed-size, in percentage points. {WHAT_IS_MEASURED} "
         "Published: over the six embedders of Tables 5 and 6."
     )
     title = "cAST against fixed-size chunks"

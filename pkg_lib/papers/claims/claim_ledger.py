@@ -207,11 +207,11 @@ def ledger_table(assessed: Iterable[Assessed]) -> ResultTable:
         The table, one row per claim.
     """
     notes = (
-        "In the paper: the mean over its models, in brackets the lowest and highest. Here: every "
-        "measurement that there is, in the order of the evidence table. Differences are in percentage points "
+        "In the paper: the mean over its models, in brackets the lowest and highest. Here: all "
+        "measurements, in the order of the evidence table. Differences are in percentage points "
         "of pass@1.",
-        "Taken here: the number by which this ledger reads a word (few, little, most), where the paper "
-        "prints no number for it.",
+        "Taken here: the number that this ledger uses where the paper says few, little or most without a "
+        "number.",
         "Mixed: not all measurements have the same verdict. "
         f"{DASH} no number is claimed, or nothing is measured.",
     )
@@ -234,8 +234,8 @@ def evidence_table(assessed: Iterable[Assessed]) -> ResultTable:
         The table, one row per measurement.
     """
     notes = (
-        "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds "
-        "with 80 % power at the observed discordance and Holm's strictest level; for tokens and for sizes "
+        "Smallest detectable: for a direction, the difference that McNemar's test finds with 80 % power, "
+        "given the observed share of tasks that differ and Holm's strictest level; for tokens and sizes, "
         "half of the interval.",
         f"{DASH} recomputed, so without chance, or no such number.",
     )
@@ -262,7 +262,7 @@ def _measurement_row(claim: str, evidence: Evidence) -> dict[str, str]:
         "here": in_unit(evidence.effect, unit),
         "95 % interval": _between(evidence.low, evidence.high, unit),
         "p (Holm)": probability(evidence.p_corrected),
-        "smallest": smallest.removeprefix("+"),
+        "smallest detectable": smallest.removeprefix("+"),
     }
 
 

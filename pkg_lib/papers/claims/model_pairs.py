@@ -147,9 +147,9 @@ def model_pairs_table(pairs: pd.DataFrame) -> ResultTable:
             interval(pair.low, pair.high),
             probability(pair.p_corrected),
         ]
-    test = "Exact test of random signs, Holm over the rows."
     notes = [
-        f"Tasks that both models have under both methods; changes in percentage points. {test}"
+        "Tasks that both models answered with NoRAG and with the method. Changes are in percentage points. "
+        "p is that of the exact sign-flip test, corrected by Holm over the rows."
     ]
     if len(models) == 1:
         first, second = models[0]

@@ -248,9 +248,9 @@ def question_scores_table(
         rows[f"{question.id} {question.theme}"] = [len(question.needs), *cells]
     columns = {"types needed": 0, **dict.fromkeys(pipelines, 2)}
     note = (
-        "F1 of the types that an answer names, as in the table above. The paper's Table 10 has a person's "
-        "judgement of each answer."
+        "F1 of the types that an answer names, as in the table above. The paper's Tables 10 to 12 have a "
+        "person's judgement of each answer."
     )
     return number_table(
-        f"F1 of the answers by question, {repository}", "question", columns, rows, note
+        f"F1 of the answers by question, {shown_name(repository)}", "question", columns, rows, note
     )

@@ -194,7 +194,7 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
         "Same size: as many chunks as fit into DKB's context of the question.",
     )
-    title = f"Evidence on {shown_name(evidence['repository'])}"
+    title = f"Types that reach the context, {shown_name(evidence['repository'])}"
     return number_table(title, "method", columns, rows, *notes)
 
 
@@ -235,7 +235,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
         "difference, have no interval. Kinds with four or fewer questions cannot reach p < 0.05. "
         f"{READING_NOTE}"
     )
-    title = f"Differences in evidence recall on {shown_name(evidence['repository'])}"
+    title = f"Differences in recall, {shown_name(evidence['repository'])}"
     return number_table(title, "first minus second | kind of question", columns, rows, note)
 
 
@@ -263,7 +263,7 @@ def questions_table(study: RepositoryStudy, evidence: Evidence) -> ResultTable:
         rows[f"{question.id} {question.theme}"] = [question.kind, len(question.needs), *recalls]
     columns = {"kind": 0, "types needed": 0}
     columns |= dict.fromkeys(pipelines, 2)
-    title = "Evidence recall by question"
+    title = "Recall by question"
     return number_table(title, "question", columns, rows, READING_NOTE)
 
 
@@ -308,7 +308,8 @@ def unrecorded_table(name: str) -> ResultTable:
         The table, whose only cell is empty.
     """
     rows = {"not recorded": [NAN]}
-    return number_table(f"Evidence on {shown_name(name)}", "quantity", {"value": 0}, rows, UNKNOWN)
+    title = f"Types that reach the context, {shown_name(name)}"
+    return number_table(title, "quantity", {"value": 0}, rows, UNKNOWN)
 
 
 # Tables 8 and 9: answers

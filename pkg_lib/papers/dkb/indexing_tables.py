@@ -74,7 +74,7 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
         "As published: types are identified by their simple names. If types share a name, they are one node, "
         "which has the edges of the file that is read last.",
         "External names are names in the source that match no type of the repository, such as String. "
-        "AmbiguousNameError names match types of two imported packages and get no edge. Simple names are not "
+        "Ambiguous names match types of two imported packages and get no edge. Simple names are not "
         f"resolved, so a graph as published has neither. {UNKNOWN}",
     )
     return number_table("The type graphs", "repository, mode", columns, rows, *notes)

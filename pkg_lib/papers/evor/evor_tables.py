@@ -240,7 +240,7 @@ def benchmarks_table(evor: EvorResults) -> ResultTable:
     ]
     notes = (
         "BeatNumEval and MonkeyEval use numpy and pandas under new names. Authors' rule: a program "
-        "fails if it uses a name that was renamed away, whatever the name means in that program. "
+        "fails if it uses an old name anywhere, even for something else. "
         "networkx-M and more-itertools-M use copies of these libraries whose functions have new names. "
         "newScience is the EVOR authors' renamed copy of SciPy, the library of their Scipy-M. Our tasks on "
         "it were written for this study.",
@@ -364,8 +364,8 @@ def judging_table(evor: EvorResults) -> ResultTable | None:
         "pass only with the library",
     ]
     notes = (
-        "Numbers of tasks. The authors' rule fails every program that uses a name that was renamed away, "
-        "also where the name does not belong to the library. The renamed library is numpy or pandas with "
+        "Numbers of tasks. By the authors' rule, every program that uses an old name fails, even where "
+        "the name does not belong to the library. The renamed library is numpy or pandas with "
         "the new names alone: a program fails if it needs a name that this library lacks.",
         LAST_ROUND,
     )

@@ -226,7 +226,7 @@ def selections_table(
         f"{ORACLE} and {BEST} choose by the hidden tests: {ORACLE} chooses an answer for each task, "
         f"and {BEST} one candidate besides the greedy {BASELINE} answer for all tasks."
     )
-    return ResultTable.of(title, rows, columns, "run, candidates", note, rules, HELD_OUT_NOTE)
+    return ResultTable.of(title, rows, columns, "model, candidates", note, rules, HELD_OUT_NOTE)
 
 
 def families_table(selections: Selections) -> ResultTable:

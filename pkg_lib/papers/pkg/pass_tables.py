@@ -606,4 +606,4 @@ def answer_finding(counts: pd.DataFrame) -> list[str]:
     checked = counts[counts["known"] > 0]
     parts = [f"{method} {row['defining']} of {row['known']}" for method, row in checked.iterrows()]
     text = ", ".join(parts) or "not measured"
-    return finding("Contexts that define the very function asked for", [text])
+    return finding("Contexts that define the function that the task asks for", [text])

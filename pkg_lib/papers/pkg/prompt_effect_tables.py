@@ -307,7 +307,7 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
         "measured ones. A share therefore compares sizes. It does not say what the difference in "
         "the paper consists of."
     )
-    title = "Effects without a retrieved block, as shares of the difference in the paper"
+    title = "Effects of words and extraction, compared with the difference in the paper"
     return _grid(title, rows, columns, note, _models_note(shared))
 
 

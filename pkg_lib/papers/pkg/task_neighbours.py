@@ -33,7 +33,7 @@ COLUMNS = (
     "tasks",
     "same outcome, %",
     "by chance, %",
-    "95 % of permutations",
+    "by chance, 95 % range",
     "p",
     "within topics, %",
     "p within topics",
