@@ -73,7 +73,7 @@ from pkg_lib.retrieval.methods import (
 # Newer versions of typer carry their own click, so the base of usage errors is found through typer.
 UsageFault: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 SHOWN_ARGUMENTS = 10  # of superfluous arguments that an error names
-SHOWN_CHARACTERS = 30  # of each
+SHOWN_CHARACTERS = 33  # of each
 STOPPED = (
     "stopped; to continue from what is stored so far, run the same command again, without --fresh"
 )
@@ -666,7 +666,7 @@ def usage_message(message: str) -> str:
     if not match or len(words) <= SHOWN_ARGUMENTS:
         return message
     named = " ".join(
-        f"...{w[-SHOWN_CHARACTERS:]}" if len(w) > SHOWN_CHARACTERS else w
+        f"...{w[3 - SHOWN_CHARACTERS :]}" if len(w) > SHOWN_CHARACTERS else w
         for w in words[:SHOWN_ARGUMENTS]
     )
     return f"{match[1]}({named} and {len(words) - SHOWN_ARGUMENTS} more)"

@@ -194,6 +194,14 @@ def test_reports_at_most_ten_superfluous_arguments(call, count):
     assert ("190 more" in error) == (count > 10)
 
 
+def test_a_superfluous_argument_of_more_than_33_characters_is_shortened(call):
+    for length in range(1, 60):
+        argument = "x" * length
+        _, _, error = call("cast", "chunk", *[argument] * 12)
+        shown = error.rpartition("(")[2].split(" ")[0]
+        assert shown == (argument if length <= 33 else f"...{'x' * 30}")
+
+
 def test_search_explains_how_to_build_a_missing_graph(call, tmp_path):
     code, _, missing = call("search", tmp_path / "missing", "x")
     assert code == 2
