@@ -10,7 +10,7 @@ from pkg_lib.analysis import stats
 from pkg_lib.analysis.cells import difference_cell, rate_cell
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import listed
-from pkg_lib.analysis.tables import DASH, percent, reference_table
+from pkg_lib.analysis.tables import DASH, percent, probability, reference_table
 from pkg_lib.papers.evor.evor_methods import EVOR_METHODS, WITH_PUBLISHED_LOOP
 from pkg_lib.papers.evor.evor_results import EVOR, BenchmarkResults, EvorResults
 from pkg_lib.retrieval.methods import NO_RAG
@@ -288,6 +288,7 @@ def methods_table(evor: EvorResults) -> ResultTable:
         "tasks",
         ACCURACY,
         "against NoRAG",
+        "McNemar p",
         "held-out half, % (95 %)",
         "tokens per task",
         "tokens per solved task",
@@ -319,13 +320,17 @@ def _method_cells(benchmark: BenchmarkResults, method: str) -> Cells | None:
         return None
     tokens = benchmark.all_tokens(method)
     solved = int(verdicts.fillna(False).sum())
-    change = DASH
+    change, p = DASH, DASH
     if method != NO_RAG:
-        change = change_cell(verdicts, benchmark.verdicts(NO_RAG))
+        without = benchmark.verdicts(NO_RAG)
+        change = change_cell(verdicts, without)
+        tested = stats.paired_bootstrap(verdicts, without)
+        p = probability(tested.p) if tested else DASH
     return [
         verdicts.notna().sum(),
         rate_cell(verdicts),
         change,
+        p,
         rate_cell(verdicts[benchmark.held_out]),
         f"{tokens.mean():,.0f}",
         f"{tokens.sum() / solved:,.0f}" if solved else DASH,
@@ -340,6 +345,7 @@ def _public_cells(benchmark: BenchmarkResults) -> Cells | None:
     return [
         verdicts.notna().sum(),
         rate_cell(verdicts),
+        DASH,
         DASH,
         rate_cell(held_out),
         DASH,
