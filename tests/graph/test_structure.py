@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given
@@ -238,3 +241,12 @@ def test_a_page_is_split_at_its_sections_then_between_paragraphs():
 )
 def test_the_title_of_a_page(text, kind, title):
     assert title_of(text, kind) == title
+
+
+def test_settings_of_docutils_in_the_working_directory_do_not_matter(tmp_path):
+    (tmp_path / "docutils.conf").write_text("[general]\nsmart_quotes: yes\n")
+    code = """from pkg_lib.graph.text.rst import events\nprint([e.text for e in events('Say "yes".')])"""
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "['Say \"yes\".']\n", done.stderr
