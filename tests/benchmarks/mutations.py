@@ -7,7 +7,7 @@ The script changes one line at a time in a copy of the checkout, spread over all
 
 - the fast tests of the files that import the changed module;
 - all fast tests;
-- the slow tests of the same files, and those of the committed tables.
+- the slow tests of the same files, of the module's folder below tests/, and of the committed tables.
 
 If no test finds a change, either the behaviour has no test or the change does not affect the behaviour.
 
@@ -195,6 +195,23 @@ def tests_of(module: str, checkout: Path) -> list[str]:
     return [path.relative_to(checkout).as_posix() for path in files]
 
 
+def folder_of(module: str, checkout: Path) -> list[str]:
+    """Find the folder of tests that mirrors the folder of a module.
+
+    Tests there may run the module in another process, and so import nothing of it.
+
+    Args:
+        module: Path of the module below the checkout.
+        checkout: The checkout.
+
+    Returns:
+        Path of the folder below the checkout; none if there is no such folder.
+    """
+    folder = Path("tests", *Path(module).parts[1:-1])
+    exists = folder != Path("tests") and (checkout / folder).is_dir()
+    return [folder.as_posix()] if exists else []
+
+
 def fails(checkout: Path, words: list[str], limit: float) -> str:
     """Run tests of a checkout until one fails.
 
@@ -254,7 +271,8 @@ def find(mutation: Mutation, checkout: Path, limit: float) -> str:
     if related:
         test_sets.append([*FAST, *related])
     test_sets.append([*FAST, "tests"])
-    test_sets.append([*SLOW, *related, "tests/test_golden.py"])
+    folder = folder_of(mutation.module, checkout)
+    test_sets.append([*SLOW, *related, *folder, "tests/test_golden.py"])
     try:
         for words in test_sets:
             path.write_text(mutated, "utf8")

@@ -174,7 +174,7 @@ class CastResults:
                 "no measures of retrieval are stored: run `pkg-lib cast prepare`"
             )
         tables = [pd.read_csv(io.StringIO(read_text(path))) for path in stored]
-        return pd.concat(tables, ignore_index=True)
+        return pd.concat(tables)
 
     @cached_property
     def chunk_statistics(self) -> pd.DataFrame:
