@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -171,27 +172,32 @@ def _changed_tokens(
 ) -> str:
     """Describe the first token that differs, and whether rounding can explain it.
 
+    An answer ends with any of the model's end tokens, which is not stored. Of these, the one that is
+    nearest to the other token is described.
+
     In greedy decoding it can if the logits of the two tokens are close. In sampling it can if one
     random number leads to both tokens with logits that are off by rounding.
     """
     request, cached = prompt.request, prompt.generation.tokens
     position = _first_difference(cached, live)
     prefix = cached[:position]
-    end = min(backend.ends)
-    old_token = [*cached, end][position]
-    new_token = [*live, end][position]
-    pair = [old_token, new_token]
+    ends = sorted(backend.ends)
+    old_tokens = cached[position : position + 1] or ends
+    new_tokens = live[position : position + 1] or ends
+    pairs = [list(pair) for pair in product(old_tokens, new_tokens)]
     if sampling.get("temperature"):
         likely = backend.near_samples(request, prefix, sampling["temperature"], sampling["top_p"])
+        pair = max(pairs, key=lambda pair: len(likely.intersection(pair)))
         is_near = set(pair) <= likely
         distance = "by one random number"
     else:
-        gap, spacing = backend.gap(request, prefix, pair)
+        gaps = [backend.gap(request, prefix, pair) for pair in pairs]
+        gap, spacing = min(gaps)
+        pair = pairs[gaps.index((gap, spacing))]
         is_near = gap <= 4 * spacing
         distance = f"logits {gap:.3f} apart"
     reason = TIE if is_near else UNEXPLAINED
-    old = backend.tokenizer.decode([old_token])
-    new = backend.tokenizer.decode([new_token])
+    old, new = (backend.tokenizer.decode([token]) for token in pair)
     return (
         f"{request.task_id}: token {position} is {old!r} in the cache, {new!r} live; "
         f"{distance}: {reason}"
