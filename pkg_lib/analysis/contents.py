@@ -142,16 +142,20 @@ class Section:
             part: The part as it is stored, such as "Table 1".
 
         Returns:
-            Text such as "Table 1: benchmarks"; the part itself if its name has a subject, or is not that
-            of a table or figure.
+            Text such as "Table 1: benchmarks", or "Table 8 of the PKG paper: time"; the part itself if its
+            name has a subject, or is not that of a table or figure.
         """
         if ":" in part or not part.startswith(("Table", "Figure")):
             return part
-        subjects = {}
+        subjects = []
+        papers = []
         for item in items():
             if item.place == part and item.shown_by(self):
-                subjects[item.about] = item
-        return f"{part}: {'; '.join(subjects)}" if subjects else part
+                subjects.append(item.about)
+                papers.append(item.paper.partition(",")[0])
+        # A page on one paper needs not say whose table it is.
+        paper = f" of the {papers[0]}" if papers and self.about else ""
+        return f"{part}{paper}: {'; '.join(dict.fromkeys(subjects))}" if subjects else part
 
     def anchor(self, part: str) -> str:
         """Give the id of a place on its page.

@@ -281,3 +281,8 @@ def test_augmented_contexts_stay_within_the_limit(textbook, embedder):
     for calls in (0, 1500, MANY):
         contexts = FuncPKG(knowledge, calls=calls).retrieve(tasks)
         assert max(len(context.text) for context in contexts) <= CONTEXT_CHARS
+
+
+def test_a_fragment_with_one_blank_of_indent_parses_despite_a_string_in_column_0():
+    tree = parse_fragment(' a = """\nb"""\n c = 1\n')
+    assert tree is not None

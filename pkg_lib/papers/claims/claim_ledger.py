@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import finding
 from pkg_lib.analysis.tables import DASH, MINUS, percent, points, probability, signed_count
 from pkg_lib.papers.claims import claims
 from pkg_lib.papers.claims.claim_tests import claimed_by
@@ -134,8 +133,18 @@ def verdicts_finding(assessed: Sequence[Assessed]) -> list[str]:
         One sentence; none without claims.
     """
     counts = Counter(claim.verdict for claim in assessed)
-    parts = [f"{verdict} {counts[verdict]}" for verdict in _in_order(counts)]
-    return finding(f"The {len(assessed)} claims by verdict", [", ".join(parts)]) if parts else []
+    if not counts:
+        return []
+    confirmed = sum(counts[verdict] for verdict in claims.SUPPORTING)
+    refuted = sum(counts[verdict] for verdict in claims.OPPOSING)
+    return [
+        f"Of {len(assessed)} claims, {confirmed} are confirmed ({counts[claims.REPRODUCED]} by the paper's "
+        f"tables or published answers, {counts[claims.HOLDS]} by this study's models, "
+        f"{counts[claims.HOLDS_BUILT]} by its implementation), {refuted} are not "
+        f"({counts[claims.CONTRADICTED]}, {counts[claims.FAILS]} and {counts[claims.FAILS_BUILT]}), "
+        f"{counts[claims.MIXED]} have mixed evidence, {counts[claims.INCONCLUSIVE]} are inconclusive and "
+        f"{counts[claims.NOT_ATTEMPTED]} were not attempted."
+    ]
 
 
 def verdict_by_subject(assessed: Assessed) -> dict[str, str]:

@@ -37,7 +37,6 @@ READING_NOTE = (
     f'A type is reached if it is "{READING}": the context has lines of its declaration, or names it in the '
     "graph's summary, which only contexts from a graph have."
 )
-# Repositories that a reader cannot know, in words.
 Evidence = dict[str, Any]  # what `evidence_of` returns
 
 
@@ -191,8 +190,10 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         "Recall is the share of the needed types that reach the context. Source: the context has lines of "
         "the type's declaration. Listed: it has them, or names the type in the graph's summary, which only "
         "contexts from a graph have. Named: the type's name is anywhere in the context.",
-        f"Means over {questions} questions, top-{evidence['k']}, depth {evidence['depth']}. "
-        "Same size: as many chunks as fit into DKB's context of the question.",
+        f"No-Graph: the {evidence['k']} chunks nearest to the question. DKB: these, and excerpts of the "
+        f"types next to theirs (up to {evidence['depth']} edges away) in a graph that a parser builds. "
+        "LLM-KB: the same with a graph that a language model writes. No-Graph, same size: as many of the "
+        f"nearest chunks as fit into DKB's context. Means over {questions} questions.",
     )
     title = f"Types that reach the context, {shown_name(evidence['repository'])}"
     return number_table(title, "method", columns, rows, *notes)
@@ -232,7 +233,10 @@ def differences_table(evidence: Evidence) -> ResultTable:
     note = (
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of "
         f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions, or questions that all have the same "
-        "difference, have no interval. Kinds with four or fewer questions cannot reach p < 0.05. "
+        "difference, have no interval. Kinds with five or fewer questions cannot reach p < 0.05. "
+        "Interval and p come from different methods, so the interval can exclude 0 where p is above 0.05. "
+        "Local questions are about one or two types, multi-hop ones along a chain of calls, upstream ones "
+        "about what uses a type, and semantics ones about what code means. "
         f"{READING_NOTE}"
     )
     title = f"Differences in recall, {shown_name(evidence['repository'])}"
@@ -418,8 +422,11 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
         parts.append(
             f"{ours} against {same_size} % on {shown_name(of_repository['repository'])} ({p})"
         )
-    head = f"{OURS} brings more of the types that an answer needs into the context than vector retrieval of "
-    return finding(f"{head}the same size", parts)
+    head = (
+        f"Here, {OURS} brings more of the types that an answer needs into the context than vector "
+        "retrieval with a context of the same size"
+    )
+    return finding(head, parts)
 
 
 def answers_finding(scores: Mapping[str, pd.DataFrame]) -> list[str]:

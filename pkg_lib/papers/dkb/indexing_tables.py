@@ -71,7 +71,8 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
     columns = dict.fromkeys(counts, 0)
     columns["seconds"] = 2
     notes = (
-        "As published: types are identified by their simple names. If types share a name, they are one node, "
+        "Resolved: a name is the type that the package and the imports of its file give. As published: types "
+        "are identified by their simple names. If types share a name, they are one node, "
         "which has the edges of the file that is read last.",
         "External names are names in the source that match no type of the repository, such as String. "
         "Ambiguous names match types of two imported packages and get no edge. Simple names are not "
@@ -491,7 +492,7 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
     title = "LLM-KB's extraction"
     extraction = study.extracted
     if not extraction:
-        return ResultTable.of(title, {"not run": [DASH]}, ["value"], "figure", UNKNOWN)
+        return ResultTable.of(title, {"not run": [DASH]}, ["value"], "quantity", UNKNOWN)
     truncated = [text for text in study.texts.values() if len(text) > TRUNCATED_AT]
     told_apart = len(extraction.identified) / len(extraction.files)
     figures = {
@@ -512,4 +513,4 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
         figures[f"fault: {reason}"] = number(count)
     rows = {figure: [value] for figure, value in figures.items()}
     note = f"{study.model}, greedy, four files a prompt."
-    return ResultTable.of(title, rows, ["value"], "figure", note)
+    return ResultTable.of(title, rows, ["value"], "quantity", note)

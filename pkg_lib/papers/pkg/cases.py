@@ -320,7 +320,9 @@ def sentence(case: Case) -> str:
         name = undefined[1]
         occurs = re.search(rf"\b{name}\b", case.text)
         verb = "is" if occurs else "is not"
-        sentences.append(f"The undefined name {name} {verb} in the context.")
+        sentences.append(
+            f"The name {name}, which the solution does not define, {verb} in the context."
+        )
     return " ".join(sentences)
 
 
@@ -329,7 +331,9 @@ def _about_change(case: Case) -> str:
     if not marks:
         return "Both solutions are the same."
     lost, gained = marks.count("-"), marks.count("+")
-    return f"The solution lost {lost} lines and gained {gained}."
+    return (
+        f"Compared with the solution without retrieval, {lost} lines are gone and {gained} are new."
+    )
 
 
 def _verdict(side: Side) -> str:
@@ -353,7 +357,7 @@ def _about_context(case: Case) -> str:
     scored = "" if value is None else f" ({measure(case.method)} {value:.3f})"
     verbs = {True: "defines", False: "does not define", None: "may or may not define"}
     verb = verbs[context.defines_task]
-    function = case.entry_point or "the function asked for"
+    function = f"the function {case.entry_point}" if case.entry_point else "the function asked for"
     return f"The context{scored} {verb} {function}."
 
 

@@ -231,11 +231,12 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         "VoyageEmb is measured with all-MiniLM-L6-v2 and not with Voyage's embedder.",
     ]
     if graph:
-        notes.append(
-            f"Measured here on {graph['documents']:,} files of installed source with "
-            f"{graph['functions']:,} functions."
+        notes.insert(
+            0,
+            f"Not measured on the corpus of this page, but on {graph['documents']:,} files of installed "
+            f"Python source with {graph['functions']:,} functions, as many as the paper's corpus has.",
         )
-    title = "Table 8: time and storage of the sources"
+    title = "Table 8: time and storage of the graph and of other indexes"
     return ResultTable.of(title, rows, columns, "step", *notes)
 
 

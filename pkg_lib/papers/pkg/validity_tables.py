@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pkg_lib.analysis import figures, tables
 from pkg_lib.analysis.cells import bracketed_difference, rate_of_counts
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import counted
+from pkg_lib.analysis.sentences import counted, listed
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.data.corpora import corpus_in_words
@@ -347,11 +347,13 @@ def copying_table(
     return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method", note, swaps)
 
 
-def validity_finding(rates: pd.DataFrame) -> str:
+def validity_finding(rates: pd.DataFrame, methods: Sequence[str], corpus: str) -> str:
     """Say what a context changes where it solves the task, and where it does not.
 
     Args:
         rates: The frame of `validity_rates`.
+        methods: The methods of these rates.
+        corpus: Their corpus by name.
 
     Returns:
         Two sentences over all experiments and methods.
@@ -359,9 +361,11 @@ def validity_finding(rates: pd.DataFrame) -> str:
     kinds = rates.index.get_level_values("context")
     solves = rates[kinds == VALID].sum(numeric_only=True)
     other = rates[kinds.isin(VALIDITIES[1:])].sum(numeric_only=True)
+    where = f"{listed(methods)}, {corpus_in_words(corpus)}"
     return (
-        "Where the retrieved code is itself a solution of the task, retrieval changes pass@1 "
-        f"{_without_and_with(solves)}. Where it is not, retrieval changes pass@1 {_without_and_with(other)}."
+        f"Where the retrieved code itself passes the task's tests ({where}), retrieval changes pass@1 "
+        f"{_without_and_with(solves)}. Where it does not, retrieval changes pass@1 "
+        f"{_without_and_with(other)}."
     )
 
 

@@ -162,3 +162,10 @@ def test_samples_are_tabulated_with_pass_at_k_and_runs_without_them_are_left_out
     assert rows.loc["with", "pass@1"].startswith("25.0 (")
     assert rows.loc["with", "pass@2"].startswith("50.0 (") and rows.loc["with", "pass@5"] == "–"
     assert "without" not in rows.index
+
+
+@pytest.mark.parametrize(("samples", "more"), [(0.5, False), (0.6, True), (0.4, False)])
+def test_samples_solve_more_only_above_the_rate_of_retrieval_at_their_tokens(samples, more):
+    at_100_tokens = pd.DataFrame({"tokens": [100], "value": [samples]})
+    retrieval = pd.DataFrame({"tokens": [50, 150], "value": [0.4, 0.6]})
+    assert families.samples_solve_more(at_100_tokens, retrieval) == more

@@ -88,7 +88,7 @@ def test_answers_are_counted_over_models_methods_and_benchmarks():
 
 def test_findings_add_up_where_the_context_solves_the_task_and_elsewhere():
     of = rates(all=(9, 5, 5), valid=(4, 2, 4), invalid=(2, 1, 0), unrelated=(3, 2, 1))
-    overall = validity_tables.validity_finding(of)
+    overall = validity_tables.validity_finding(of, ["Func-PKG", "Block-PKG"], "published")
     assert "from 50 % (2 of 4 answers) to 100 % (4)" in overall
     assert "from 60 % (3 of 5 answers) to 20 % (1)" in overall
 
