@@ -177,9 +177,13 @@ def texts_of(name: str) -> dict[str, Any]:
     """Read texts of the report.
 
     Args:
-        name: "navigation" (stem of a section that is a page of its own -> its entry), "leads"
-            (notebook -> what its sections begin with) or "terms" ("methods", "variants" and "corpora" ->
-            name -> its description; "pages" -> notebook -> term -> its meaning).
+        name: One of
+
+            - "navigation": stem of a section that is a page of its own -> its entry;
+            - "leads": notebook -> what its sections begin with, and "parts" -> notebook -> part of a section
+              -> what it begins with;
+            - "terms": "methods", "variants" and "corpora" -> name -> its description, and "pages" -> notebook
+              -> term -> its meaning.
 
     Returns:
         The contents of NAME.toml.

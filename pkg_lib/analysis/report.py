@@ -240,10 +240,12 @@ class _Report:
             if other.notebook == section.notebook and other is not section
         ]
         parts = []
+        part_leads = texts_of("leads")["parts"].get(section.notebook, {})
         for part, html in section.parts.items():
             heading = section.part_heading(part)
             shown = _without_repeated_caption(html, heading)
-            parts.append((section.anchor(part), heading, shown, section.figures_of(part)))
+            lead = part_leads.get(part, "")
+            parts.append((section.anchor(part), heading, lead, shown, section.figures_of(part)))
         sizes = {}
         for name in section.figures:
             sizes[name] = _size(self.results / "figures" / f"{section.stem}.{name}.png")

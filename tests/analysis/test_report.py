@@ -620,7 +620,8 @@ def test_every_page_has_short_leads(site):
         leads = re.findall('<p class="lead">(.*?)</p>', page.read_text("utf8"))
         assert leads, page
         for lead in leads:
-            assert 0 < len(SENTENCE_END.split(lead)) <= LEAD_SENTENCES, page
+            assert lead, page
+            assert len(SENTENCE_END.split(lead)) <= LEAD_SENTENCES, page
 
 
 def test_section_of_a_single_notebook_has_a_page_of_its_name():
@@ -673,3 +674,11 @@ def test_a_page_explains_its_terms_before_its_tables(site, notebook):
     assert fold < page.index("<table")
     for term in texts_of("terms")["pages"][notebook]:
         assert f"<dt>{term}</dt>" in page[fold : page.index("<table")]
+
+
+def test_introductions_belong_to_parts_that_sections_have():
+    for notebook, texts in texts_of("leads")["parts"].items():
+        headings = set()
+        for path in (ROOT / "results").glob(f"tables/*{notebook}.json"):
+            headings |= dict(json.loads(path.read_text("utf8"))["parts"]).keys()
+        assert set(texts) <= headings, notebook
