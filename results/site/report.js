@@ -123,6 +123,23 @@ function filterable(table) {
   update();
 }
 
+// Says below a table that it goes on beyond its frame, and where.
+function hintAtMore(frame) {
+  const right = frame.scrollWidth > frame.clientWidth + 2;
+  const down = frame.scrollHeight > frame.clientHeight + 2;
+  frame.classList.toggle("more-right", right);
+  frame.classList.toggle("more-down", down);
+  let hint = frame.nextElementSibling;
+  if (!hint?.classList.contains("hint")) {
+    hint = document.createElement("p");
+    hint.className = "note hint";
+    frame.after(hint);
+  }
+  const what = [right && "more columns on the right", down && "more rows below"].filter(Boolean);
+  hint.textContent = what.length ? `The table scrolls: ${what.join(", ")}.` : "";
+  hint.hidden = !what.length;
+}
+
 function enlarge(event) {
   const dialog = document.getElementById("large");
   const small = event.currentTarget.querySelector("img");
@@ -138,6 +155,11 @@ function enlarge(event) {
 
 document.querySelectorAll("table").forEach(filterable);
 document.querySelectorAll("table").forEach(sortable);
+const sizes = new ResizeObserver((entries) => entries.forEach((entry) => hintAtMore(entry.target.closest(".scroll"))));
+document.querySelectorAll(".scroll").forEach((frame) => {
+  sizes.observe(frame);
+  if (frame.firstElementChild) sizes.observe(frame.firstElementChild);
+});
 document.querySelectorAll("a.large").forEach((link) => link.addEventListener("click", enlarge));
 document.getElementById("large").addEventListener("click", (event) => {
   if (event.target === event.currentTarget) event.currentTarget.close();
