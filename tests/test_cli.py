@@ -278,6 +278,22 @@ def test_enhance_and_structure_print_the_main_figures_of_their_logs(call, monkey
     assert len(logs) == 1
 
 
+def test_make_tasks_imports_the_installed_packages_that_are_named(call, tmp_path):
+    area = tmp_path / "area"
+    area.mkdir()
+    (area / "__init__.py").write_text(
+        "import more_itertools\n\n\ndef first_of(values):\n    found = more_itertools.first(values)\n"
+        "    result = found\n    return result\n"
+    )
+    test = "from area import first_of\n\n\ndef test_first():\n    assert first_of([3, 4]) == 3\n"
+    (tmp_path / "test_area.py").write_text(test)
+    words = ["cast", "make-tasks", tmp_path, "--source", "area", "--tests", "test_area.py"]
+    output = tmp_path / "tasks.jsonl"
+    assert call(*words, "--output", output)[0] == 2, "more_itertools is not named"
+    assert call(*words, "--output", output, "--library", "more_itertools")[0] == 0
+    assert "first_of" in output.read_text()
+
+
 def test_typegraph_prints_counts_seconds_and_skipped_files(call, tmp_path, results):
     repository = tmp_path / "repo"
     repository.mkdir()

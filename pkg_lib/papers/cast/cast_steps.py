@@ -79,7 +79,7 @@ REPOEVAL_STEP = "repoeval"  # runs only by its name, since it needs RepoEval
 LIMIT = 24  # tasks of a package
 RANKERS = ("BM25", "MiniLM")
 # Functions that a failing test calls; the name of their number in stored files.
-FAILED_THROUGH = "a test that fails here speaks against it"
+FAILED_THROUGH = "called by a test that fails here"
 BASELINE = "fixed-size"
 OWN = "own"
 MEAN = "mean"
@@ -476,7 +476,7 @@ def write_tasks(
     """
     tasks, _ = _reported_tasks(package, say, limit)
     if not tasks:
-        reason = "its tests tell no function of 3 to 30 lines from an empty one"
+        reason = "its tests pass with no function of 3 to 30 lines, and fail with its body removed"
         raise UserError(f"{package.label} gives no task: {reason}")
     rows = [task.record() for task in tasks]
     write_jsonl(output, rows)

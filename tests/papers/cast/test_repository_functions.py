@@ -121,7 +121,7 @@ def test_failing_tests_make_the_functions_of_their_traceback_suspects(package, f
 def test_tasks_are_functions_whose_tests_reject_the_failing_controls(package):
     tasks, counts = cast_steps.build(package, 10)
     assert [task.entry_point for task in tasks] == ["size", "area"]  # in the order of their ids
-    assert counts["a test that fails here speaks against it"] == 2
+    assert counts["called by a test that fails here"] == 2
     assert counts["modules of tests that cannot be imported here"] == 1
     assert counts["called by no test that passes"] == 1
     assert counts["tried with the controls"] == 3
