@@ -128,7 +128,8 @@ class Task:
 
     Attributes:
         id: The task's name, unique within its benchmark.
-        benchmark: Name of the benchmark.
+        benchmark: Name of the benchmark. To be tested, a task needs a registered one, which decides how the
+            solution and the tests become a program.
         prompt: What the model is asked.
         entry_point: Name of the function that a solution defines; "" where there is none.
         hidden_tests: What decides whether a solution is correct. The model never sees it.

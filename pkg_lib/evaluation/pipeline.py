@@ -127,6 +127,9 @@ def run_tests(tasks: Sequence[Task], solutions: Sequence[str]) -> list[Outcome]:
 
     Returns:
         One outcome per task: passed, failed or not measured.
+
+    Raises:
+        UserError: A task's benchmark is not registered.
     """
     jobs = []
     for task, solution in zip(tasks, solutions, strict=True):

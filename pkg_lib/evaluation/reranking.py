@@ -33,7 +33,8 @@ class CandidateScore:
     Attributes:
         parses: Whether the program is Python.
         runs: Whether the program runs to its end without any test.
-        runs_as_written: Whether it does so with the assertions that the answer copied from the prompt.
+        runs_as_written: Whether the answer as the model wrote it runs to its end, with any assertions that it
+            copied from the prompt.
         cosine: Similarity of the query and the first function, without docstring and comments; of the words
             "Wrong code!" for a program that does not run.
         cosine_as_printed: Similarity of the query and the solution as it is.

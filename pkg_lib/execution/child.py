@@ -401,7 +401,8 @@ class Server:
         except OSError:
             heard = ""
             stopped = ""
-        if heard not in (PASSED, FAILED):  # small letters: it is to be replaced
+        # In small letters, the process of the tests asks to be replaced after this verdict.
+        if heard not in (PASSED, FAILED):
             code = self._stop_tests(0 if heard else 0.1)
             if not heard and code and code != -signal.SIGKILL:
                 # Only the tests and the sample's answers run there. Only a kill is from outside.

@@ -4,7 +4,7 @@ Only completed tests make a pass. `run_jobs` keeps one warm fork server per work
 test of each job is forked from it.
 
 How a verdict is decided. Jobs with `given` are those of HumanEval, MBPP and their extensions. The
-exceptions are a task of MBPP+ whose answers are too long (255), and four tasks of MBPP whose tests
+exceptions are MBPP+/255, whose answers are too long, and four tasks of MBPP whose tests
 need the solution's own classes or pass it a type.
 - "passed" means two things. First, the tests completed in a process that executes no byte of the
   sample and gets its values as plain data (wire.py). Then both completed in one process, as in the

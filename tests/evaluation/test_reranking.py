@@ -217,7 +217,7 @@ def test_authors_code_reranks_four_of_the_candidates_that_the_paper_names():
         assert method in notes
     table = rules.frame
     row = table.loc["Reranked, the authors' code, four candidates"]
-    assert (row["pass@1"], row["tasks where it selects another method"]) == ("100.0", "2")
+    assert (row["pass@1"], row["tasks where it differs from row 1"]) == ("100.0", "2")
     assert (row["helped"], row["hurt"]) == ("1", "0")
     assert table.loc["Reranked, the paper's formula", row.index[2]] == "0"
 

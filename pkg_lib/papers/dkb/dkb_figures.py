@@ -324,7 +324,7 @@ def recall_figure(
         mec=figures.INK,
         errorbar=partial(figures.bootstrap_bar, least=FEWEST_FOR_BOOTSTRAP),
     )
-    label = "evidence recall: mean, single questions (small),\n"
+    label = "recall of needed types: mean, single questions (small),\n"
     label += f"95 % bootstrap interval for {FEWEST_FOR_BOOTSTRAP} questions or more"
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     figures.ticks_inside(axes.xaxis)

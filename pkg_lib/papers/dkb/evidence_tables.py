@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import chance, finding
+from pkg_lib.analysis.sentences import chance, counted, finding
 from pkg_lib.analysis.stats import Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
@@ -191,7 +191,7 @@ def evidence_table(evidence: Evidence) -> ResultTable:
         "the type's declaration. Listed: it has them, or names the type in the graph's summary, which only "
         "contexts from a graph have. Named: the type's name is anywhere in the context.",
         f"No-Graph: the {evidence['k']} chunks nearest to the question. DKB: these, and excerpts of the "
-        f"types next to theirs (up to {evidence['depth']} edges away) in a graph that a parser builds. "
+        f"types at most {counted(evidence['depth'], 'edge')} away in a graph that a parser builds. "
         "LLM-KB: the same with a graph that a language model writes. No-Graph, same size: as many of the "
         f"nearest chunks as fit into DKB's context. Means over {questions} questions.",
     )
@@ -423,8 +423,8 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
             f"{ours} against {same_size} % on {shown_name(of_repository['repository'])} ({p})"
         )
     head = (
-        f"Here, {OURS} brings more of the types that an answer needs into the context than vector "
-        "retrieval with a context of the same size"
+        f"In this study, {OURS} brings more of the types (such as classes) that an answer needs into the "
+        "context than vector retrieval with a context of the same size"
     )
     return finding(head, parts)
 

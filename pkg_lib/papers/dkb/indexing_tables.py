@@ -60,7 +60,7 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
             graph = index["graphs"][mode]
             # Simple names are not resolved, so nothing is known of them.
             unknown = NAN if mode == AS_PUBLISHED else 0
-            rows[f"{index['repository']}, {mode}"] = [
+            rows[f"{shown_name(index['repository'])}, {mode}"] = [
                 *_counts(graph["nodes"], KINDS),
                 *_counts(graph["edges"], LABELS),
                 *_counts(graph["references"], NAMES, unknown),

@@ -39,8 +39,9 @@ def snippets_of(
         whole_programs: Whether a program is one snippet; otherwise each line that calls is one.
 
     Returns:
-        The first of the snippets that call the same functions: the others would repeat it.
+        The snippets. Of several that call the same functions, the first.
     """
+    # Backwards, so that the first one replaces those after it.
     snippets: dict[frozenset[str], str] = {}
     for program, given in reversed(programs):
         parts = [program]

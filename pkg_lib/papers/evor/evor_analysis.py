@@ -367,7 +367,7 @@ def evor_findings(evor: EvorResults) -> list[str]:
     return [
         f"With {evor.model}, retrieving documentation and code snippets once (RK) {verb} pass@1 "
         "significantly on "
-        f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}, from {before} "
+        f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}: from {before} "
         f"to {after} %); EVOR's later rounds, run on {len(evor.evolved)} of them, "
         f"change it significantly on {changed_benchmarks(evor) or 'none'}."
     ]

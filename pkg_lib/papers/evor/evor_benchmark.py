@@ -325,7 +325,7 @@ class EvorBenchmark(Benchmark):
         """Return the job that executes a script of sample usage (Appendix D).
 
         Args:
-            task: Any task of this benchmark: a job is of a task, and a script is of none. Nothing of
+            task: Any task of this benchmark. A job needs one, although a script belongs to none. No part of
                 the task's program runs before the script.
             script: The script.
         """

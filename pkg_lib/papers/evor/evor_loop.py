@@ -8,25 +8,29 @@
            m                                          `EvorMethod.rounds`
            E                                          `EvorRun.execute`
     2      I = [], p = null                           `Iteration`, empty in round 0
-    3      for i = 0, ..., m do                       the pipeline; i is `EvorRound.number`
+    3      for i = 0, ..., m do                       `Evaluator.generate` over `completion_stages`;
+                                                      i is `EvorRound.number`
     4-8    q_i <- n if i = 0,                         `EvorRound._queries`
            else M_q(n, p^(i-1), I, F^(i-1))
     9      K_r <- R(q_i, K)                           `KnowledgeBase.retrieve`
-    10     p^i <- M(n, K_r)                           the pipeline, with `EvorBenchmark.prompt`
-    11     p <- p^i                                   the pipeline, which stores the solution
+    10     p^i <- M(n, K_r)                           `Evaluator.prompts`, `EvorBenchmark.prompt`,
+                                                      `Generator.complete`
+    11     p <- p^i                                   `Generator.complete` stores the completion,
+                                                      `Results.solutions` extracts the program
     12     F^i = E(p^i, I)                            `EvorRun.drafts`
     13-14  if F^i is success: K <- K + {p^i}          `EvorRound._knowledge_base`
     15-17  else: K <- K + {(p^i, F^i)}                `EvorRound._knowledge_base`
     18-20  if i = 0: I <- M_t(n, p^i)                 `EvorRound._test_inputs`
     21-23  if the condition is satisfied: break       `has_ended`
-    24     end for                                    the pipeline
-    25     return p                                   the stored solution of the last round
+    24     end for                                    `Evaluator.generate`
+    25     return p                                   `BenchmarkResults.last_verdicts` judges it
 
 An iteration i is a method of its own, METHOD@i, which needs METHOD@(i-1). The evaluation pipeline
 (evaluation/pipeline.py) is the loop: it retrieves the contexts of a round here, generates the programs
 p^i and stores them, and goes on to the next round. So `retrieve` begins where the algorithm executes
-the drafts of the round before: lines 18 to 20, 12 and 21 to 23 of iteration i - 1 come first. Lines 4 to
-8 of iteration i follow, then lines 13 to 17 of iteration i - 1, since M_q does not read K, and line 9.
+the drafts of the earlier rounds: lines 18 to 20 of round 0 and lines 12 and 21 to 23 of each earlier
+round come first. Lines 4 to 8 of iteration i follow, then lines 13 to 17 of the earlier rounds, since M_q
+does not read K, and line 9.
 `evor_registration.py` registers the rounds with what each needs, and `completion_stages`
 (retrieval/methods.py) orders them for the pipeline.
 
@@ -41,7 +45,8 @@ The algorithm leaves some points open. For both kinds they are settled as follow
   printed, the first draft would run on none.
 - Rounds are synchronous: all tasks finish a round before the knowledge base grows, so that the
   order of tasks decides nothing.
-- A task that has ended keeps its context in later rounds, and so its answer.
+- A task that has ended keeps its context in later rounds, and so its answer
+  (`StoredAnswers._completions_by_prompt_digest`).
 - A context after the first round ends with the task's own error. (Appendix F puts errors into the
   prompt; line 10 does not.) This holds for every method whose sources include feedback, also where
   only the query or only the knowledge evolves.
@@ -197,10 +202,10 @@ class EvorRound:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is recorded with the contexts: budgets of the method's own, and the paper's loop."""
+        """The token budgets and options of the method, which are stored with the contexts."""
         budgets = dict(self.run.benchmark.budgets)
         if self.method.loop != AS_PUBLISHED:
-            # The name of a stored run's method identifies its other options.
+            # All other options follow from the method's name.
             budgets["context"] = self.method.context or budgets["context"]
             return {"budgets": budgets}
         del budgets["context"]

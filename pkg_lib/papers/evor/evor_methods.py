@@ -167,8 +167,8 @@ def _sample_names(method: str, first: int) -> tuple[str, ...]:
 
 
 EVOR_METHODS: Registry[EvorMethod] = Registry("method", _read_methods())
-# MPSC selects among five samples (Section 3.1). Those of EVOR's last prompt have numbers that no
-# round has: a round that was sampled from that prompt would be one of the five.
+# MPSC selects among five samples (Section 3.1). The samples of EVOR's last prompt have numbers above those of
+# the rounds. Otherwise a round that was sampled from the same prompt would be taken for one of the five.
 MPSC_SAMPLES = {
     "MPSC": _sample_names(NO_RAG, first=1),
     "EVOR + MPSC": _sample_names(LAST_PROMPT, first=11),

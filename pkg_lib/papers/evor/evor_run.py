@@ -49,7 +49,8 @@ INPUT_FIELDS: Kinds = {
     "valid": int,
 }
 INPUT_FILE = f"inputs{ROWS}"  # beside the feedback
-# The feedback on a draft that repeats the prompt and adds nothing. Executed, it may raise no error.
+# The feedback on a draft that repeats the prompt and adds nothing. Executed, it may raise no error. The model
+# sees this text as an error, and stored feedback has it.
 NOTHING_WRITTEN = "the program ends where the task's does"
 INPUT_TOKENS = 200  # of an answer of M_t
 ANSWER_TOKENS = 100  # of a query, a reflection or a list of subgoals

@@ -183,7 +183,11 @@ class KnowledgeBase:
 
     @cached_property
     def _headlines(self) -> dict[str, str]:
-        """A document's last name with its first sentence -> its signature with that sentence."""
+        """What a missing name is compared with -> what the prompt shows of a document.
+
+        The key has the last part of the document's name and its first sentence; the value has its signature
+        and that sentence.
+        """
         headlines: dict[str, str] = {}
         for name, text in self.documents.items():
             signature, about = document_head(text).split("\n", 1)

@@ -29,8 +29,8 @@ class LoopOptions:
             Algorithm 1: the whole program p^i if it ran, else the pair (p^i, F^i). "lines": the lines of
             p^i that call a library, else its error with the line. "programs": as "lines", but p^i is kept
             whole if it ran, one program for each set of called functions.
-        sampled_from: The first round whose program is sampled. 0, as in the authors' run.py
-            (``temperature`` 0) and model.py (``do_sample`` false): decoding is greedy in every round.
+        sampled_from: The first round whose program is sampled instead of decoded greedily. 0 means that no
+            round is, as in the authors' run.py (``temperature`` 0) and model.py (``do_sample`` false).
         keeps_reflections: What a prompt of Reflexion holds. True, as in Section 3.1: the memory, which
             keeps the reflections of all rounds. False: the last draft with its reflection.
         executes_subgoals: How ExeDec decomposes a task. True, as in Section 3.1: a subgoal is predicted,
@@ -38,7 +38,7 @@ class LoopOptions:
             answer. False: the steps are listed before the program is written, and nothing is executed.
         window: Tokens of a prompt and its answer together, at most those of the model. 4,096 in
             Section 3.2 and Appendix F. 0: a context has the tokens of `EvorBenchmark.budgets`.
-        uncalled_ends: Whether a draft that ran on no test input, because M_t wrote no call that can be
+        uncalled_ends: Whether a draft that was called on no test input, because M_t wrote no call that can be
             used, ends its task. False: its functions were never executed, so the task goes on. True: it
             counts as a program that ran.
         ranked: How many texts of a source are ranked for a query; the budget holds some of them.

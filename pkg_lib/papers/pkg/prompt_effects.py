@@ -7,7 +7,7 @@ therefore extracted. Each method here changes one thing at a time, on the same t
     A: no context                     "NoRAG, STYLE prompt"
     A, without the stray quotation mark
                                       "NoRAG, STYLE prompt, no stray quote"
-    B: the words around a context     "NoRAG, STYLE prompt, no code was found"
+    B: the words that introduce one   "NoRAG, STYLE prompt, no code was found"
     C: retrieved block                "Block-PKG, STYLE prompt"
     D: another task's context         "Block-PKG, swapped, STYLE prompt"
 
@@ -37,12 +37,12 @@ from pkg_lib.generation.authors_extraction import ALL_BLOCKS, AUTHORS_RULES, FIR
 from pkg_lib.retrieval.methods import IN_CHAT, METHODS, PAPER_STYLES, style_label
 
 SENT_AS = {False: "raw text", True: "chat template"}
-OURS = "this project"
+OURS = "this suite"
 EXTRACTIONS = (OURS, *AUTHORS_RULES)
 CONTENTS = {
     "A: no context": "NoRAG, {}",
-    "A, no stray quote": "NoRAG, {}, no stray quote",
-    "B: words around a context": "NoRAG, {}, no code was found",
+    "A without its stray quotation mark": "NoRAG, {}, no stray quote",
+    "B: introduction of a context, no code": "NoRAG, {}, no code was found",
     "C: retrieved block": "Block-PKG, {}",
     "D: another task's context": "Block-PKG, swapped, {}",
 }
@@ -52,7 +52,7 @@ WORDING_EFFECT = "A to B: the words"
 # Name of an effect -> (content with, content without); the extraction is the same on both sides.
 EFFECTS = {
     WORDING_EFFECT: (CONTEXT_WORDING, NO_CONTEXT),
-    "A: no stray quote": (NO_STRAY_QUOTE, NO_CONTEXT),
+    "A: without the stray quotation mark": (NO_STRAY_QUOTE, NO_CONTEXT),
     "B to C: retrieved block": (RETRIEVED, CONTEXT_WORDING),
     "B to D: another block": (ANOTHER, CONTEXT_WORDING),
     "D to C: own block": (RETRIEVED, ANOTHER),
@@ -69,7 +69,7 @@ EXTRACTION_LABELS = {
     ALL_BLOCKS: "authors, all code fences",
     FIRST_BLOCK: "authors, first code fence",
 }
-WORDING_SOURCE = "A to B, this project's extraction"
+WORDING_SOURCE = "A to B, this suite's extraction"
 BOTH_SOURCE = "A to B, extraction of all code fences"
 EXTRACTION_SOURCE = "extraction of all code fences"
 # Name of a source -> the (content, extraction) pairs that it is computed from.

@@ -34,7 +34,7 @@ NOTES = (
 COLUMNS = [
     "tasks",
     "pass@1",
-    "tasks where it selects another method",
+    "tasks where it differs from row 1",
     *DIFFERENCE_COLUMNS,
 ]
 

@@ -287,7 +287,7 @@ def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch
     evor = results_of({"NoRAG": NONE, "RK": ALL, "EVOR@0": ALL, "EVOR@1": ALL})
     raised = evor_analysis.evor_findings(evor)[0]
     assert (
-        "(RK) raises pass@1 significantly on 1 of 1 benchmarks (most on M, from 0.0 to 100.0 %)"
+        "(RK) raises pass@1 significantly on 1 of 1 benchmarks (most on M: from 0.0 to 100.0 %)"
         in raised
     )
     assert "run on 1 of them, change it significantly on none" in raised
