@@ -37,7 +37,7 @@ from pkg_lib.generation.authors_extraction import ALL_BLOCKS, AUTHORS_RULES, FIR
 from pkg_lib.retrieval.methods import IN_CHAT, METHODS, PAPER_STYLES, style_label
 
 SENT_AS = {False: "raw text", True: "chat template"}
-OURS = "this suite"
+OURS = "this project"  # as stored in results/
 EXTRACTIONS = (OURS, *AUTHORS_RULES)
 CONTENTS = {
     "A: no context": "NoRAG, {}",
@@ -66,6 +66,7 @@ EXTRACTION_EFFECTS = {
 # Name of an extraction -> what tables call it. A code fence is code between the marks of an answer,
 # such as ``` or [PYTHON]; a block is what Block-PKG retrieves.
 EXTRACTION_LABELS = {
+    OURS: "this suite",
     ALL_BLOCKS: "authors, all code fences",
     FIRST_BLOCK: "authors, first code fence",
 }
