@@ -77,7 +77,11 @@ def test_every_rule_is_judged_and_compared_with_the_published_results(data):
     assert rows.loc[EXTRACTION_LABELS[FIRST_BLOCK], counts].tolist() == ["4", "0", "0", "0", "75.0"]
     # All blocks joined end with the wrong function, and the bare function has no marks.
     assert rows.loc[EXTRACTION_LABELS[ALL_BLOCKS], counts].tolist() == ["4", "1", "2", "2", "25.0"]
-    assert rows.loc[OURS, ["tasks", "empty answers", "pass@1"]].tolist() == ["4", "0", "75.0"]
+    assert rows.loc[EXTRACTION_LABELS[OURS], ["tasks", "empty answers", "pass@1"]].tolist() == [
+        "4",
+        "0",
+        "75.0",
+    ]
     compared = ["difference", "helped", "hurt", "McNemar p"]
     assert rows.loc[EXTRACTION_LABELS[ALL_BLOCKS], compared].tolist() == [
         "−50.0",
@@ -85,7 +89,11 @@ def test_every_rule_is_judged_and_compared_with_the_published_results(data):
         "2",
         "0.500",
     ]
-    assert rows.loc[OURS, ["difference", "helped", "hurt"]].tolist() == ["0.0", "0", "0"]
+    assert rows.loc[EXTRACTION_LABELS[OURS], ["difference", "helped", "hurt"]].tolist() == [
+        "0.0",
+        "0",
+        "0",
+    ]
     assert set(rows.loc[EXTRACTION_LABELS[FIRST_BLOCK], compared]) == {"–"}
 
 
