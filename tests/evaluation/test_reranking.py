@@ -24,7 +24,7 @@ from pkg_lib.evaluation.reranking import (
 from pkg_lib.evaluation.signals import visible_tasks
 from pkg_lib.papers.pkg import encoder_limit
 from pkg_lib.papers.pkg.encoder_limit import ENCODERS, WHOLE, count_cut, count_rows
-from pkg_lib.papers.pkg.reranking_rules import reranking_rules
+from pkg_lib.papers.pkg.reranking_rules import BY_FORMULA, OF_SCRIPT, reranking_rules
 
 REDUCED = [
     ("docstring", 'def f(x):\n    """Add one."""\n    return x + 1', "def f(x):\n    return x + 1"),
@@ -216,10 +216,13 @@ def test_authors_code_reranks_four_of_the_candidates_that_the_paper_names():
     for method in ("NoRAG", "Block-PKG", "Func-PKG", "Func-BM25"):
         assert method in notes
     table = rules.frame
-    row = table.loc["Reranked, the authors' code, four candidates"]
-    assert (row["pass@1"], row["tasks where it differs from row 1"]) == ("100.0", "2")
+    row = table.loc[OF_SCRIPT]
+    assert (row["pass@1"], row["tasks where it selects another answer than row 1"]) == (
+        "100.0",
+        "2",
+    )
     assert (row["helped"], row["hurt"]) == ("1", "0")
-    assert table.loc["Reranked, the paper's formula", row.index[2]] == "0"
+    assert table.loc[BY_FORMULA, row.index[2]] == "0"
 
 
 def test_note_reports_how_many_candidates_the_encoder_truncates(tmp_path, monkeypatch):

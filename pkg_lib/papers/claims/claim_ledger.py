@@ -140,7 +140,8 @@ def verdicts_finding(assessed: Sequence[Assessed]) -> list[str]:
     return [
         f"Of {len(assessed)} claims, {confirmed} are confirmed ({counts[claims.REPRODUCED]} by the paper's "
         f"tables or published answers, {counts[claims.HOLDS]} by this study's models, "
-        f"{counts[claims.HOLDS_BUILT]} by its implementation), {refuted} are "
+        f"{counts[claims.HOLDS_BUILT]} by its implementation without a "
+        f"model), {refuted} are "
         f"refuted ({counts[claims.CONTRADICTED]}, {counts[claims.FAILS]} and {counts[claims.FAILS_BUILT]} by "
         f"the same), {counts[claims.MIXED]} have mixed evidence, {counts[claims.INCONCLUSIVE]} are "
         f"inconclusive and {counts[claims.NOT_ATTEMPTED]} were not attempted."

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import chance, counted, finding
-from pkg_lib.analysis.stats import Difference, mean_difference
+from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
 from pkg_lib.papers.dkb.measurement import READING, READINGS
@@ -418,7 +418,8 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
     for of_repository in filter(None, evidence.values()):
         recalls = in_one_reading(of_repository).groupby("pipeline")["recall"].mean()
         ours, same_size = percent(recalls[OURS], 0), percent(recalls[SAME_SIZE], 0)
-        p = chance(recall_difference(of_repository, OURS, SAME_SIZE).p)
+        p_value = recall_difference(of_repository, OURS, SAME_SIZE).p
+        p = chance(p_value) + (", not significant" if p_value >= ALPHA else "")
         parts.append(
             f"{ours} against {same_size} % on {shown_name(of_repository['repository'])} ({p})"
         )

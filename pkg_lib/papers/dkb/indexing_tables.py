@@ -71,9 +71,10 @@ def graphs_table(indexes: Sequence[Index]) -> ResultTable:
     columns = dict.fromkeys(counts, 0)
     columns["seconds"] = 2
     notes = (
-        "Resolved: a name is the type that the package and the imports of its file give. As published: types "
-        "are identified by their simple names. If types share a name, they are one node, "
-        "which has the edges of the file that is read last.",
+        "Injects: a field, a record component or a parameter of a constructor has the type. Resolved: a "
+        "name is the type that the package and the imports of its file give. As published: types are "
+        "identified by their simple names. If types share a name, they are one node, which has the edges of "
+        "the file that is read last.",
         "External names are names in the source that match no type of the repository, such as String. "
         "Ambiguous names match types of two imported packages and get no edge. Simple names are not "
         f"resolved, so a graph as published has neither. {UNKNOWN}",

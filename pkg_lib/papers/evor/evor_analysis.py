@@ -365,7 +365,7 @@ def evor_findings(evor: EvorResults) -> list[str]:
     never_lower = all(value >= 0 for value, *_ in gains.values())
     verb = "raises" if never_lower else "changes"
     return [
-        f"With {evor.model}, retrieving documentation and code snippets once (RK) {verb} pass@1 "
+        f"With {evor.model}, retrieving documentation and code snippets once {verb} pass@1 "
         "significantly on "
         f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}: from {before} "
         f"to {after} %); EVOR's later rounds, run on {len(evor.evolved)} of them, "

@@ -61,7 +61,7 @@ class ScipyTasks(WatchedTasks):
     """Tasks on the authors' library, which the user provides."""
 
     name = prompts = "scipy-m"
-    title = "newScience, our tasks"
+    title = "newScience (tasks of this study)"
     subject = module = new_science.NAME
     home = f"{new_science.NAME} in {new_science.VARIABLE}; the tasks are in papers/evor"
     imports = f"import {new_science.NAME} as {new_science.ALIAS}\nimport numpy as np"

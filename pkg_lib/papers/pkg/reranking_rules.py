@@ -18,15 +18,15 @@ from pkg_lib.retrieval.methods import AS_PRINTED, NO_RAG, RERANKED
 # The candidates of the authors' script, in its order, which breaks ties.
 SCRIPT_CANDIDATES = (NO_RAG, "Block-PKG", "Func-PKG", "Func-BM25")
 # Rows of the table.
-BY_CODE = "Reranked, the authors' code"
-BY_FORMULA = "Reranked, the paper's formula"
-OF_SCRIPT = "Reranked, the authors' code, four candidates"
+BY_CODE = "the authors' rule, among the answers of all methods"
+BY_FORMULA = "the paper's formula, among the answers of all methods"
+OF_SCRIPT = "the authors' rule, among the four candidates of their script"
 NOTES = (
     "The paper's formula (Equation 11) and the authors' code differ. The formula leaves out answers "
     "that do not parse or run, and compares the others as whole programs with the query. The code "
     "compares the first function of each answer, without docstring and comments. It keeps an answer "
     'that does not run, with the text "Wrong code!" in its place. In all other tables, '
-    "Reranked alone means the rule of the code.",
+    "Reranked means the first row.",
     "Four candidates: the authors' script selects among "
     f"{', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names all retrieval methods. The last "
     "columns compare a row with the first row, paired by task; differences are in percentage points.",
@@ -34,7 +34,7 @@ NOTES = (
 COLUMNS = [
     "tasks",
     "pass@1",
-    "tasks where it differs from row 1",
+    "tasks where it selects another answer than row 1",
     *DIFFERENCE_COLUMNS,
 ]
 

@@ -94,7 +94,7 @@ def variant_meanings(comparisons: Comparisons) -> str:
             variant = str(name).partition(", ")[2]
             if variant in meanings:
                 label = VARIANT_LABELS.get(variant, variant)
-                also = "" if label == variant else f"; methods call it {variant}"
+                also = "" if label == variant else f"; in names of methods: {variant}"
                 shown[variant] = f'"{label}" ({meanings[variant]}{also})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
 

@@ -287,12 +287,12 @@ def test_the_first_finding_states_the_effect_of_retrieval_and_rounds(monkeypatch
     evor = results_of({"NoRAG": NONE, "RK": ALL, "EVOR@0": ALL, "EVOR@1": ALL})
     raised = evor_analysis.evor_findings(evor)[0]
     assert (
-        "(RK) raises pass@1 significantly on 1 of 1 benchmarks (most on M: from 0.0 to 100.0 %)"
+        "once raises pass@1 significantly on 1 of 1 benchmarks (most on M: from 0.0 to 100.0 %)"
         in raised
     )
     assert "run on 1 of them, change it significantly on none" in raised
     lower = results_of({"NoRAG": ALL, "RK": NONE, "EVOR@0": ALL, "EVOR@1": NONE})
-    assert "(RK) changes pass@1" in evor_analysis.evor_findings(lower)[0]
+    assert "once changes pass@1" in evor_analysis.evor_findings(lower)[0]
     assert evor_analysis.evor_findings(results_of({"NoRAG": ALL})) == []
 
 
