@@ -122,7 +122,7 @@ def build_report(
     return report.index
 
 
-class Comparison(NamedTuple):
+class RetrievalEffect(NamedTuple):
     """A retrieval method against no retrieval in one experiment.
 
     Attributes:
@@ -262,7 +262,7 @@ class _Report:
     def _overview(self) -> dict[str, Any]:
         """Return what the template of the first page prints."""
         answers, rates, against, by_paper = [], [], [], []
-        compared: list[Comparison] = []
+        compared: list[RetrievalEffect] = []
         for page in self.pages:
             for section in page.sections:
                 if section.stem == ANSWER and section.findings:
@@ -321,12 +321,12 @@ class _Report:
                 papers.append((paper, shown, missing))
         return papers
 
-    def _comparisons(self, page: Page) -> dict[str, Comparison]:
+    def _comparisons(self, page: Page) -> dict[str, RetrievalEffect]:
         """Retrieval method -> its comparison with the baseline, from the stored tables."""
         stems = [section.stem for section in page.sections if section.summary]
         paths = [self.results / "tables" / f"{stem}.csv" for stem in stems]
         present = [path for path in paths if os.path.lexists(path)]
-        comparisons: dict[str, Comparison] = {}
+        comparisons: dict[str, RetrievalEffect] = {}
         for table in self._read_all(_read_comparisons, present).values():
             comparisons |= table
         return comparisons
@@ -421,7 +421,7 @@ def _measured(sections: Iterable[Section]) -> list[str]:
     return [method for method in table_order() if method in methods]
 
 
-def _read_comparisons(path: Path) -> dict[str, Comparison]:
+def _read_comparisons(path: Path) -> dict[str, RetrievalEffect]:
     """Retrieval method -> its comparison with the baseline, as a notebook wrote it."""
     try:
         rows = pd.read_csv(io.StringIO(read_text(path, advice_for)))
@@ -429,7 +429,9 @@ def _read_comparisons(path: Path) -> dict[str, Comparison]:
         is_ours = rows["source"].str.startswith("This study")
         ours = rows[is_ours & rows["method"].isin(single(METHODS))]
         ours = ours.set_index("method").reindex(columns=["difference_points", "p_corrected"])
-        return {method: Comparison(*values) for method, *values in ours.astype(float).itertuples()}
+        return {
+            method: RetrievalEffect(*values) for method, *values in ours.astype(float).itertuples()
+        }
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DamagedFileError.of(path, "it is not a table of pass@1", None, advice_for) from e
 

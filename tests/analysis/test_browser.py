@@ -135,13 +135,24 @@ def test_browser_reports_a_missing_picture_and_a_script_error(browser, tmp_path)
     assert browser.run("document.documentElement.scrollWidth") > 400
 
 
-def test_first_page_shows_headline_table_figure_and_papers_on_one_screen(browser, site):
+def test_first_screen_shows_headline_table_and_figure_and_what_else_was_found(browser, site):
     browser.open(site, 1400, 900)
     for part in (".headline", "#experiments", "main svg"):
         assert browser.run(f"document.querySelectorAll('{part}').length") == 1
         assert browser.run(box(part, "bottom")) < 900
     assert browser.run("document.querySelectorAll('.papers li').length") == len(items())
-    assert browser.run(box(".papers", "top")) < 900
+    assert browser.run(box("#by-paper h2", "bottom")) < 900
+    assert browser.run(box("#by-paper", "bottom")) <= browser.run(box(".papers", "top"))
+
+
+def test_a_hint_says_where_a_table_goes_on(browser, site):
+    hints = "[...document.querySelectorAll('#what_helps .hint')].filter(h => !h.hidden).map(h => h.textContent).join()"
+    browser.open(site.parent / "site" / "what_helps.html", 400)
+    shown = browser.run(hints)
+    assert "more columns on the right" in shown
+    assert "more rows below" in shown
+    browser.open(site.parent / "site" / "quickstart.html", 1280)
+    assert browser.run("[...document.querySelectorAll('.hint')].every(h => h.hidden)")
 
 
 @WIDTHS

@@ -78,12 +78,12 @@ def test_sentence_describes_verdicts_context_and_solutions():
     unchanged = sentence()
     assert "passes without" in unchanged
     assert "(NameError, cut off)" in unchanged
-    assert "0.625) does not define f" in unchanged
-    assert "gained 2" in unchanged
-    assert "sel is in" in unchanged
+    assert "0.625) does not define the function f" in unchanged
+    assert "lacks 1 line of the one without retrieval, and adds 2" in unchanged
+    assert "The name sel, which the solution does not define, is in the context." in unchanged
     assert "cosine" in unchanged
-    assert "sel is not in" in sentence(text="selection = 1")
-    assert "undefined" not in sentence(text=Hidden("not available"))
+    assert "is not in the context" in sentence(text="selection = 1")
+    assert "does not define, is" not in sentence(text=Hidden("not available"))
     assert "No context was found." in sentence(context=Context("T/1", "Func-PKG", ""))
     assert "cosine" not in sentence(context=Context("T/1", "EVOR@1", "x", "a; b"))
     assert "No context is stored." in sentence(context=None)

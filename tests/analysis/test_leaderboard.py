@@ -133,7 +133,7 @@ def test_page_shows_each_row_with_its_interval_and_filters(results):
     index = build_report(results)
     text = (index.parent / "site" / "leaderboard.html").read_text("utf8")
     assert text.count('<th scope="row"') == len(board(results)) == 3
-    assert "experiment, 3 rows," in text
+    assert "is stored: 3 rows," in text
     assert "HumanEval: 3 rows" in text
     assert text.count(" data-choose>") == 3
     # The rate 0.666667 with its interval of 0.20766 to 0.938508.

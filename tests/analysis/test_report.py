@@ -379,7 +379,7 @@ def test_headline_summarises_the_stored_differences_without_rerankers(results, v
     fewer = (gaps < 0).sum()
     assert 0 < more < len(gaps)
     assert f"solves more tasks in {more} and fewer in {fewer}." in text
-    assert f"from {points(gaps.iloc[-1])} to {points(gaps.iloc[0])} percentage points" in text
+    assert f"by {points(gaps.iloc[-1])} to {points(gaps.iloc[0])} percentage points" in text
     assert text.count("<circle") == len(gaps)
 
 
@@ -461,7 +461,8 @@ def test_first_page_explains_models_methods_and_corpora_and_shortens_links(site)
     for name in ("NoRAG", "Func-PKG", "Ideal Reranker"):
         assert f"<dt>{name}</dt>" in text
     assert "<dt>Corpus authors&#39; contexts</dt>" in text
-    assert "Models run here: qwen2.5-coder-0.5b-instruct, qwen2.5-coder-1.5b-instruct." in text
+    models = "qwen2.5-coder-0.5b-instruct and qwen2.5-coder-1.5b-instruct"
+    assert f"2 models were run here: {models}." in text
     assert 'aria-label="Figure 3, qwen2.5-coder-1.5b-instruct">1.5B</a>' in text
 
 

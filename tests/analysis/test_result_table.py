@@ -83,13 +83,6 @@ def test_aligns_words_to_the_left_and_numbers_to_the_right():
     assert f"<td>{DASH}</td><td>{MINUS}2 (n=3)</td>" in html
 
 
-def test_html_names_the_rows_of_a_long_table_because_its_frame_may_scroll():
-    long = {f"row {number}": [str(number)] for number in range(16)}
-    assert "16 rows" in ResultTable.of("Long", long, ["value"], "name").html()
-    short = {name: long[name] for name in list(long)[:15]}
-    assert "rows" not in ResultTable.of("Short", short, ["value"], "name").html()
-
-
 def test_rows_without_a_number_are_named_below_the_table():
     rows = {"measured": ["1", DASH], "not run": [DASH, DASH]}
     table = ResultTable.of("T", rows, ["a", "b"], "row", "A note.").without_empty_rows()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from pkg_lib.analysis.sentences import counted
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
 from pkg_lib.core.registry import unknown
@@ -331,9 +332,8 @@ def _about_change(case: Case) -> str:
     if not marks:
         return "Both solutions are the same."
     lost, gained = marks.count("-"), marks.count("+")
-    return (
-        f"Compared with the solution without retrieval, {lost} lines are gone and {gained} are new."
-    )
+    lines = counted(lost, "line")
+    return f"The solution lacks {lines} of the one without retrieval, and adds {gained}."
 
 
 def _verdict(side: Side) -> str:

@@ -41,7 +41,7 @@ OURS = "this project"  # as stored in results/
 EXTRACTIONS = (OURS, *AUTHORS_RULES)
 CONTENTS = {
     "A: no context": "NoRAG, {}",
-    "A without its stray quotation mark": "NoRAG, {}, no stray quote",
+    "A without its stray quote": "NoRAG, {}, no stray quote",
     "B: introduction of a context, no code": "NoRAG, {}, no code was found",
     "C: retrieved block": "Block-PKG, {}",
     "D: another task's context": "Block-PKG, swapped, {}",
@@ -52,7 +52,7 @@ WORDING_EFFECT = "A to B: the words"
 # Name of an effect -> (content with, content without); the extraction is the same on both sides.
 EFFECTS = {
     WORDING_EFFECT: (CONTEXT_WORDING, NO_CONTEXT),
-    "A: without the stray quotation mark": (NO_STRAY_QUOTE, NO_CONTEXT),
+    "A: without stray quote": (NO_STRAY_QUOTE, NO_CONTEXT),
     "B to C: retrieved block": (RETRIEVED, CONTEXT_WORDING),
     "B to D: another block": (ANOTHER, CONTEXT_WORDING),
     "D to C: own block": (RETRIEVED, ANOTHER),

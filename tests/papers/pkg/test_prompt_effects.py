@@ -74,7 +74,7 @@ def test_each_effect_changes_one_thing():
     )
     difference = by_name(effects(frame))["difference"]
     assert difference[WORDING_EFFECT, OURS] == 0.5
-    assert difference["A: without the stray quotation mark", ALL_BLOCKS] == 0.25
+    assert difference["A: without stray quote", ALL_BLOCKS] == 0.25
     assert difference["B to C: retrieved block", OURS] == 0.25
     assert difference["B to C: retrieved block", FIRST_BLOCK] == -0.25
     assert difference["B to D: another block", OURS] == -0.25
