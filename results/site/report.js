@@ -153,14 +153,15 @@ function enlarge(event) {
   dialog.showModal();
 }
 
-document.querySelectorAll("table").forEach(filterable);
-document.querySelectorAll("table").forEach(sortable);
+// Tables of the documentation are read in their order.
+document.querySelectorAll("main:not(.document) table").forEach(filterable);
+document.querySelectorAll("main:not(.document) table").forEach(sortable);
 const sizes = new ResizeObserver((entries) => entries.forEach((entry) => hintAtMore(entry.target.closest(".scroll"))));
-document.querySelectorAll(".scroll").forEach((frame) => {
+document.querySelectorAll("main .scroll").forEach((frame) => {
   sizes.observe(frame);
   if (frame.firstElementChild) sizes.observe(frame.firstElementChild);
 });
 document.querySelectorAll("a.large").forEach((link) => link.addEventListener("click", enlarge));
-document.getElementById("large").addEventListener("click", (event) => {
+document.getElementById("large")?.addEventListener("click", (event) => {
   if (event.target === event.currentTarget) event.currentTarget.close();
 });
