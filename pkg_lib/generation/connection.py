@@ -198,5 +198,4 @@ def retry_after_seconds(header: str) -> float:
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    default_port = {"http": 80, "https": 443}.get(url.scheme)
-    return url.scheme, url.host, url.port or default_port
+    return url.scheme, url.host, url.port  # httpx leaves out the default port of the scheme
