@@ -360,7 +360,11 @@ def measured(results, capsys, monkeypatch, *arguments):
     code = cli.main()
     printed = capsys.readouterr()
     paths = list(results.glob("repo_tasks/*/retrieval.csv.gz"))
-    return code, printed, pd.read_csv(paths[0]) if paths else None
+    measures = pd.read_csv(paths[0]) if paths else None
+    assert measures is None or not measures.columns[0].startswith("Unnamed"), (
+        "row numbers are stored"
+    )
+    return code, printed, measures
 
 
 def test_measures_retrieval_on_repoeval(folder, capsys, monkeypatch):
