@@ -36,6 +36,7 @@ from pkg_lib.evaluation.results import LEAST
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"
 BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
+LIGHT_BAR = "#DCEBF1"
 # Okabe and Ito's colours stay apart for the common colour deficiencies; markers are for print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -530,6 +531,7 @@ def legend_below(
 def rate_bars(
     axes: Axes,
     verdicts: pd.DataFrame,
+    lighter: Collection[str] = (),
 ) -> Axes:
     """Draw pass@1 of every method as a bar with its Wilson interval and its number.
 
@@ -538,10 +540,12 @@ def rate_bars(
     Args:
         axes: Axes of `row_axes`.
         verdicts: Verdicts [task, method].
+        lighter: Methods whose bars have a lighter colour.
 
     Returns:
         The axes.
     """
+    colours = {m: LIGHT_BAR if m in lighter else BASE if m == BASELINE else BAR for m in verdicts}
     measured = verdicts.notna().sum()
     total = len(verdicts)
     enough = list(measured.index[measured >= max(1, LEAST * total)])
@@ -551,7 +555,7 @@ def rate_bars(
         y="column",
         order=list(verdicts),
         hue="column",
-        palette={m: BASE if m == BASELINE else BAR for m in verdicts},
+        palette=colours,
         legend=False,
         ax=axes,
         saturation=1,

@@ -44,6 +44,7 @@ class NotebookReport:
         self._part_of_figure: dict[str, str] = {}
         self._last_part = ""
         self._findings: dict[str, None] = {}
+        self._answers: dict[str, list[str]] = {}
 
     def table(
         self,
@@ -129,6 +130,24 @@ class NotebookReport:
         self._findings |= shown
         return Markdown("\n".join(f"- {sentence}" for sentence in shown))
 
+    def answer(
+        self,
+        part: str,
+        sentences: Iterable[str],
+    ) -> Markdown:
+        """Let a part begin with what came out, after the text that introduces it.
+
+        Args:
+            part: Heading of the part.
+            sentences: The sentences.
+
+        Returns:
+            The sentences, to be shown.
+        """
+        shown = list(sentences)
+        self._answers[part] = shown
+        return Markdown(" ".join(shown))
+
     def close(
         self,
         provenance: dict[str, Any],
@@ -154,6 +173,7 @@ class NotebookReport:
             dict(summary or {}),
             list(self._tables),
             self._part_of_figure,
+            self._answers,
         )
         save_section(self.results, section)
         return provenance

@@ -139,9 +139,10 @@ def _retriever(name: str, module: str = "retrievers", **options: str) -> Retriev
 
 GRAPH_METHODS = {"Func-PKG": FUNCTION, "Block-PKG": BLOCK}
 # Prompt variants beside the default one (generation/prompts.py).
+NO_CODE_FOUND = "no code was found"
 _WITH_CONTEXT = ("context first", "earlier turn", "helper section", "no delimiters")
 PROMPT_VARIANTS = {
-    NO_RAG: ("no code was found",),
+    NO_RAG: (NO_CODE_FOUND,),
     "Func-PKG": _WITH_CONTEXT,
     "Block-PKG": _WITH_CONTEXT,
 }
@@ -201,7 +202,7 @@ def _style_variants() -> Iterator[Method]:
     """Every model prompted in the style of one of the paper's models, with several contents."""
     contents = [
         (NO_RAG, ""),
-        (NO_RAG, "no code was found"),
+        (NO_RAG, NO_CODE_FOUND),
         ("Block-PKG", ""),
         ("Block-PKG, swapped", ""),
     ]

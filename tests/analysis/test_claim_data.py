@@ -113,7 +113,7 @@ def test_nothing_is_reproduced_without_a_measurement(unmeasured):
         needs_runs = assessed_claim.claim.test in claim_tests.TESTS
         assert (assessed_claim.verdict == NOT_ATTEMPTED) == needs_runs
     rows = list(verdicts_by_source(ledger).frame.index)
-    assert rows == ["recomputed from the paper's own tables"]
+    assert rows == ["the paper's own tables (recomputed)"]
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

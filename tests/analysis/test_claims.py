@@ -137,7 +137,7 @@ def test_every_measurement_counts_and_mixed_verdicts_are_counted():
     assert "2 have mixed evidence" in finding
     by_source = verdicts_by_source(assessed).frame
     assert (by_source["claims"] == "2").all()
-    assert by_source.loc["tested on runs of this study's models", MIXED] == "2"
+    assert by_source.loc["runs of this study's models", MIXED] == "2"
 
 
 def test_each_model_keeps_its_own_verdict():

@@ -448,10 +448,17 @@ JUNK = {
 }
 
 
+def _seconds_to_extract(text):
+    started = time.process_time()
+    extract(text, "f")
+    settled(text, "f")
+    return time.process_time() - started
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", JUNK)
-def test_junk_takes_little_time(kind):
-    started = time.process_time()
-    extract(JUNK[kind], "f")
-    settled(JUNK[kind], "f")
-    assert time.process_time() - started < 10
+def test_time_grows_in_proportion_to_junk(kind):
+    # Four times the text takes four times as long if the time is linear, and sixteen times if it is quadratic.
+    text = JUNK[kind]
+    seconds_of_quarter = _seconds_to_extract(text[: len(text) // 4])
+    assert _seconds_to_extract(text) < 9 * seconds_of_quarter + 1

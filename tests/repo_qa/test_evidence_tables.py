@@ -4,19 +4,27 @@ import pandas as pd
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.papers.dkb.evidence_tables import answers_finding, differences_table, recall_finding
-from pkg_lib.papers.dkb.measurement import READING
+from pkg_lib.papers.dkb.measurement import READING, SOURCE
 from pkg_lib.papers.dkb.settings import BASE, OURS, SAME_SIZE
 
 
-def evidence(recalls):
-    """Recall by pipeline and question; the first ten questions are of the kind "local"."""
+def evidence(recalls, by_source=None):
+    """Recall by pipeline and question, listed and by source; the first ten questions are of the kind "local"."""
     rows = []
-    for pipeline, values in recalls.items():
-        for question, value in enumerate(values):
-            kind = "local" if question < 10 else "upstream"
-            rows.append([pipeline, question, kind, READING, value])
+    for reading, by_pipeline in ((READING, recalls), (SOURCE, by_source or recalls)):
+        for pipeline, values in by_pipeline.items():
+            for question, value in enumerate(values):
+                kind = "local" if question < 10 else "upstream"
+                rows.append([pipeline, question, kind, reading, value])
     columns = ["pipeline", "question", "kind", "reading", "recall"]
     return {"repository": "repo", "rows": pd.DataFrame(rows, columns=columns)}
+
+
+def test_all_questions_are_compared_in_each_reading():
+    recalls = {BASE: [0.2] * 12, SAME_SIZE: [0.5] * 12, OURS: [1.0] * 12}
+    rows = differences_table(evidence(recalls, recalls | {OURS: [0.25] * 12})).frame["difference"]
+    assert rows[f"{OURS} minus {SAME_SIZE} | all"] == "+0.500"
+    assert rows[f"{OURS} minus {SAME_SIZE} | all, source"] == "−0.250"
 
 
 def test_an_interval_needs_ten_questions_that_differ_and_zero_has_no_sign():
@@ -40,8 +48,10 @@ def test_answers_are_compared_by_f1_where_both_pipelines_answered():
 
 
 def test_contexts_are_compared_where_they_were_recorded():
-    recorded = evidence({BASE: [0.2] * 12, SAME_SIZE: [0.5] * 12, OURS: [1.0] * 12})
-    (finding,) = recall_finding({"repo": recorded, "other": None})
-    assert "100 against 50 % on repo (p < 0.001)" in finding
+    recalls = {BASE: [0.2] * 12, SAME_SIZE: [0.5] * 12, OURS: [1.0] * 12}
+    by_source = recalls | {OURS: [0.5] * 12}
+    (finding,) = recall_finding({"repo": evidence(recalls, by_source), "other": None})
+    assert "50 against 50 % (p = 1.000) on repo" in finding
+    assert "100 against 50 % (p < 0.001)" in finding
     assert "other" not in finding
     assert recall_finding({"other": None}) == []

@@ -88,7 +88,7 @@ def test_a_repository_that_is_studied_keeps_its_own_rows(results):
     other = {"query_seconds": {"No-Graph": {"S1": 1.0}}}
     write_json(results / "repo_qa" / "shopizer" / "evidence.json", other)
     latency = latency_table(studied).frame
-    assert latency.loc["Shopizer, No-Graph, retrieval only"].tolist()[1] == "9.0000"
+    assert latency.loc["Shopizer, No-Graph"].tolist()[1] == "9.0000"
     rows = token_cost_table(studied, [index("shopizer", embedding=EMBEDDING)]).frame
     own = token_cost_table(studied, []).frame
     assert rows.loc["Shopizer, No-Graph"].tolist() == own.loc["Shopizer, No-Graph"].tolist()
@@ -114,11 +114,11 @@ def test_what_was_not_measured_of_the_papers_repositories_is_named_below_the_tab
     table = latency_table(STUDY)
     for name, title in PAPER_REPOSITORIES.items():
         for method in ("No-Graph", "DKB", "LLM-KB"):
-            row = f"{title}, {method}, retrieval only"
+            row = f"{title}, {method}"
             measured = name == "shopizer" and method in seconds
             assert (row in table.frame.index) == measured
             assert (row in table.notes[-1]) != measured
-    assert table.frame.loc["Shopizer, No-Graph, retrieval only"].tolist()[1:3] == [
+    assert table.frame.loc["Shopizer, No-Graph"].tolist()[1:3] == [
         "2.0000",
         "1.0000–3.0000",
     ]

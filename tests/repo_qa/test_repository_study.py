@@ -66,22 +66,22 @@ def test_what_is_kept_is_of_this_source_and_these_questions(study, opened, embed
     assert best in study.chunks and len(rest) == 80 and score >= rest[0][1] >= rest[-1][1]
     assert study.extracted is None and study.answers == {}
 
-    write_json(study.file("ranking"), study.ranked | {"embedding_seconds": 1.5})
+    write_json(study.file("ranking"), study.ranked | {"load_before": 1.5})
     embedder.seen.clear()
     again = opened()
     assert again.repository.ranking == ranking and again.index == study.index and not embedder.seen
 
     fewer = tmp_path / "fewer.yaml"
     fewer.write_text(QUESTIONS.read_text("utf8").partition("  - id: Q2\n")[0])
-    assert "embedding_seconds" not in opened(questions=fewer).ranked and embedder.seen
+    assert "load_before" not in opened(questions=fewer).ranked and embedder.seen
 
     changed_shop = shutil.copytree(SHOP, tmp_path / "copy" / "shop")
     next(changed_shop.rglob("OrderMailListener.java")).unlink()  # no question needs it
     other = opened(changed_shop)
-    assert other.index is None and "embedding_seconds" not in other.ranked
+    assert other.index is None and "load_before" not in other.ranked
     measurement.measure(changed_shop, "shop", other.folder)
     assert opened(changed_shop).index["files"] == 52 and opened().index["files"] == 53
-    assert opened().ranked["embedding_seconds"] == 1.5
+    assert opened().ranked["load_before"] == 1.5
 
 
 def test_what_is_stored_fits_the_shop():
@@ -228,8 +228,9 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
         "No-Graph": 15,
         "DKB": 15,
     }
-    assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
-    assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
+    cost = opened().index["embedding"]
+    assert cost["tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
+    assert cost["processor_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
     stored, evidence = read_json(study.file("evidence")), measurement.evidence_of(study)
     for name in ("rows", "variants"):
         assert pd.DataFrame(**stored[name]).equals(evidence[name])

@@ -476,7 +476,7 @@ def write_tasks(
     """
     tasks, _ = _reported_tasks(package, say, limit)
     if not tasks:
-        reason = "its tests pass with no function of 3 to 30 lines, and fail with its body removed"
+        reason = "no function of 3 to 30 lines passes its tests and fails them without its body"
         raise UserError(f"{package.label} gives no task: {reason}")
     rows = [task.record() for task in tasks]
     write_jsonl(output, rows)

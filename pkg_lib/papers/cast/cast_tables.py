@@ -391,7 +391,8 @@ def mappings_table(cast: CastResults) -> ResultTable:
             rankings = [cast.ranking(ranker, "cast", metric, mapping) for metric in AT_5]
             fixed_ndcg = cast.ranking(ranker, "fixed-size", AT_5[0])
             _, change, bounds = _difference_cells(stats.mean_difference(rankings[0], fixed_ndcg))
-            cells += [*map(mean_cell, rankings), f"{change} ({bounds})"]
+            with_bounds = DASH if change == DASH else f"{change} ({bounds})"
+            cells += [*map(mean_cell, rankings), with_bounds]
         rows[f"cAST, {label}"] = cells
     note = (
         "Transferred: a line has the score of the cAST chunk that contains it, and a fixed-size chunk the "

@@ -13,10 +13,10 @@ from pkg_lib.papers.claims.claim_tests import claimed_by
 from pkg_lib.papers.claims.claims import Assessed, Evidence
 
 SOURCES = {
-    claims.RUNS: "tested on runs of this study's models",
-    claims.REPLAYED: "tested on completions that the authors published",
-    claims.BUILT: "about the graph and its contexts, measured on this implementation",
-    claims.PRINTED: "recomputed from the paper's own tables",
+    claims.RUNS: "runs of this study's models",
+    claims.REPLAYED: "completions that the authors published",
+    claims.BUILT: "graph and contexts of this implementation",
+    claims.PRINTED: "the paper's own tables (recomputed)",
 }
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import chance, counted, finding
-from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
+from pkg_lib.analysis.sentences import chance, counted, finding, listed
+from pkg_lib.analysis.stats import Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
-from pkg_lib.papers.dkb.measurement import READING, READINGS
+from pkg_lib.papers.dkb.measurement import READING, READINGS, SOURCE
 from pkg_lib.papers.dkb.number_tables import (
     NAN,
     UNKNOWN,
@@ -81,17 +81,18 @@ def pipelines_of(evidence: Evidence) -> list[str]:
     return list(pipelines.unique())
 
 
-def in_one_reading(evidence: Evidence) -> pd.DataFrame:
-    """Return the measured contexts in the reading that the tables use first.
+def in_one_reading(evidence: Evidence, reading: str = READING) -> pd.DataFrame:
+    """Return the measured contexts in one reading of what it means that a type reaches a context.
 
     Args:
         evidence: The measured contexts.
+        reading: One of `measurement.READINGS`.
 
     Returns:
         One row per pipeline and question.
     """
     rows: pd.DataFrame = evidence["rows"]
-    return rows[rows["reading"] == READING]
+    return rows[rows["reading"] == reading]
 
 
 def kinds_of(evidence: Evidence) -> list[str]:
@@ -111,6 +112,7 @@ def recall(
     evidence: Evidence,
     pipeline: str,
     kinds: Sequence[str] = (),
+    reading: str = READING,
 ) -> pd.Series:
     """Return the recall of the needed types.
 
@@ -118,11 +120,12 @@ def recall(
         evidence: The measured contexts.
         pipeline: A measured pipeline.
         kinds: Kinds of questions; empty for all.
+        reading: One of `measurement.READINGS`.
 
     Returns:
         Recall by question.
     """
-    rows = in_one_reading(evidence)
+    rows = in_one_reading(evidence, reading)
     rows = rows[rows["pipeline"] == pipeline]
     if kinds:
         rows = rows[rows["kind"].isin(kinds)]
@@ -134,6 +137,7 @@ def recall_difference(
     first: str,
     second: str,
     kinds: Sequence[str] = (),
+    reading: str = READING,
 ) -> Difference:
     """Compare the recall of two pipelines.
 
@@ -142,23 +146,31 @@ def recall_difference(
         first: A measured pipeline.
         second: The pipeline that it is compared with.
         kinds: Kinds of questions; empty for all.
+        reading: One of `measurement.READINGS`.
 
     Returns:
         The difference over questions; see `sign_flip_difference`.
     """
-    values = recall(evidence, first, kinds)
-    baseline = recall(evidence, second, kinds)
+    values = recall(evidence, first, kinds, reading)
+    baseline = recall(evidence, second, kinds, reading)
     return sign_flip_difference(values, baseline)
 
 
-def _groups(evidence: Evidence) -> dict[str, list[str]]:
-    """Return the groups of questions that are compared, each with its kinds."""
+def _groups(evidence: Evidence) -> dict[str, tuple[list[str], str]]:
+    """Return the groups of questions that are compared, each with its kinds and a reading.
+
+    All questions are compared in each reading, and each kind of question in the reading that the tables
+    use first.
+    """
     kinds = kinds_of(evidence)
-    groups: dict[str, list[str]] = {"all": []}
+    groups: dict[str, tuple[list[str], str]] = {"all": ([], READING)}
+    for reading in READINGS:
+        if reading != READING:
+            groups[f"all, {reading}"] = ([], reading)
     if "upstream" in kinds and "multi-hop" in kinds:
-        groups["upstream and multi-hop"] = ["upstream", "multi-hop"]
+        groups["upstream and multi-hop"] = (["upstream", "multi-hop"], READING)
     for kind in kinds:
-        groups[kind] = [kind]
+        groups[kind] = ([kind], READING)
     return groups
 
 
@@ -212,12 +224,12 @@ def differences_table(evidence: Evidence) -> ResultTable:
     for first, second in product((OURS, LLM_KB), (BASE, SAME_SIZE)):
         if first not in pipelines_of(evidence):
             continue
-        for name, kinds in _groups(evidence).items():
-            difference = recall_difference(evidence, first, second, kinds)
+        for name, (kinds, reading) in _groups(evidence).items():
+            difference = recall_difference(evidence, first, second, kinds, reading)
             rows[f"{first} minus {second} | {name}"] = [
                 difference.n,
-                recall(evidence, first, kinds).mean(),
-                recall(evidence, second, kinds).mean(),
+                recall(evidence, first, kinds, reading).mean(),
+                recall(evidence, second, kinds, reading).mean(),
                 signed(difference.value, 3),
                 _interval(difference),
                 probability(difference.p),
@@ -237,7 +249,7 @@ def differences_table(evidence: Evidence) -> ResultTable:
         "Interval and p come from different methods, so the interval can exclude 0 where p is above 0.05. "
         "Local questions are about one or two types, multi-hop ones along a chain of calls, upstream ones "
         "about what uses a type, and semantics ones about what code means. "
-        f"{READING_NOTE}"
+        f"{READING_NOTE} Rows with source or named use these readings instead."
     )
     title = f"Differences in recall, {shown_name(evidence['repository'])}"
     return number_table(title, "first minus second | kind of question", columns, rows, note)
@@ -286,7 +298,7 @@ def variants_table(evidence: Evidence) -> ResultTable:
     rows = {}
     for name in variants["pipeline"].unique():
         in_reading, precision, characters = means.loc[(READING, name)]
-        in_source = means.loc[("source", name), "recall"]
+        in_source = means.loc[(SOURCE, name), "recall"]
         rows[name] = [in_reading, in_source, precision, characters]
     columns = {
         "recall (listed)": 3,
@@ -295,8 +307,13 @@ def variants_table(evidence: Evidence) -> ResultTable:
         "characters": 0,
     }
     note = (
-        "Coupled: only files with a node are embedded. As published: simple names, file names as classes, "
-        "coupled."
+        "Depth: how many edges are followed from the types of the nearest chunks (DKB: 1). Interface "
+        "consumers: types that refer to an interface which such a type implements. Coupled: only files with "
+        "a node are embedded. As published: types are identified by simple names, files count as classes, "
+        "and only files with a node are embedded. Neighbours nearest to the question first: the neighbouring "
+        "types are ordered by their similarity to the question, so that the context's limit cuts the others. "
+        "Neighbours' lines nearest to the question: of each neighbour, the context shows the chunks nearest "
+        "to the question instead of the first lines."
     )
     title = f"DKB with one thing changed, on {shown_name(evidence['repository'])}"
     return number_table(title, "variant", columns, rows, note)
@@ -414,20 +431,30 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
     Returns:
         One sentence; none if nothing was recorded.
     """
-    parts = []
+    by_source: list[str] = []
+    with_names: list[str] = []
     for of_repository in filter(None, evidence.values()):
-        recalls = in_one_reading(of_repository).groupby("pipeline")["recall"].mean()
-        ours, same_size = percent(recalls[OURS], 0), percent(recalls[SAME_SIZE], 0)
-        p_value = recall_difference(of_repository, OURS, SAME_SIZE).p
-        p = chance(p_value) + (", not significant" if p_value >= ALPHA else "")
-        parts.append(
-            f"{ours} against {same_size} % on {shown_name(of_repository['repository'])} ({p})"
-        )
+        name = shown_name(of_repository["repository"])
+        by_source.append(f"{_compared_recall(of_repository, SOURCE)} on {name}")
+        with_names.append(_compared_recall(of_repository, READING))
     head = (
-        f"In this study, {OURS} brings more of the types (such as classes) that an answer needs into the "
-        "context than vector retrieval with a context of the same size"
+        "Share of the types (such as classes) that an answer needs of which the context shows source, "
+        f"{OURS} against vector retrieval with a context of the same size"
     )
-    return finding(head, parts)
+    if with_names:
+        by_source[-1] += (
+            f"; if a name that {OURS}'s context lists from its graph counts as well, {listed(with_names)}"
+        )
+    return finding(head, by_source)
+
+
+def _compared_recall(evidence: Evidence, reading: str) -> str:
+    """Print the recall of DKB and of a No-Graph context of the same size, with p."""
+    recalls = in_one_reading(evidence, reading).groupby("pipeline")["recall"].mean()
+    difference = recall_difference(evidence, OURS, SAME_SIZE, reading=reading)
+    ours = percent(recalls[OURS], 0)
+    same_size = percent(recalls[SAME_SIZE], 0)
+    return f"{ours} against {same_size} % ({chance(difference.p)})"
 
 
 def answers_finding(scores: Mapping[str, pd.DataFrame]) -> list[str]:

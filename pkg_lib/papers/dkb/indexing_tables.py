@@ -143,10 +143,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
     for index in indexes:
         title = shown_name(index["repository"])
         embedding = index.get("embedding", {}).get("processor_seconds", NAN)
-        model = NAN
-        if index is study.index:
-            embedding = study.ranked.get("embedding_seconds", NAN)
-            model = _extraction_seconds(study)
+        model = _extraction_seconds(study) if index is study.index else NAN
         chunks = index["seconds"]["read"] + index["seconds"]["split"] + embedding
         graph = index["graphs"][RESOLVED]["seconds"]["total"]
         rows[f"{title}, {BASE}"] = [chunks, 0, chunks]
@@ -164,7 +161,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         batches = f"{len(study.extracted.answers)} batches answered together on two cores"
         notes.append(f"LLM-KB's graph: {study.model}, {batches}.")
     columns = {
-        "chunks and embeddings (s)": 2,
+        "chunks and embeddings (processor s)": 2,
         "graph (s)": 2,
         "total (s)": 2,
     }
@@ -217,7 +214,7 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         answers = study.answers.get(pipeline, {})
         model_seconds = [answer.meta["seconds"] for answer in answers.values()]
         model_mean = pd.Series(model_seconds, dtype=float).mean()
-        name = f"{shown_name(study.name)}, {pipeline}, retrieval only"
+        name = f"{shown_name(study.name)}, {pipeline}"
         rows[name] = [*_latency_cells(by_question), model_mean]
     for key in PAPER_REPOSITORIES:
         if key != study.name:  # its own rows are above
@@ -233,8 +230,9 @@ def latency_table(study: RepositoryStudy) -> ResultTable:
         "answering model, mean (s)": 1,
     }
     note = (
-        "The model's answers were written together, so it has a mean and no spread. "
-        "Each query: median of 5 runs."
+        "The first three columns of this study time retrieval alone (each query: median of 5 runs); the "
+        "last is the time of the model. The model wrote its answers together, so that time is a mean without "
+        "spread. The published latencies include the model."
     )
     notes = [note, *_load_notes(), UNKNOWN]
     title = "Table 2: latency of a query"
@@ -258,7 +256,7 @@ def _recorded_latency(name: str) -> Rows:
     rows: Rows = {}
     for method in (BASE, OURS, LLM_KB):
         cells = _latency_cells(measured.get(method, {}))
-        rows[f"{shown_name(name)}, {method}, retrieval only"] = [*cells, NAN]
+        rows[f"{shown_name(name)}, {method}"] = [*cells, NAN]
     return rows
 
 
@@ -373,7 +371,8 @@ def _recorded_cost(
 def _tokens(study: RepositoryStudy, method: str) -> list[float]:
     """Return the tokens of a method in the order of PAID."""
     share = embedded_shares(study)[method]
-    embedded = share * study.ranked.get("embedded_tokens", NAN)
+    index = study.index or {}
+    embedded = share * index.get("embedding", {}).get("tokens", NAN)
     extracted: list[float] = [0, 0]
     if method == LLM_KB:
         extraction = study.extracted
@@ -425,7 +424,9 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
     nested = [name for name in study.graph.nodes if outermost(study.graph, name) != name]
     notes = (
         "Coupled: only chunks of files that give a node its path are embedded, as in the paper's scripts "
-        "(Observation 4).",
+        "(its Observation 4). Skipped: files that the method could not read; for DKB, those that its parser "
+        "rejects or that declare no type. File success: the share of the files of which LLM-KB's model "
+        "returned a record.",
         "Node coverage: the number of nodes divided by that of DKB. The published numbers are divided by "
         "the published number of DKB.",
         f"{len(nested)} of {len(study.graph.nodes)} nodes of {shown_name(study.name)} are nested "

@@ -40,8 +40,9 @@ from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.ranking import Vectors, top
 
-READINGS = ("source", "listed", "named")
+SOURCE = "source"
 READING = "listed"
+READINGS = (SOURCE, READING, "named")
 Value = TypeVar("Value")
 
 
@@ -337,8 +338,6 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
     embedding = _token_count(embedder, parts) | embedded.cost
     return {
         "embedding": embedding,
-        "embedding_seconds": embedding["seconds"],
-        "embedded_tokens": embedding["tokens"],
         "query_seconds": query_seconds,
         "budget": BUDGET._asdict(),
         **circumstances,

@@ -49,7 +49,7 @@ STEPS = (
     ("query", ("Query",), "exact {search[exact_ms]:.1f} ms, HNSW {hnsw[ms]:.2f} ms"),
     ("HNSW recall@1", (), "{hnsw[recall_at_1]:.3f} (efSearch 128)"),
     (
-        "pruning one function",
+        "pruning one retrieved function",
         (),
         "{pruning[median_ms]:.1f} ms (99th percentile {pruning[p99_ms]:.1f})",
     ),

@@ -216,7 +216,7 @@ def building_table(measured: CostMeasurements) -> ResultTable:
     columns = [("in the paper", method) for method in TABLE8_METHODS]
     columns += [
         ("measured here", method)
-        for method in ("PKG", "rows by embedding (VoyageEmb)", "Func-BM25")
+        for method in ("PKG", "whole files by embedding (as VoyageEmb)", "Func-BM25")
     ]
     notes = [
         f"{DASH} not measured, or not in the paper. The time of encoding is estimated from the "
@@ -224,11 +224,15 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         "the graph's texts on one processor. The time of Func-BM25's index is scaled to the number "
         "of functions.",
         enhancement_note(measured.enhancement),
-        "In the paper, the total of PKG is one minute less than the sum of its steps.",
+        "In the paper, the total of PKG leaves out docstrings and is one minute less than the sum of its "
+        "other steps, and the total of VoyageAI is one minute more than its only step.",
         "Multiple of ast.parse's time: the processor time of building and saving the graph divided by "
         "that of ast.parse on the same files; the build runs without Python's garbage collector. "
         "HNSW recall@1: share of queries for which the approximate index finds the nearest vector. "
-        "VoyageEmb is measured with all-MiniLM-L6-v2 and not with Voyage's embedder.",
+        "Pruning removes the branch of a retrieved function that the query is least about.",
+        "The paper's VoyageAI embeds the rows of PythonAlpaca. Here, VoyageEmb embeds whole files with "
+        "all-MiniLM-L6-v2, which reads only the first 256 tokens of each, so the two times cannot be "
+        "compared.",
     ]
     if graph:
         notes.insert(
@@ -436,10 +440,11 @@ def speed_note(
         )
     return (
         "Completions record no wall time. Seconds are estimates: generated tokens divided by "
-        f"{speed['batch_tokens_per_s']} tokens per second, the speed of one batch of "
-        f"{speed['prompts']} prompts without context. The engine completes up to {speed['slots']} "
-        f"prompts at the same time; a single prompt has {speed['single_tokens_per_s']} tokens per "
-        "second. Longer prompts take longer."
+        f"{speed['batch_tokens_per_s']} tokens per second, which one batch of {speed['prompts']} prompts "
+        "without context reaches in total (CPU, see results/benchmarks/README.md). The engine completes "
+        f"up to {speed['slots']} prompts at the same time; a single prompt has "
+        f"{speed['single_tokens_per_s']} tokens per second. Seconds per query are a share of the batch's "
+        "time and not the time until an answer is there. Longer prompts take longer."
     )
 
 

@@ -55,12 +55,15 @@ VARIABLE_PARTS = {
     r"\d+": "N",
 }
 ERRORS_NOTE = (
-    "Others counts every error that is none of the five types. The last rows name the parts of Others that "
-    f"are beyond the table. {DASH} not measured, or not in the paper."
+    "Others counts every error that is none of the five types. The last rows say what Others consists of. "
+    f"{DASH} not measured, or not in the paper."
 )
 STAGES_NOTE = (
     "Tasks that reach a stage; in brackets, tasks lost at it. A task without context is lost to the method. "
     "If the model was prompted anyway and the solution passed, 'passed anyway' counts it. "
+    "Parsed: the solution has a syntax tree. Some SyntaxErrors, such as a 'return' outside of a function, "
+    "are found only after parsing. Ran: the solution, executed without the tests, ends without an error; "
+    "errors inside of its functions mostly occur later, when the tests call them. "
     f"{DASH} the method has no such stage, or is not measured."
 )
 
@@ -265,6 +268,10 @@ def _errors_column(outcomes: Outcomes) -> dict[str, str]:
     cells["not measured"] = len(outcomes) - len(_endings(outcomes))
     for error in BEYOND:
         cells[f"of Others: {error}"] = counts[error]
+    named = counts[list(BEYOND)].sum(min_count=1)
+    others = cells["Others"]
+    unnamed = pd.NA if pd.isna(others) or pd.isna(named) else others - named
+    cells["of Others: any other error"] = unnamed
     return {str(row): _text(count) for row, count in cells.items()}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from textwrap import fill
 
 from pkg_lib.data.corpora import PUBLISHED, corpus_in_words
+from pkg_lib.data.corpus_spec import parse_corpus
 from pkg_lib.evaluation.results import Results
 
 TITLE_CHARS = 52  # of a line in a figure of one text column
@@ -39,10 +40,7 @@ def voyage_note(corpus: str) -> str:
     name = "VoyageEmb is the paper's name for rows retrieved by embedding"
     if corpus == PUBLISHED:
         return f"{name}, here the rows that the authors retrieved with Voyage-Code-2."
-    return (
-        f"{name}, here with the embedder of the corpus (by default all-MiniLM-L6-v2) and not with "
-        "Voyage-Code-2."
-    )
+    return f"{name}, in the paper with Voyage-Code-2, here with {parse_corpus(corpus).embedder}."
 
 
 def selection_label(selection: str) -> str:

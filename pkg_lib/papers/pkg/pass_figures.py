@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.sentences import listed
 from pkg_lib.analysis.stats import (
     BASELINE,
     paired_differences,
@@ -26,6 +27,7 @@ from pkg_lib.evaluation.results import LEAST
 from pkg_lib.papers.pkg.labels import voyage_note
 from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.papers.pkg.pass_tables import VOYAGE, below_message, published_rates
+from pkg_lib.retrieval.methods import SELECTING
 
 
 @figures.styled
@@ -56,7 +58,7 @@ def pass_rates(
         title=title,
         ax=ax,
     )
-    figures.rate_bars(axes, verdicts)
+    figures.rate_bars(axes, verdicts, lighter=SELECTING)
     below = [place + 0.36 for place in range(verdicts.shape[1])]
     for marker, (model, rates) in zip(
         figures.MARKERS,
@@ -230,7 +232,11 @@ def rates_caption(
         rates.append(f"{method} {percent(rate.value)}")
     shown = ", ".join(rates)
     about = f" {voyage_note(corpus)}" if VOYAGE in verdicts else ""
-    return f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured).{about}"
+    selecting = [method for method in verdicts if method in SELECTING]
+    lighter = f" Lighter: {listed(selecting)}, which select among answers." if selecting else ""
+    return (
+        f"pass@1 in percent on {benchmark_title}: {shown} ({DASH}: not measured).{lighter}{about}"
+    )
 
 
 def changes_caption(verdicts: pd.DataFrame) -> str:

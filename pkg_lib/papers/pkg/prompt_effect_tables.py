@@ -61,7 +61,9 @@ LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
 EFFECTS_CAPTION = (
     f"Change of pass@1 when one thing in the prompt or in the extraction changes. {PROMPTS_NOTE} "
     "Extraction: one of the authors' rules instead of this project's; all other rows use this "
-    "project's. Open: raw text; filled: chat template."
+    "project's. The two rows of extraction are about the answers to prompt C. Open: raw text; filled: chat "
+    "template. A prompt without a marker in a row was not run, or failed: at least half of its answers are "
+    "empty."
 )
 
 
@@ -177,9 +179,14 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
         "fails by an AssertionError or a TypeError and not by a NameError."
     )
+    purpose = (
+        "On MBPP, an answer in which the extraction finds no function ends in a NameError. Of the paper's "
+        "models in this table, only CodeLlama-7B has fewer NameErrors with Block-PKG than without a context, "
+        "so extraction may be a part of its gain."
+    )
     title = "NameErrors by prompt and context"
     columns = [*PROMPT_COLUMNS, "extraction", *contents]
-    return _grid(title, rows, columns, note, _models_note(conditions))
+    return _grid(title, rows, columns, purpose, note, _models_note(conditions))
 
 
 def _published_name_errors(style: str) -> tuple[str, dict[str, int]]:
@@ -300,10 +307,10 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
         "the opposite direction. The last column is the largest share that the interval of the "
         "effect contains; it is 0 % if all of them are negative. There is no share for a difference "
         f"below {100 * LEAST_GAIN:.0f} points in the paper, which may be chance, and none for a failed "
-        "prompt, to which at least half of the answers are empty. The effect of extraction is the "
-        "difference by the authors' extraction of all code fences minus the difference by this "
-        "project's extraction. Each difference in the paper comes from one run and has no "
-        "interval (164 tasks of HumanEval, 500 of MBPP). The paper's models are larger than the "
+        "prompt, to which at least half of the answers are empty. Authors' extraction: of all code fences. "
+        "The last source of a model and prompt is the difference between C and A by the authors' extraction, "
+        "minus the same difference by this suite's. Each difference in the paper comes from one run and has "
+        "no interval (164 tasks of HumanEval, 500 of MBPP). The paper's models are larger than the "
         "measured ones. A share therefore compares sizes. It does not say what the difference in "
         "the paper consists of."
     )
@@ -320,6 +327,28 @@ def _percent_sign(fraction: float) -> str:
 
 def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
     return (frame["model"] == model) & (frame["benchmark"] == benchmark)
+
+
+def gain_finding(shared: pd.DataFrame) -> list[str]:
+    """Say whether words or extraction could make the difference that the paper reports.
+
+    Args:
+        shared: The frame of `shares`.
+
+    Returns:
+        One sentence; none without a share.
+    """
+    known = shared.dropna(subset=["share"])
+    if known.empty:
+        return []
+    whole = (known["upper_share"] >= 1).sum()
+    half = (known["share"] >= 0.5).sum()
+    answer = "Some measurements allow it" if whole else "No measurement allows it"
+    return [
+        f"{answer}: of {len(known)} measured effects of words or extraction (without failed prompts), "
+        f"{whole} have a 95 % interval that contains the whole difference in the paper, and {half} are at "
+        "least half of it."
+    ]
 
 
 def effects_finding(effects: pd.DataFrame) -> list[str]:

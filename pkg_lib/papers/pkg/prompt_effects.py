@@ -71,8 +71,8 @@ EXTRACTION_LABELS = {
     FIRST_BLOCK: "authors, first code fence",
 }
 WORDING_SOURCE = "A to B, this suite's extraction"
-BOTH_SOURCE = "A to B, extraction of all code fences"
-EXTRACTION_SOURCE = "extraction of all code fences"
+BOTH_SOURCE = "A to B, authors' extraction"
+EXTRACTION_SOURCE = "A to C, authors' extraction minus this suite's"
 # Name of a source -> the (content, extraction) pairs that it is computed from.
 SOURCES = {
     WORDING_SOURCE: ((CONTEXT_WORDING, OURS), (NO_CONTEXT, OURS)),

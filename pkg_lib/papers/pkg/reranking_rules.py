@@ -24,9 +24,9 @@ OF_SCRIPT = "the authors' rule, among the four candidates of their script"
 NOTES = (
     "The paper's formula (Equation 11) and the authors' code differ. The formula leaves out answers "
     "that do not parse or run, and compares the others as whole programs with the query. The code "
-    "compares the first function of each answer, without docstring and comments. It keeps an answer "
-    'that does not run, with the text "Wrong code!" in its place. In all other tables, '
-    "Reranked means the first row.",
+    "compares the first function of each answer, without docstring and comments. An answer that "
+    'does not run stays a candidate; the text "Wrong code!" is embedded instead of it. In all other '
+    "tables, Reranked means the first row.",
     "Four candidates: the authors' script selects among "
     f"{', '.join(SCRIPT_CANDIDATES)} alone; the paper's text names all retrieval methods. The last "
     "columns compare a row with the first row, paired by task; differences are in percentage points.",

@@ -178,7 +178,8 @@ def validity_table(
     title = f"pass@1 in percent by context validity, {corpus_in_words(corpus)}"
     change_note = (
         "Change: percentage points, paired bootstrap over tasks. Helped: tasks that only the method "
-        f"solves; hurt: tasks that only {BASELINE} solves. {ANSWERS_NOTE}"
+        f"solves; hurt: tasks that only {BASELINE} solves. p is not corrected. Interval and p come from "
+        f"different methods, so the interval can exclude 0 where p is above 0.05. {ANSWERS_NOTE}"
     )
     index = "model, method, context"
     return ResultTable.of(title, rows, VALIDITY_COLUMNS, index, VALIDITY_NOTE, change_note)
@@ -336,9 +337,9 @@ def copying_table(
     note = (
         "Retrieved code alone: the context is submitted without a model, with its function renamed. Own "
         "context: the method as defined, with the context of the task itself. "
-        "Same verdict: share of the tasks on which it and the method's answer both pass or both "
-        "fail. Statements copied: share of an answer's statements that are also in its context, "
-        f"mean over the tasks. {DASH} not measured on all of these tasks."
+        "Same verdict: share of the tasks on which the retrieved code alone and the method's answer "
+        "both pass or both fail. Statements copied: share of an answer's statements that are also in its "
+        f"context, mean over the tasks. {DASH} not measured on all of these tasks."
     )
     swaps = (
         f"Another task's context gives a higher pass@1 than the task's own in {len(better)} of "

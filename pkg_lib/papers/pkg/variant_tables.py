@@ -94,7 +94,7 @@ def variant_meanings(comparisons: Comparisons) -> str:
             variant = str(name).partition(", ")[2]
             if variant in meanings:
                 label = VARIANT_LABELS.get(variant, variant)
-                also = "" if label == variant else f"; in names of methods: {variant}"
+                also = "" if label == variant else f"; in the data files: {variant}"
                 shown[variant] = f'"{label}" ({meanings[variant]}{also})'
     return f"Prompt variants are {listed(shown.values())}" if shown else ""
 
@@ -221,7 +221,8 @@ def prompt_variants_figure(
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
     axes.set_xlabel(
-        f"pass@1 minus that of {BASELINE}\n(percentage points, 95 % interval);\nright of 0: the prompt helps"
+        f"pass@1 minus that of {BASELINE}\n(default prompt), percentage points,\n"
+        "95 % interval; right of 0: helps"
     )
     axes.grid(axis="x")
     figures.legend_below(axes, title="prompt", alignment="left", title_fontsize=7)
