@@ -124,19 +124,24 @@ function filterable(table) {
 }
 
 // Says below a table that it goes on beyond its frame, and where.
+// The edges at which a frame cuts its content now; they fade out, so that no cut number looks whole.
+function markCuts(frame) {
+  frame.classList.toggle("more-right", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 2);
+  frame.classList.toggle("more-down", frame.scrollTop + frame.clientHeight < frame.scrollHeight - 2);
+}
+
 function hintAtMore(frame) {
   const right = frame.scrollWidth > frame.clientWidth + 2;
   const down = frame.scrollHeight > frame.clientHeight + 2;
-  frame.classList.toggle("more-right", right);
-  frame.classList.toggle("more-down", down);
+  markCuts(frame);
   let hint = frame.nextElementSibling;
   if (!hint?.classList.contains("hint")) {
     hint = document.createElement("p");
     hint.className = "note hint";
     frame.after(hint);
   }
-  const what = [right && "more columns on the right", down && "more rows below"].filter(Boolean);
-  hint.textContent = what.length ? `The table scrolls: ${what.join(", ")}.` : "";
+  const what = [right && (frame.matches("pre") ? "more on the right" : "more columns on the right"), down && "more rows below"].filter(Boolean);
+  hint.textContent = what.length ? `The ${frame.matches("pre") ? "code" : "table"} scrolls: ${what.join(", ")}.` : "";
   hint.hidden = !what.length;
 }
 
@@ -156,9 +161,10 @@ function enlarge(event) {
 // Tables of the documentation are read in their order.
 document.querySelectorAll("main:not(.document) table").forEach(filterable);
 document.querySelectorAll("main:not(.document) table").forEach(sortable);
-const sizes = new ResizeObserver((entries) => entries.forEach((entry) => hintAtMore(entry.target.closest(".scroll"))));
-document.querySelectorAll("main .scroll").forEach((frame) => {
+const sizes = new ResizeObserver((entries) => entries.forEach((entry) => hintAtMore(entry.target.closest(".scroll, pre"))));
+document.querySelectorAll("main .scroll, main.document pre").forEach((frame) => {
   sizes.observe(frame);
+  frame.addEventListener("scroll", () => markCuts(frame), { passive: true });
   if (frame.firstElementChild) sizes.observe(frame.firstElementChild);
 });
 document.querySelectorAll("a.large").forEach((link) => link.addEventListener("click", enlarge));
