@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -304,6 +305,18 @@ def textbook():
     return documents, build_code_graph(documents)
 
 
+def skip_imports_in_collections() -> None:
+    """Leave out what exists by now when garbage is collected, which imports of torch slow down to half a second."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fast_collections() -> None:
+    """Collect garbage fast in a test file, whatever earlier files have imported."""
+    skip_imports_in_collections()
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
     """Return the directory of a two-layer Qwen2 with random weights.
@@ -347,6 +360,7 @@ def tiny_model(tmp_path_factory) -> Path:
         pad_token_id=fast.eos_token_id,
     )
     Qwen2ForCausalLM(config).float().save_pretrained(folder)
+    skip_imports_in_collections()
     return folder
 
 

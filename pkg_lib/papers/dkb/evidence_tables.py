@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -431,30 +431,43 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
     Returns:
         One sentence; none if nothing was recorded.
     """
-    by_source: list[str] = []
-    with_names: list[str] = []
-    for of_repository in filter(None, evidence.values()):
-        name = shown_name(of_repository["repository"])
-        by_source.append(f"{_compared_recall(of_repository, SOURCE)} on {name}")
-        with_names.append(_compared_recall(of_repository, READING))
-    head = (
-        "Share of the types (such as classes) that an answer needs of which the context shows source, "
-        f"{OURS} against vector retrieval with a context of the same size"
-    )
-    if with_names:
-        by_source[-1] += (
-            f"; if a name that {OURS}'s context lists from its graph counts as well, {listed(with_names)}"
-        )
-    return finding(head, by_source)
+    recorded = [of_repository for of_repository in evidence.values() if of_repository]
+    if not recorded:
+        return []
+    by_source = [_compared_recall(of_repository, SOURCE) for of_repository in recorded]
+    with_names = [_compared_recall(of_repository, READING) for of_repository in recorded]
+    names = [shown_name(of_repository["repository"]) for of_repository in recorded]
+    ours = [f"{compared.ours} on {name}" for compared, name in zip(by_source, names, strict=True)]
+    return [
+        f"Of the types (such as classes) that an answer needs, {OURS}'s context shows the source of "
+        f"{listed(ours)}; vector retrieval with a context of the same size shows the source of "
+        f"{listed(compared.same_size for compared in by_source)}; if a name that {OURS}'s context lists from "
+        f"its graph counts as well, {OURS} has {listed(compared.ours_with_p for compared in with_names)} "
+        f"(p of the differences from vector retrieval)."
+    ]
 
 
-def _compared_recall(evidence: Evidence, reading: str) -> str:
-    """Print the recall of DKB and of a No-Graph context of the same size, with p."""
+@dataclass(frozen=True)
+class ComparedRecall:
+    """The recall of DKB and of a No-Graph context of the same size, printed.
+
+    Attributes:
+        ours: DKB's mean recall, such as "60 %".
+        same_size: That of No-Graph, with p of the difference, such as "57 % (p = 0.633)".
+        ours_with_p: DKB's mean recall with p of the difference.
+    """
+
+    ours: str
+    same_size: str
+    ours_with_p: str
+
+
+def _compared_recall(evidence: Evidence, reading: str) -> ComparedRecall:
     recalls = in_one_reading(evidence, reading).groupby("pipeline")["recall"].mean()
     difference = recall_difference(evidence, OURS, SAME_SIZE, reading=reading)
-    ours = percent(recalls[OURS], 0)
-    same_size = percent(recalls[SAME_SIZE], 0)
-    return f"{ours} against {same_size} % ({chance(difference.p)})"
+    ours = f"{percent(recalls[OURS], 0)} %"
+    p = chance(difference.p)
+    return ComparedRecall(ours, f"{percent(recalls[SAME_SIZE], 0)} % ({p})", f"{ours} ({p})")
 
 
 def answers_finding(scores: Mapping[str, pd.DataFrame]) -> list[str]:

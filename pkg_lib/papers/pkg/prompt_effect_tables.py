@@ -343,11 +343,11 @@ def gain_finding(shared: pd.DataFrame) -> list[str]:
         return []
     whole = (known["upper_share"] >= 1).sum()
     half = (known["share"] >= 0.5).sum()
-    answer = "Some measurements allow it" if whole else "No measurement allows it"
+    answer = "This cannot be excluded" if whole else "By these measurements, no"
     return [
-        f"{answer}: of {len(known)} measured effects of words or extraction (without failed prompts), "
-        f"{whole} have a 95 % interval that contains the whole difference in the paper, and {half} are at "
-        "least half of it."
+        f"{answer}: of {len(known)} effects of words or extraction that were measured with prompts that did "
+        f"not fail, {whole} have a 95 % interval that contains the whole difference in the paper, and {half} "
+        "are at least half of it (last table of this part)."
     ]
 
 
