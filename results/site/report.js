@@ -128,6 +128,8 @@ function filterable(table) {
 function markCuts(frame) {
   frame.classList.toggle("more-right", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 2);
   frame.classList.toggle("more-down", frame.scrollTop + frame.clientHeight < frame.scrollHeight - 2);
+  frame.style.setProperty("--bar-x", `${frame.offsetWidth - frame.clientWidth}px`);
+  frame.style.setProperty("--bar-y", `${frame.offsetHeight - frame.clientHeight}px`);
 }
 
 function hintAtMore(frame) {
