@@ -244,7 +244,8 @@ class _Report:
         for part, html in section.parts.items():
             heading = section.part_heading(part)
             shown = _without_repeated_caption(html, heading)
-            lead = " ".join([part_leads.get(part, ""), *section.answers.get(part, [])]).strip()
+            lead = [part_leads[part]] if part in part_leads else []
+            lead += section.answers.get(part, [])
             parts.append((section.anchor(part), heading, lead, shown, section.figures_of(part)))
         sizes = {}
         for name in section.figures:

@@ -80,7 +80,7 @@ def test_counts_answers_without_a_record_by_reason(answer, fault):
     assert extraction.skipped == list(BATCH)
     assert extraction.success_rate == 0.0
     truncated = after(answer, finish="length")
-    assert truncated.faults == {"cut off" if fault == "no JSON" else fault: 1}
+    assert truncated.faults == {"cut off at the token limit" if fault == "no JSON" else fault: 1}
 
 
 @pytest.mark.parametrize("name", ["", None])

@@ -139,7 +139,11 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         The table, one row per repository and method.
     """
     rows: Rows = {}
-    notes = [UNKNOWN]
+    notes = [
+        "Embedding of this study: processor time of one or two cores. The paper does not say which time its "
+        "rows have, nor on which hardware, so compare only rows of the same source.",
+        UNKNOWN,
+    ]
     for index in indexes:
         title = shown_name(index["repository"])
         embedding = index.get("embedding", {}).get("processor_seconds", NAN)
@@ -161,7 +165,7 @@ def indexing_time_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Res
         batches = f"{len(study.extracted.answers)} batches answered together on two cores"
         notes.append(f"LLM-KB's graph: {study.model}, {batches}.")
     columns = {
-        "chunks and embeddings (processor s)": 2,
+        "chunks and embeddings (s)": 2,
         "graph (s)": 2,
         "total (s)": 2,
     }
@@ -424,9 +428,10 @@ def coverage_table(study: RepositoryStudy, indexes: Sequence[Index]) -> ResultTa
     nested = [name for name in study.graph.nodes if outermost(study.graph, name) != name]
     notes = (
         "Coupled: only chunks of files that give a node its path are embedded, as in the paper's scripts "
-        "(its Observation 4). Skipped: files that the method could not read; for DKB, those that its parser "
-        "rejects or that declare no type. File success: the share of the files of which LLM-KB's model "
-        "returned a record.",
+        "(its Observation 4). A type that several files declare has one node, with the path of one of them, "
+        "so the chunks of the others are left out. Skipped: files that the method could not read; for DKB, "
+        "those that its parser rejects or that declare no type. File success: the share of the files of "
+        "which LLM-KB's model returned a record.",
         "Node coverage: the number of nodes divided by that of DKB. The published numbers are divided by "
         "the published number of DKB.",
         f"{len(nested)} of {len(study.graph.nodes)} nodes of {shown_name(study.name)} are nested "
@@ -512,7 +517,7 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
         "dependencies that are a class with a record": number(len(extraction.graph().edges)),
     }
     for reason, count in sorted(extraction.faults.items()):
-        figures[f"fault: {reason}"] = number(count)
+        figures[f"fault of an answer or record: {reason}"] = number(count)
     rows = {figure: [value] for figure, value in figures.items()}
     note = f"{study.model}, greedy, four files a prompt."
     return ResultTable.of(title, rows, ["value"], "quantity", note)

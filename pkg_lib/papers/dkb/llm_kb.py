@@ -136,7 +136,7 @@ class Extraction:
         try:
             answer = json.loads(json_part(raw))
         except (ValueError, RecursionError):
-            fault = "cut off" if finish == "length" else "no JSON"
+            fault = "cut off at the token limit" if finish == "length" else "no JSON"
             self.faults[fault] += 1
             return
         results = _field(answer, "results")

@@ -48,7 +48,8 @@ COLUMNS = (
 NOTES = (
     "An estimate with two bounds: prompt tokens take no time (prompt free), or as much time as "
     "generated tokens (prompt slow). The true number should be between them. Saved: the mean with rows "
-    "minus the mean with the graph on the same tasks, minus the time of searching the graph.",
+    "minus the mean with the graph on the same tasks; the time of searching the graph is subtracted from "
+    "the seconds saved.",
     "The graph is that of Table 8; the tokens are of this experiment's corpus. In the paper: minutes "
     "of Table 8 and tokens of Table 9 at this machine's speed, with equally many generated tokens. "
     "Against BM25 the graph takes 3 s more per query.",

@@ -185,9 +185,9 @@ def closed_extraction_table(extractions: pd.DataFrame) -> ResultTable:
         "Published raw answers to VoyageEmb's prompts of MBPP; the authors published no others. "
         "Solutions and verdicts that differ are compared with the published ones; white space "
         "around a solution does not count. The difference "
-        f"is in percentage points of pass@1, paired by task, from '{first}', the rule behind "
-        "the published results. Intervals are Tango's score intervals. Intervals and p are per "
-        "row, not corrected."
+        f"is in percentage points of pass@1, paired by task, from '{first}', the rule "
+        "by which the authors extracted the answers of closed models. Intervals are Tango's score intervals. "
+        "Intervals and p are per row, not corrected."
     )
     return ResultTable(
         "Rules of extraction on the closed models' published answers (MBPP, VoyageEmb)",

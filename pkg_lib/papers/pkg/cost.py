@@ -39,7 +39,7 @@ STEPS = (
     (
         "time, as a multiple of ast.parse's",
         (),
-        "{ratio:.2f} (garbage collection off in both: {ratio_paused:.2f})",
+        "{ratio_paused:.2f} ({ratio:.2f} if ast.parse collects garbage, as by default)",
     ),
     ("docstrings by a model", (ENHANCEMENT,), "{enhancement}"),
     ("encoding", ("Encoding",), "{encoding[texts_per_cpu_s]:.0f} texts/s"),

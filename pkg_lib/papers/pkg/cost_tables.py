@@ -238,7 +238,7 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         notes.insert(
             0,
             f"Not measured on the corpus of this page, but on {graph['documents']:,} files of installed "
-            f"Python source with {graph['functions']:,} functions, as many as the paper's corpus has.",
+            f"Python source with {graph['functions']:,} functions, about as many as the paper's corpus has.",
         )
     title = "Table 8: time and storage of the graph and of other indexes"
     return ResultTable.of(title, rows, columns, "step", *notes)

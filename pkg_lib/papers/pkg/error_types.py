@@ -56,7 +56,8 @@ VARIABLE_PARTS = {
 }
 ERRORS_NOTE = (
     "Others counts every error that is none of the five types. The last rows say what Others consists of. "
-    f"{DASH} not measured, or not in the paper."
+    "Suspicious: the solution returned a value that could deceive the tests, such as an object of a class of "
+    f"its own. {DASH} not measured, or not in the paper."
 )
 STAGES_NOTE = (
     "Tasks that reach a stage; in brackets, tasks lost at it. A task without context is lost to the method. "

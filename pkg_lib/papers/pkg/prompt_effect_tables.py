@@ -58,6 +58,7 @@ TABLE7_BENCHMARK = "mbpp"
 BLOCK, NONE = "Block-PKG", "NoRAG"
 UPPER_SHARE = "largest share in the interval"
 LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
+SHARES_TITLE = "Effects of words and extraction, compared with the difference in the paper"
 EFFECTS_CAPTION = (
     f"Change of pass@1 when one thing in the prompt or in the extraction changes. {PROMPTS_NOTE} "
     "Extraction: one of the authors' rules instead of this project's; all other rows use this "
@@ -307,15 +308,14 @@ def shares_table(shared: pd.DataFrame) -> ResultTable:
         "the opposite direction. The last column is the largest share that the interval of the "
         "effect contains; it is 0 % if all of them are negative. There is no share for a difference "
         f"below {100 * LEAST_GAIN:.0f} points in the paper, which may be chance, and none for a failed "
-        "prompt, to which at least half of the answers are empty. Authors' extraction: of all code fences. "
-        "The last source of a model and prompt is the difference between C and A by the authors' extraction, "
-        "minus the same difference by this suite's. Each difference in the paper comes from one run and has "
-        "no interval (164 tasks of HumanEval, 500 of MBPP). The paper's models are larger than the "
-        "measured ones. A share therefore compares sizes. It does not say what the difference in "
-        "the paper consists of."
+        "prompt, to which at least half of the answers are empty. Authors' extraction: of all code fences, "
+        "their rule for open models. The last source of a model and prompt is the difference between C and A "
+        "by the authors' extraction, minus the same difference by this suite's. Each difference in the paper "
+        "comes from one run and has no interval (164 tasks of HumanEval, 500 of MBPP). The paper's models "
+        "are larger than the measured ones. A share therefore compares sizes. It does not say what the "
+        "difference in the paper consists of."
     )
-    title = "Effects of words and extraction, compared with the difference in the paper"
-    return _grid(title, rows, columns, note, _models_note(shared))
+    return _grid(SHARES_TITLE, rows, columns, note, _models_note(shared))
 
 
 def _percent_sign(fraction: float) -> str:
@@ -343,11 +343,14 @@ def gain_finding(shared: pd.DataFrame) -> list[str]:
         return []
     whole = (known["upper_share"] >= 1).sum()
     half = (known["share"] >= 0.5).sum()
-    answer = "This cannot be excluded" if whole else "By these measurements, no"
+    answer = (
+        "That words or extraction make the paper's whole gain is "
+        f"{'not excluded' if whole else 'unlikely'} by these measurements"
+    )
     return [
-        f"{answer}: of {len(known)} effects of words or extraction that were measured with prompts that did "
-        f"not fail, {whole} have a 95 % interval that contains the whole difference in the paper, and {half} "
-        "are at least half of it (last table of this part)."
+        f"{answer}: of the {len(known)} rows with a share in the table '{SHARES_TITLE}', {whole} have an "
+        f"effect whose 95 % interval contains the whole difference in the paper, and in {half} the effect is "
+        "at least half of it."
     ]
 
 

@@ -38,8 +38,9 @@ VALIDITY_NOTE = (
     "to the function that the task asks for, or, for a block, if that function passes with the block as "
     "its body. It is invalid if it has a function with as many "
     "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
-    "such function. No context: nothing was retrieved for the task."
+    "such function."
 )
+NO_CONTEXT_NOTE = "No context: nothing was retrieved for the task."
 
 
 def context_validities(run: Results, method: str) -> pd.Series:
@@ -178,7 +179,8 @@ def by_context(run: Results, methods: Iterable[str]) -> ResultTable:
         changes = [_change(row, method) for _, row in table.iterrows()]
         rows[method] = [_rate(copied), _rate(swapped), *changes]
     notes = (
-        f"a → b (n): NoRAG solves a % and the method b % of the n tasks of this group. {VALIDITY_NOTE}",
+        f"a → b (n): NoRAG solves a % and the method b % of the n tasks of this group. {VALIDITY_NOTE} "
+        f"{NO_CONTEXT_NOTE}",
         "Retrieved code alone: the renamed context is submitted without a model. Another task's context: "
         f"the method is shown the context of another task. {DASH} not measured, or no such task.",
     )

@@ -255,7 +255,7 @@ def validity_caption(experiments: Experiments) -> str:
     return (
         "pass@1 without a context (open) and with it (filled) by context validity, "
         f"{', '.join(map(corpus_in_words, corpora))}. The number of tasks is in parentheses. "
-        f"{VALIDITY_NOTE.partition(' No context: ')[0]}"
+        f"{VALIDITY_NOTE}"
     )
 
 
@@ -343,7 +343,7 @@ def copying_table(
     )
     swaps = (
         f"Another task's context gives a higher pass@1 than the task's own in {len(better)} of "
-        f"{compared} rows that have both{': ' if better else ''}{'; '.join(better)}."
+        f"{compared} rows of this table that have both{': ' if better else ''}{'; '.join(better)}."
     )
     return ResultTable.of(title, rows, COPYING_COLUMNS, "model, method", note, swaps)
 
