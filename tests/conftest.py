@@ -139,7 +139,7 @@ CASES_THAT_STAY = {
     "execution/test_official.py::test_the_official_package_gives_every_verdict_of_a_column": 0,
     "generation/test_batch_size.py::test_halves_the_batch_when_memory_runs_out_and_gives_the_same_answers": 1,
     "generation/test_batch_size.py::test_other_errors_that_mean_lack_of_memory": 1,
-    "generation/test_extraction_forms.py::test_junk_takes_little_time": 4,
+    "generation/test_extraction_forms.py::test_time_grows_in_proportion_to_junk": 4,
     "generation/test_hostile.py::test_memory_is_bounded": 2,
     "generation/test_responses.py::test_a_body_of_many_small_values_takes_little_memory_and_time": 8,
     "papers/cast/test_cast_steps.py::test_additional_chunkings_are_methods_outside_the_study": 1,

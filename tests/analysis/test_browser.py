@@ -155,6 +155,16 @@ def test_a_hint_says_where_a_table_goes_on(browser, site):
     assert browser.run("[...document.querySelectorAll('.hint')].every(h => h.hidden)")
 
 
+def test_a_table_fades_where_it_goes_on_until_it_is_scrolled_there(browser, site):
+    browser.open(site.parent / "site" / "what_helps.html", 400)
+    wide = "[...document.querySelectorAll('.scroll')].find(f => f.scrollWidth > f.clientWidth + 50)"
+    assert "0.2" in browser.run(f"getComputedStyle({wide}).maskImage")
+    browser.run(f"{wide}.scrollTo({wide}.scrollWidth, {wide}.scrollHeight)")
+    browser.run("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+    assert browser.run(f"{wide}.classList.contains('more-right')") is False
+    assert browser.run(f"{wide}.classList.contains('more-down')") is False
+
+
 @WIDTHS
 def test_navigation_stays_visible_while_scrolling(browser, site, width):
     browser.open(site.parent / EXPERIMENT, width, 500)

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -55,7 +55,7 @@ PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 class Links(HTMLParser):
     """Parser of a page that collects its references, its ids and its unclosed elements."""
 
-    VOID = frozenset({"meta", "img", "br", "hr", "link", "input", "col"})
+    VOID = frozenset({"meta", "img", "br", "hr", "link", "input", "col", "wbr"})
 
     def __init__(self, page):
         super().__init__()
@@ -494,6 +494,20 @@ def test_the_first_figure_leads_and_the_others_follow_their_tables(tmp_path, mon
     found = re.findall(r"<figure id=\"(.*?)\"|<span>(T .*?)</span>", text)
     places = [anchor[-3:] or table for anchor, table in found]
     assert places == ["one", "T ", "T One", "T Two", "two", "T Three"]
+
+
+def test_a_part_begins_with_its_answer_after_its_introduction(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    notebook = NotebookReport("what_helps", "What helps")
+    notebook.table(ResultTable.of("Copies", {"a": ["1"]}, ["n"], "row"), None, "Copying")
+    assert notebook.answer("Copying", ["It copies.", "Often."]).data == "It copies. Often."
+    notebook.close({})
+    text = (report.build_report(tmp_path).parent / "site" / "what_helps.html").read_text("utf8")
+    introduction = texts_of("leads")["parts"]["what_helps"]["Copying"]
+    paragraphs = [introduction, "It copies.", "Often."]
+    places = [text.index(f"<p>{escape(paragraph)}</p>") for paragraph in paragraphs]
+    assert places == sorted(places)
+    assert text.index(">Copying</h") < places[0] and places[-1] < text.index("<table")
 
 
 def test_heading_of_a_paper_table_has_its_title_and_the_caption_does_not_repeat_it(tmp_path):
