@@ -527,7 +527,8 @@ class Results(StoredAnswers):
         """Return what the results were made from.
 
         Returns:
-            Fields for the last section of a page. Versions and commit are those of the retrieval.
+            Fields for the last section of a page. Versions and commit are those of the retrieval. The
+            packages that programs may import are empty if the tasks are not available.
         """
         retrieved = {}
         digests = set()
@@ -542,9 +543,10 @@ class Results(StoredAnswers):
         decoding = dict(self.generator.decoding.parameters)
         decoding.pop("style", None)
         packages = set()
-        for task in self.tasks:
-            limits = self.benchmark_spec.limits(task)
-            packages.add(limits.packages)
+        if not self.tasks_absent:
+            for task in self.tasks:
+                limits = self.benchmark_spec.limits(task)
+                packages.add(limits.packages)
         no_rag_sources = retrieved.get(NO_RAG, {})
         return {
             "model": self.model,

@@ -183,3 +183,13 @@ def test_a_task_needs_the_expected_outcome_of_every_control(outcomes, expected):
     for control, status in zip(function_bodies.CONTROLS, outcomes, strict=True):
         by_control[control] = Outcome(status)
     assert cast_steps.controls_hold(by_control) is expected
+
+
+def test_provenance_needs_no_tasks(monkeypatch):
+    """A report is built without RepoEval, although the limits of a task depend on its package."""
+    monkeypatch.delenv("PKG_REPOEVAL_DIR", raising=False)
+    condition = Condition(MODEL, "repoeval-tests", "repository", "NoRAG")
+    stored = load_results(condition, ROOT / "results")
+    assert stored.tasks_absent
+    assert stored.provenance()["packages"] == ""
+    assert stored.provenance()["tasks"] == len(stored.outcomes("NoRAG")) == 106
