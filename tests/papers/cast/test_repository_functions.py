@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib import Condition, load_results
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Outcome, digest
 from pkg_lib.data.functions import WINDOW_LINES, RepoTask, as_task, candidates, functions, replaced
 from pkg_lib.papers.cast import cast_steps, function_bodies
@@ -188,7 +190,7 @@ def test_a_task_needs_the_expected_outcome_of_every_control(outcomes, expected):
 def test_provenance_needs_no_tasks(monkeypatch):
     """A report is built without RepoEval, although the limits of a task depend on its package."""
     monkeypatch.delenv("PKG_REPOEVAL_DIR", raising=False)
-    condition = Condition(MODEL, "repoeval-tests", "repository", "NoRAG")
+    condition = Condition("qwen2.5-coder-0.5b-instruct", "repoeval-tests", "repository", "NoRAG")
     stored = load_results(condition, ROOT / "results")
     assert stored.tasks_absent
     assert stored.provenance()["packages"] == ""
