@@ -164,6 +164,11 @@ function enlarge(event) {
 document.querySelectorAll("main:not(.document) table").forEach(filterable);
 document.querySelectorAll("main:not(.document) table").forEach(sortable);
 const sizes = new ResizeObserver((entries) => entries.forEach((entry) => hintAtMore(entry.target.closest(".scroll, pre"))));
+const side = document.querySelector("nav.side");
+if (side) {
+  new ResizeObserver(() => markCuts(side)).observe(side);
+  side.addEventListener("scroll", () => markCuts(side), { passive: true });
+}
 document.querySelectorAll("main .scroll, main.document pre").forEach((frame) => {
   sizes.observe(frame);
   frame.addEventListener("scroll", () => markCuts(frame), { passive: true });

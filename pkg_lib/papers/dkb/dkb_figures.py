@@ -37,8 +37,8 @@ PIPELINE_COLOURS = ("#B4BAC0", figures.QUIET, *figures.COLOURS)
 RECALL_CAPTION = (
     "Share of the needed types whose source is in the context, or whose name the context lists from the "
     "graph. No-Graph takes the chunks nearest to the question. DKB and LLM-KB add types next to theirs in a "
-    "graph that a parser or a language model builds. Questions are about one or two types (local), what code "
-    "means (semantics), what uses a type (upstream), or a chain of calls (multi-hop)."
+    "graph that a parser or a language model builds. Questions are about what one or two types do (local), "
+    "what code means (semantics), what uses a type (upstream), or a chain of calls (multi-hop)."
 )
 MOST_TYPES = 150  # of the overview
 HUBS = 6  # types with most edges, numbered in the overview

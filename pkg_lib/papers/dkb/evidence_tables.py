@@ -248,9 +248,9 @@ def differences_table(evidence: Evidence) -> ResultTable:
         f"rows. Fewer than {FEWEST_FOR_BOOTSTRAP} questions, or questions that all have the same "
         "difference, have no interval. Kinds with five or fewer questions cannot reach p < 0.05. "
         "Interval and p come from different methods, so the interval can exclude 0 where p is above 0.05. "
-        "Local questions are about one or two types, multi-hop ones along a chain of calls, upstream ones "
-        "about what uses a type, and semantics ones about what code means. "
-        f"{READING_NOTE} Rows with source or named use these readings instead."
+        "Local questions are about what one or two types do (an answer may have to name more), multi-hop "
+        "ones along a chain of calls, upstream ones about what uses a type, and semantics ones about what "
+        f"code means. {READING_NOTE} Rows with source or named use these readings instead."
     )
     title = f"Differences in recall, {shown_name(evidence['repository'])}"
     return number_table(title, "first minus second | kind of question", columns, rows, note)

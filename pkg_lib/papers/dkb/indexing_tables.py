@@ -508,16 +508,17 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
         "files with a record": number(len(extraction.records)),
         "skipped or missed": number(len(extraction.skipped)),
         "file success rate": number(extraction.success_rate, 3),
-        "file success rate, if files with the same name are counted separately": number(
-            told_apart, 3
-        ),
-        "matched by file name only": number(extraction.by_name),
-        "truncated at 15,000 characters": number(len(truncated)),
+        "file success rate, only files that an answer identifies": number(told_apart, 3),
+        "records that name their file without its path": number(extraction.by_name),
+        "files cut at 15,000 characters for the prompt": number(len(truncated)),
         "dependencies named": number(len(extraction.dependencies)),
         "dependencies that are a class with a record": number(len(extraction.graph().edges)),
     }
     for reason, count in sorted(extraction.faults.items()):
         figures[f"fault of an answer or record: {reason}"] = number(count)
     rows = {figure: [value] for figure, value in figures.items()}
-    note = f"{study.model}, greedy, four files a prompt."
+    note = (
+        f"{study.model}, greedy, four files a prompt. An answer identifies a file by its path, or by its "
+        "name if no other file of the prompt has that name."
+    )
     return ResultTable.of(title, rows, ["value"], "quantity", note)

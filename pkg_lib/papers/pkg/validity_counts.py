@@ -35,10 +35,10 @@ VALIDITIES = (
 ALL = "all"
 VALIDITY_NOTE = (
     "A context is valid if one of its functions passes the task's hidden tests once it is renamed "
-    "to the function that the task asks for, or, for a block, if that function passes with the block as "
-    "its body. It is invalid if it has a function with as many "
-    "arguments as the reference solution, and none of these passes. It is unrelated if it has no "
-    "such function."
+    "to the function that the task asks for. It is invalid if it has a function with as many arguments as "
+    "the reference solution, and none of these passes. A context without functions, such as a block, is "
+    "tried as the body of the requested function. It is valid if this passes, and invalid if it has a return "
+    "statement and fails. Every other context is unrelated."
 )
 NO_CONTEXT_NOTE = "No context: nothing was retrieved for the task."
 
