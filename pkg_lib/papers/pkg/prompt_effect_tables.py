@@ -60,11 +60,11 @@ UPPER_SHARE = "largest share in the interval"
 LEAST_GAIN = 0.05  # of a published difference, of which a share is computed
 SHARES_TITLE = "Effects of words and extraction, compared with the difference in the paper"
 EFFECTS_CAPTION = (
-    f"Change of pass@1 when one thing in the prompt or in the extraction changes. {PROMPTS_NOTE} "
-    "Extraction: one of the authors' rules instead of this project's; all other rows use this "
-    "project's. The two rows of extraction are about the answers to prompt C. Open: raw text; filled: chat "
-    "template. A prompt without a marker in a row was not run, or failed: at least half of its answers are "
-    "empty."
+    "Change of pass@1 when one thing in the prompt or in the extraction changes, or two (A to C). "
+    f"{PROMPTS_NOTE} Extraction: one of the authors' rules instead of this project's; all other rows use "
+    "this project's. The two rows of extraction are about the answers to prompt C. Open: raw text; filled: "
+    "chat template. A prompt without a marker in a row was not run, or failed: at least half of its answers "
+    "are empty."
 )
 
 
@@ -432,7 +432,7 @@ def effects_figure(
             f"{style_label(style)}, {sent_as}", *looks[style], filled=sent_as != SENT_AS[False]
         )
         figures.point_with_interval(axes, row["difference"], row["low"], row["high"], place, look)
-    axes.axvline(0, color=figures.INK, linewidth=0.6)
+    axes.axvline(0, color=figures.INK, linewidth=0.6, zorder=0)
     axes.set_yticks(range(len(order)), [_wrapped(name) for name in order])
     axes.set(xlabel="percentage points of pass@1\n(95 % interval); right of 0: helps")
     axes.grid(axis="x")

@@ -216,7 +216,7 @@ def prompt_variants_figure(
             )
             ends = (variant["low"], variant["high"])
             figures.point_with_interval(axes, variant["difference"], *ends, place, look)
-    axes.axvline(0, color=figures.INK, linewidth=0.6)
+    axes.axvline(0, color=figures.INK, linewidth=0.6, zorder=0)
     for row in range(1, len(shown)):
         axes.axhline(row - 0.5, color="#E2E2E2", linewidth=0.4)
     figures.label_rows(axes, labels)
