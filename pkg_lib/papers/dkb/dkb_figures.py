@@ -1,10 +1,12 @@
 """DKB's figures: a type with its neighbours, all types of a repository, and recall by kind of question."""
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -42,6 +44,8 @@ RECALL_CAPTION = (
 )
 MOST_TYPES = 150  # of the overview
 HUBS = 6  # types with most edges, numbered in the overview
+CLOSEST = 0.11  # distance of two types in the overview, whose layout is 2 wide: a numbered marker and a gap
+PUSHES = 100
 HUB: dict[str, Any] = {
     "marker": "o",
     "markersize": 9,
@@ -269,8 +273,19 @@ def _layout(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> Places:
     graph = nx.Graph()
     graph.add_nodes_from(sorted(names))
     graph.add_edges_from(sorted(edges))
-    places: Places = nx.kamada_kawai_layout(graph)
-    return places
+    return _apart(nx.kamada_kawai_layout(graph))
+
+
+def _apart(places: Places) -> Places:
+    """Push places apart until none is nearer to another than CLOSEST, so that no marker hides another."""
+    points = np.array(list(places.values()), dtype=float)
+    for _ in range(PUSHES):
+        between = points[:, None] - points[None]
+        distances = np.linalg.norm(between, axis=2)
+        np.fill_diagonal(distances, math.inf)
+        missing = np.clip(CLOSEST - distances, 0, None) / np.maximum(distances, 1e-9)
+        points += (between * missing[:, :, None]).sum(axis=1) / 2
+    return {name: (float(x), float(y)) for name, (x, y) in zip(places, points, strict=True)}
 
 
 # Recall

@@ -332,7 +332,8 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
     shown = ", ".join(f"{item} {price:g}" for item, price in prices.items())
     note = (
         f"Tokens, and dollars by example prices for a million ({shown}): reference/dkb_prices.csv. "
-        "No tokens were bought, so the dollars are hypothetical."
+        "No tokens were bought, so the dollars are hypothetical. Tokens of this study are sums: indexing once, "
+        "and all questions about the repository."
     )
     title = "Tables 3 and 4: cost"
     return number_table(title, "workload, method", columns, rows, note, UNKNOWN)
@@ -518,7 +519,8 @@ def extraction_table(study: RepositoryStudy) -> ResultTable:
         figures[f"fault of an answer or record: {reason}"] = number(count)
     rows = {figure: [value] for figure, value in figures.items()}
     note = (
-        f"{study.model}, greedy, four files a prompt. An answer identifies a file by its path, or by its "
-        "name if no other file of the prompt has that name."
+        f"{study.model}, greedy, four files a prompt. File success rate: the share of the files that are not "
+        "skipped, where skipped files of the same name count once, as in the paper. The next row counts only "
+        "files that an answer identifies by its path, or by its name if no other file of the prompt has it."
     )
     return ResultTable.of(title, rows, ["value"], "quantity", note)
