@@ -332,8 +332,8 @@ def token_cost_table(study: RepositoryStudy, indexes: Sequence[Index]) -> Result
     shown = ", ".join(f"{item} {price:g}" for item, price in prices.items())
     note = (
         f"Tokens, and dollars by example prices for a million ({shown}): reference/dkb_prices.csv. "
-        "No tokens were bought, so the dollars are hypothetical. Tokens of this study are sums: indexing once, "
-        "and all questions about the repository."
+        "No tokens were bought, so the dollars are hypothetical. Tokens of this study are sums: indexing "
+        "once, and all questions about the repository."
     )
     title = "Tables 3 and 4: cost"
     return number_table(title, "workload, method", columns, rows, note, UNKNOWN)
