@@ -50,6 +50,8 @@ class Benchmark(ABC):
         budgets: Token budgets by name.
         starts_program: Whether a tested program starts with the solution, so that the solution may
             import from ``__future__``.
+        has_limits_by_task: Whether the limits of a task depend on more than the benchmark, so that they are
+            unknown while the tasks are not available.
         selects: Whether Reranked and Ideal Reranker select among its solutions.
         controls: Control rows, with whether their solutions must pass every task or none. If they
             do not, the tests are broken and no table is made.
@@ -69,6 +71,7 @@ class Benchmark(ABC):
     in_tokens = False
     budgets: Mapping[str, int] = {}
     starts_program = False
+    has_limits_by_task = False
     selects = True
     controls: Mapping[str, bool] = {"return None": False, "canonical solution": True}
 

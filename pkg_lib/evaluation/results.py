@@ -528,7 +528,7 @@ class Results(StoredAnswers):
 
         Returns:
             Fields for the last section of a page. Versions and commit are those of the retrieval. The
-            packages that programs may import are empty if the tasks are not available.
+            packages that programs may import are empty if they depend on tasks that are not available.
         """
         retrieved = {}
         digests = set()
@@ -543,7 +543,7 @@ class Results(StoredAnswers):
         decoding = dict(self.generator.decoding.parameters)
         decoding.pop("style", None)
         packages = set()
-        if not self.tasks_absent:
+        if not (self.tasks_absent and self.benchmark_spec.has_limits_by_task):
             for task in self.tasks:
                 limits = self.benchmark_spec.limits(task)
                 packages.add(limits.packages)

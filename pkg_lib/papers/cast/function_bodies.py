@@ -217,6 +217,7 @@ class TestedBodies(FunctionBodies):
     """Functions whose bodies the tests of their packages judge."""
 
     seconds = SECONDS
+    has_limits_by_task = True
 
     def package(self, task: RepoTask) -> Package:
         """Return the package that a function belongs to.

@@ -349,8 +349,8 @@ def gain_finding(shared: pd.DataFrame) -> list[str]:
     )
     return [
         f"{answer}: of the {len(known)} rows with a share in the table '{SHARES_TITLE}', {whole} have an "
-        f"effect whose 95 % interval contains the whole difference in the paper, and in {half} the effect is "
-        "at least half of it."
+        "effect whose 95 % interval contains the whole difference in the paper. "
+        f"In {half} of the {len(known)} rows, the effect itself is at least half of that difference.",
     ]
 
 
