@@ -59,7 +59,7 @@ class Section:
         summary: Method -> text and colour of its rate.
         tables: Names of its files in tables/, without their suffix.
         part_of_figure: Name of a figure -> heading of the part that it belongs to.
-        answers: Heading of a part -> sentences that it begins with, after its introduction.
+        part_findings: Heading of a part -> sentences that it begins with, after its introduction.
     """
 
     stem: str
@@ -71,7 +71,7 @@ class Section:
     summary: dict[str, tuple[str, str]] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
     part_of_figure: dict[str, str] = field(default_factory=dict)
-    answers: dict[str, list[str]] = field(default_factory=dict)
+    part_findings: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def notebook(self) -> str:

@@ -44,7 +44,7 @@ class NotebookReport:
         self._part_of_figure: dict[str, str] = {}
         self._last_part = ""
         self._findings: dict[str, None] = {}
-        self._answers: dict[str, list[str]] = {}
+        self._part_findings: dict[str, list[str]] = {}
 
     def table(
         self,
@@ -117,36 +117,23 @@ class NotebookReport:
         self._part_of_figure[name] = self._last_part
         return Image(paths["png"], width=width, alt=alt or caption)
 
-    def add_findings(self, sentences: Iterable[str]) -> Markdown:
-        """Add sentences to the findings of the section.
+    def add_findings(self, sentences: Iterable[str], part: str = "") -> Markdown:
+        """Add sentences to the findings of the section, or to a part of it.
 
         Args:
             sentences: The sentences.
+            part: Heading of the part that begins with them, after its introduction. By default they
+                belong to the section as a whole.
 
         Returns:
             The sentences as a list, to be shown.
         """
         shown = dict.fromkeys(sentences)
-        self._findings |= shown
+        if part:
+            self._part_findings[part] = list(shown)
+        else:
+            self._findings |= shown
         return Markdown("\n".join(f"- {sentence}" for sentence in shown))
-
-    def answer(
-        self,
-        part: str,
-        sentences: Iterable[str],
-    ) -> Markdown:
-        """Let a part begin with what came out, after the text that introduces it.
-
-        Args:
-            part: Heading of the part.
-            sentences: The sentences.
-
-        Returns:
-            The sentences, to be shown.
-        """
-        shown = list(sentences)
-        self._answers[part] = shown
-        return Markdown(" ".join(shown))
 
     def close(
         self,
@@ -173,7 +160,7 @@ class NotebookReport:
             dict(summary or {}),
             list(self._tables),
             self._part_of_figure,
-            self._answers,
+            self._part_findings,
         )
         save_section(self.results, section)
         return provenance

@@ -245,7 +245,7 @@ class _Report:
             heading = section.part_heading(part)
             shown = _without_repeated_caption(html, heading)
             lead = [part_leads[part]] if part in part_leads else []
-            lead += section.answers.get(part, [])
+            lead += section.part_findings.get(part, [])
             parts.append((section.anchor(part), heading, lead, shown, section.figures_of(part)))
         sizes = {}
         for name in section.figures:

@@ -496,11 +496,12 @@ def test_the_first_figure_leads_and_the_others_follow_their_tables(tmp_path, mon
     assert places == ["one", "T ", "T One", "T Two", "two", "T Three"]
 
 
-def test_a_part_begins_with_its_answer_after_its_introduction(tmp_path, monkeypatch):
+def test_a_part_begins_with_its_findings_after_its_introduction(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     notebook = NotebookReport("what_helps", "What helps")
     notebook.table(ResultTable.of("Copies", {"a": ["1"]}, ["n"], "row"), None, "Copying")
-    assert notebook.answer("Copying", ["It copies.", "Often."]).data == "It copies. Often."
+    shown = notebook.add_findings(["It copies.", "Often."], part="Copying")
+    assert shown.data == "- It copies.\n- Often."
     notebook.close({})
     text = (report.build_report(tmp_path).parent / "site" / "what_helps.html").read_text("utf8")
     introduction = texts_of("leads")["parts"]["what_helps"]["Copying"]

@@ -451,18 +451,24 @@ JUNK = {
 
 def _seconds_to_extract(text):
     gc.disable()  # A collection takes as long as other tests have left objects.
-    started = time.process_time()
-    extract(text, "f")
-    settled(text, "f")
-    seconds = time.process_time() - started
-    gc.enable()
-    return seconds
+    try:
+        started = time.process_time()
+        extract(text, "f")
+        settled(text, "f")
+        return time.process_time() - started
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", JUNK)
 def test_time_grows_in_proportion_to_junk(kind):
     # Four times the text takes four times as long if the time is linear, and sixteen times if it is quadratic.
+    # One measurement of three must show it, because other programs may slow down a single one.
     text = JUNK[kind]
-    seconds_of_quarter = _seconds_to_extract(text[: len(text) // 4])
-    assert _seconds_to_extract(text) < 9 * seconds_of_quarter + 1
+    for _ in range(3):
+        most = 6.5 * _seconds_to_extract(text[: len(text) // 4]) + 0.5
+        seconds = _seconds_to_extract(text)
+        if seconds < most:
+            break
+    assert seconds < most

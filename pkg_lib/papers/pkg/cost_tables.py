@@ -229,7 +229,8 @@ def building_table(measured: CostMeasurements) -> ResultTable:
         "Multiple of ast.parse's time: the processor time of building and saving the graph divided by "
         "that of ast.parse on the same files; the build runs without Python's garbage collector. "
         "HNSW recall@1: share of queries for which the approximate index finds the nearest vector. "
-        "Pruning removes the branch of a retrieved function that the query is least about.",
+        "Pruning removes each branch of a retrieved function in turn, and keeps the text nearest to the "
+        "query.",
         "The paper's VoyageAI embeds the rows of PythonAlpaca. Here, VoyageEmb embeds whole files with "
         "all-MiniLM-L6-v2, which reads only the first 256 tokens of each, so the two times cannot be "
         "compared.",

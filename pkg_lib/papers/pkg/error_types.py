@@ -269,10 +269,7 @@ def _errors_column(outcomes: Outcomes) -> dict[str, str]:
     cells["not measured"] = len(outcomes) - len(_endings(outcomes))
     for error in BEYOND:
         cells[f"of Others: {error}"] = counts[error]
-    named = counts[list(BEYOND)].sum(min_count=1)
-    others = cells["Others"]
-    unnamed = pd.NA if pd.isna(others) or pd.isna(named) else others - named
-    cells["of Others: any other error"] = unnamed
+    cells["of Others: any other error"] = counts["Others"]
     return {str(row): _text(count) for row, count in cells.items()}
 
 

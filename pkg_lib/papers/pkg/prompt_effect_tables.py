@@ -11,6 +11,7 @@ from pkg_lib.analysis import figures
 from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells, wilson_range
 from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.result_table import ResultTable
+from pkg_lib.analysis.sentences import counted, listed
 from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import DASH, MINUS, interval, percent, points
 from pkg_lib.data.benchmarks import title_of
@@ -151,8 +152,11 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
     """
     contents = list(CONTENTS)
     rows = []
+    fewer = []  # models of the paper that have fewer NameErrors with a block
     for style in dict.fromkeys(conditions["style"]):
         model, counts = _published_name_errors(style)
+        if counts[RETRIEVED] < counts[NO_CONTEXT]:
+            fewer.append(model)
         cells = [
             f"{_on_benchmark(model, TABLE7_BENCHMARK)}, in the paper",
             f"{style_label(style)}, {SENT_AS[False]}",
@@ -180,11 +184,12 @@ def name_errors_table(conditions: pd.DataFrame) -> ResultTable:
         "the answer, as on HumanEval, an empty answer leaves a function that returns None: it "
         "fails by an AssertionError or a TypeError and not by a NameError."
     )
-    purpose = (
-        "On MBPP, an answer in which the extraction finds no function ends in a NameError. Of the paper's "
-        "models in this table, only CodeLlama-7B has fewer NameErrors with Block-PKG than without a context, "
-        "so extraction may be a part of its gain."
-    )
+    purpose = "On MBPP, an answer in which the extraction finds no function ends in a NameError."
+    if fewer:
+        purpose += (
+            f" In the paper, {listed(fewer)} {'has' if len(fewer) == 1 else 'have'} fewer NameErrors with "
+            f"{BLOCK} than without a context, so extraction may be a part of the gain."
+        )
     title = "NameErrors by prompt and context"
     columns = [*PROMPT_COLUMNS, "extraction", *contents]
     return _grid(title, rows, columns, purpose, note, _models_note(conditions))
@@ -330,27 +335,28 @@ def _is(frame: pd.DataFrame, model: object, benchmark: object) -> pd.Series:
 
 
 def gain_finding(shared: pd.DataFrame) -> list[str]:
-    """Say whether words or extraction could make the difference that the paper reports.
+    """Say whether words or extraction could make the gain that the paper reports.
+
+    An effect that several models of the paper are compared with counts once.
 
     Args:
         shared: The frame of `shares`.
 
     Returns:
-        One sentence; none without a share.
+        One text; none if no effect can be compared with a gain.
     """
-    known = shared.dropna(subset=["share"])
-    if known.empty:
+    gains = shared[shared["gain"] > 0].dropna(subset=["share"])
+    if gains.empty:
         return []
-    whole = (known["upper_share"] >= 1).sum()
-    half = (known["share"] >= 0.5).sum()
-    answer = (
-        "That words or extraction make the paper's whole gain is "
-        f"{'not excluded' if whole else 'unlikely'} by these measurements"
-    )
+    largest = gains.groupby([*PROMPT, "source"])[["share", "upper_share"]].max()
+    count = len(largest)
+    whole = (largest["upper_share"] >= 1).sum()
+    half = (largest["share"] >= 0.5).sum()
     return [
-        f"{answer}: of the {len(known)} rows with a share in the table '{SHARES_TITLE}', {whole} have an "
-        "effect whose 95 % interval contains the whole difference in the paper. "
-        f"In {half} of the {len(known)} rows, the effect itself is at least half of that difference.",
+        f"By their 95 % intervals, {whole or 'none'} of {counted(count, 'measured effect')} of words or "
+        f"extraction may be as large as the whole gain of one of the paper's models. {half or 'None'} of the "
+        f"{count} {'is' if half == 1 else 'are'} at least half as large. Failed prompts, and models for "
+        f"which the paper reports no gain, are left out (table '{SHARES_TITLE}')."
     ]
 
 

@@ -255,7 +255,7 @@ def validity_caption(experiments: Experiments) -> str:
     return (
         "pass@1 without a context (open) and with it (filled) by context validity, "
         f"{', '.join(map(corpus_in_words, corpora))}. The number of tasks is in parentheses. "
-        f"{VALIDITY_NOTE}"
+        + VALIDITY_NOTE
     )
 
 

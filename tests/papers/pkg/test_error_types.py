@@ -92,6 +92,20 @@ def test_counts_errors_by_table7_and_names_the_others(compared):
     assert without["of Others: Memory"] == "0"
 
 
+def test_what_others_consists_of_adds_up(compared):
+    outcomes = [
+        failed("Others"),
+        failed("Timeout"),
+        failed("Memory"),
+        failed("NameError"),
+        PASSED,
+    ]
+    column = error_types.errors_table(compared(outcomes, WITH)).frame["This study", "a-model"]
+    assert column["of Others: any other error"] == "1"
+    parts = [int(count) for row, count in column.items() if row.startswith("of Others: ")]
+    assert sum(parts) == int(column["Others"]) == 3
+
+
 def test_changes_count_only_tasks_that_both_measured(compared):
     changes = error_types.changes_table(compared(WITHOUT, WITH)).frame
     assert changes.loc["NameError"].tolist() == ["1", "2", "+1"]

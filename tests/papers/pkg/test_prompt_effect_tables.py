@@ -14,6 +14,7 @@ from pkg_lib.papers.pkg.prompt_effect_tables import (
     effects_figure,
     effects_finding,
     effects_table,
+    gain_finding,
     name_errors_table,
     shares,
     shares_table,
@@ -62,6 +63,22 @@ def condition(
     row = ("small", benchmark, "codellama", sent_as, content, ALL_BLOCKS)
     about = dict(zip(CONDITION, row, strict=True))
     return about | {"n": 10, "passed": 5, "name_errors": name_errors, "empty": empty}
+
+
+def test_effects_are_counted_once_and_compared_with_gains_only():
+    """Table 1 has gains of 7 and 5 points for CodeLlama, of 14 for StarCoder2, and a loss for DeepSeek-Coder."""
+    reaches_a_gain = source(0.06)  # at most 7.4 points: all of both gains of CodeLlama
+    reaches_half = source(0.08, style="starcoder2")
+    loss = source(-0.09, style="deepseek").assign(
+        benchmark="mbpp"
+    )  # the paper reports the same loss
+    (text,) = gain_finding(shares(pd.concat([reaches_a_gain, reaches_half, loss])))
+    assert "intervals, 1 of 2 measured effects" in text
+    assert "2 of the 2 are at least half" in text
+    (text,) = gain_finding(shares(source(0.01)))
+    assert "intervals, none of 1 measured effect" in text and "None of the 1 are" in text
+    failed = source(0.06).assign(failed=True)
+    assert gain_finding(shares(failed)) == gain_finding(shares(loss)) == []
 
 
 def test_the_share_is_the_measured_effect_over_the_published_difference():
