@@ -51,9 +51,9 @@ NOTES = (
     "minus the mean with the graph on the same tasks; the time of searching the graph is subtracted from "
     "the seconds saved.",
     "The graph is that of Table 8; the tokens are of this experiment's corpus. In the paper: minutes "
-    "of Table 8 and tokens of Table 9 at this machine's speed. The paper does not report "
-    "generated tokens; they are taken as equally many, so nothing is saved where prompt tokens are free. "
-    "Against BM25 the graph takes 3 s more per query.",
+    "of Table 8 and tokens of Table 9 at this machine's speed. The paper does not report generated tokens, "
+    "so the bound for free prompt tokens is unknown. It would be never if they were equally many, which "
+    "the other bound assumes. Against BM25 the graph takes 3 s more per query.",
     f"never: nothing is saved, so the graph does not pay off. {NOT_MEASURED}",
 )
 
@@ -213,10 +213,12 @@ def break_even_table(
         tokens_per_second: Speed of new tokens; NaN if it was not measured.
 
     Returns:
-        One row per saving, with both bounds. Unknown new tokens count as equally many.
+        One row per saving, with both bounds. The bound for free prompt tokens is a dash where new
+        tokens are unknown; the other bound counts them as equally many.
     """
     rows = {}
     for saving in savings:
+        has_new_tokens = not math.isnan(saving.new_tokens)
         cells = [
             str(saving.tasks or DASH),
             duration(saving.build_s),
@@ -224,7 +226,8 @@ def break_even_table(
             signed_count(saving.new_tokens),
         ]
         for prompt_share in (PROMPT_FREE, PROMPT_AS_NEW):
-            if math.isnan(tokens_per_second):
+            is_known = has_new_tokens or prompt_share > 0
+            if math.isnan(tokens_per_second) or not is_known:
                 cells += [DASH, DASH]
                 continue
             seconds = saving.seconds_per_query(prompt_share, tokens_per_second)
