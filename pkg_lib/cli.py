@@ -620,8 +620,12 @@ def lab(options: Annotated[Many, arg("Options of `jupyter lab`.")] = None) -> No
             "lab edits the notebooks of a checkout, and this is an installed package; "
             "clone the repository and start ./run_all.sh lab there"
         )
+    arguments = options or []
+    starts = not {"--allow-root", "--version", "--help", "--help-all"}.intersection(arguments)
+    if os.geteuid() == 0 and starts:
+        raise UserError("JupyterLab refuses to run as root; add --allow-root to start it anyway")
     os.chdir(study.NOTEBOOKS)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *(options or [])])
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *arguments])
 
 
 for _name, _app in paper_commands.APPS.items():

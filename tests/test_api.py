@@ -1,6 +1,7 @@
 """The public Python API, used as a researcher would use it."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -107,6 +108,18 @@ def test_loads_and_compares_stored_results():
     assert list(table.index) == ["BM25", "Func-PKG"]
     expected = 100 * (rates["pass_at_k"]["BM25"] - rates["pass_at_k"]["NoRAG"])
     assert table["difference"]["BM25"] == pytest.approx(expected)
+
+
+def test_loading_from_a_missing_directory_creates_nothing_and_comparing_names_it(
+    tmp_path, monkeypatch
+):
+    missing = tmp_path / "results"
+    monkeypatch.setenv("PKG_RESULTS", str(missing))
+    conditions = [Condition(MODEL, "humaneval", CORPUS, method) for method in ("NoRAG", "BM25")]
+    results = load_results(conditions)
+    with pytest.raises(UserError, match=re.escape(f"is stored in {missing}")):
+        compare(results)
+    assert not missing.exists()
 
 
 def test_a_stored_sample_contains_prompt_context_completion_and_verdict():

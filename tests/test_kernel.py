@@ -97,7 +97,7 @@ def test_notebooks_run_in_parallel_and_a_failed_one_does_not_stop_others(tmp_pat
 def test_a_users_mistake_is_recognized_and_keeps_the_previous_executed_notebook(job):
     modules = {
         "UserError": "core.types",
-        "ControlError": "analysis.stats",
+        "ControlError": "evaluation.controls",
         "BenchmarkMissingError": "core.types",
     }
     jobs = [job(name, RAISES.format(module=module, name=name)) for name, module in modules.items()]

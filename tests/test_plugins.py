@@ -111,6 +111,50 @@ def test_plugins_appear_in_the_table_and_the_report(plugins, tmp_path):
     assert any("Toy benchmark" in page for page in pages)
 
 
+FAULTS = {
+    "no tasks": ("heads = {", "heads = {} and {", "has no tasks"),
+    "equal ids": ('f"Toy/{i}"', '"Toy/0"', "two tasks 'Toy/0'"),
+    "a prompt that is no text": (
+        "f\"def {n}():\\n    '''A number.'''\\n\"",
+        "5",
+        "task 1: prompt must be text",
+    ),
+    "a test that is no text": (
+        'ProgramTests(f"assert {n}() == {v}")',
+        "ProgramTests(v)",
+        "task 1: test must be text",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_reports_wrong_tasks_of_a_benchmark_in_one_line(plugins, tmp_path, fault):
+    right, wrong, message = FAULTS[fault]
+    assert BENCHMARK.count(right) == 1
+    (tmp_path / "plugin2.py").write_text(BENCHMARK.replace(right, wrong))
+    error = call(plugins, *CHOICE, "--method", "NoRAG", "--dry-run", code=2)
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "control"),
+    [
+        ("return {v}", "return -1", "canonical solution"),
+        ("assert {n}() == {v}", "assert {n}", "return None"),
+    ],
+)
+def test_wrong_tests_stop_a_run_before_anything_is_generated(
+    plugins, tmp_path, right, wrong, control
+):
+    assert BENCHMARK.count(right) == 1
+    (tmp_path / "plugin2.py").write_text(BENCHMARK.replace(right, wrong))
+    error = call(plugins, *CHOICE, "--method", "NoRAG", code=2)
+    assert f"control row '{control}'" in error
+    assert "Toy/0" in error
+    assert not list((tmp_path / "results" / "cache").rglob("*.jsonl*"))
+
+
 def test_reports_a_missing_plugin_in_one_line(plugins, tmp_path):
     plugins["PKG_PLUGINS"] = str(tmp_path / "no.py")
     error = call(plugins, "list", code=2)

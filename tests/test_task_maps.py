@@ -159,8 +159,11 @@ def test_leaves_out_neighbours_that_are_not_measured():
     assert neighbour_pairs(points, ["T/0"], "plane").shape == (0, 2)
 
 
-@pytest.mark.parametrize("values", [[True] * 6, [True] + [pd.NA] * 5])
-def test_a_single_outcome_or_a_single_task_is_not_measured(values):
+FEW = [True, True, False, True, True, True]  # with so few tasks, all others are neighbours of each
+
+
+@pytest.mark.parametrize("values", [[True] * 6, [True] + [pd.NA] * 5, FEW])
+def test_a_single_outcome_a_single_task_or_too_few_tasks_are_not_measured(values):
     rows = agreement(clusters(3), values)
     assert len(rows) == 2
     assert rows["share"].isna().all()

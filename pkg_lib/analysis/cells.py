@@ -102,10 +102,11 @@ def bracketed_difference(
         high: Upper end of its interval.
 
     Returns:
-        Text such as "−5.1 (−8.9 to −1.4)", in percentage points.
+        Text such as "−5.1 (−8.9 to −1.4)", in percentage points; the difference alone if there is no
+        interval.
     """
     bounds = interval(low, high)
-    return f"{points(value)} ({bounds})"
+    return points(value) if bounds == DASH else f"{points(value)} ({bounds})"
 
 
 def wilson_range(

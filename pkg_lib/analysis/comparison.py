@@ -89,6 +89,12 @@ def compare(
     if baseline not in frame:
         measured = ", ".join(frame.columns)
         raise UserError(f"the baseline {baseline} was not measured; measured methods: {measured}")
+    if frame[baseline].isna().all():
+        place = "" if isinstance(results, pd.DataFrame) else f" in {results.results}"
+        raise UserError(
+            f"no result of {baseline} is stored{place}; compute it with pkg_lib.evaluate, or let PKG_RESULTS "
+            "name a directory that has it"
+        )
     table = paired_differences(frame, baseline, correction)
     table[["difference", "low", "high"]] *= 100
     return table

@@ -331,10 +331,17 @@ class PaperItem:
             section: The section.
 
         Returns:
-            Whether notebook and benchmark are the right ones.
+            Whether the notebook is the right one, the benchmark too, and the place is there. An experiment
+            on a benchmark of the user's own shows no item of a paper.
         """
-        shown = section.provenance.get("benchmark")
-        return section.notebook == self.notebook and self.benchmark in ("", shown)
+        if section.notebook != self.notebook:
+            return False
+        if section.about:
+            benchmark = section.provenance["benchmark"]
+            expected = {self.benchmark} if self.benchmark else papers_benchmarks()
+            if benchmark not in expected:
+                return False
+        return not self.place or self.place in section.parts or self.place in section.figures
 
     @property
     def waits_for(self) -> str:
@@ -391,6 +398,16 @@ def items() -> list[PaperItem]:
     """
     with (HERE / "paper_items.csv").open(encoding="utf8", newline="") as file:
         return [PaperItem(**row) for row in csv.DictReader(file)]
+
+
+@cache
+def papers_benchmarks() -> frozenset[str]:
+    """List the benchmarks that items of the papers are about.
+
+    Returns:
+        Their names.
+    """
+    return frozenset(item.benchmark for item in items() if item.benchmark)
 
 
 def coverage(paper: str) -> str:

@@ -174,6 +174,7 @@ def row_axes(
     left: float = 0.94,
     title: str = "",
     right: float = 0.36,
+    above: float = 0.0,
     ax: Axes | None = None,
 ) -> tuple[Figure, Axes]:
     """Make a figure with one horizontal row per method, the first on top.
@@ -185,13 +186,14 @@ def row_axes(
         left: Left margin in inches.
         title: The title, which is written at the left edge of the figure.
         right: Right margin in inches.
+        above: Free height between the title and the first row in inches.
         ax: Axes of another figure to draw into. The sizes are that figure's own then.
 
     Returns:
         The figure and its axes.
     """
     bottom = 0.42 + legend
-    top = 0.24 + 0.14 * title.count("\n")
+    top = 0.24 + 0.14 * title.count("\n") + above
     rows = count * height
     total = rows + top + bottom
     place = (left / WIDTH, bottom / total, 1 - (left + right) / WIDTH, rows / total)

@@ -59,7 +59,6 @@ from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.methods import (
     AS_PRINTED,
     IDEAL,
-    NO_CODE_FOUND,
     NO_RAG,
     RERANKED,
     SELECTING,
@@ -160,7 +159,6 @@ def _entry(row: dict[str, Any], served: dict[str, str]) -> Entry:
         method += " (oracle)"
     if method == AS_PRINTED:
         method = f"{RERANKED}, the paper's formula"
-    method = method.replace(NO_CODE_FOUND, f'with the comment "{NO_CODE_FOUND}" as context')
     model = row["model"]
     if served[model]:
         model = f"{served[model]} at {model}"

@@ -34,6 +34,7 @@ from pkg_lib.analysis.contents import (
     Section,
     items,
     pages,
+    papers_benchmarks,
     short_models,
     texts_of,
 )
@@ -292,6 +293,7 @@ class _Report:
                 "corpora", [page.about.corpus for page in self.pages if page.about]
             ),
             "against": against,
+            "has_papers_benchmark": any(_is_papers_benchmark(section) for _, section in rates),
             "differences": sorted(comparison.difference for comparison in compared),
             "significant": None
             if any(map(math.isnan, p_values))
@@ -331,6 +333,11 @@ class _Report:
         for table in self._read_all(_read_comparisons, present).values():
             comparisons |= table
         return comparisons
+
+
+def _is_papers_benchmark(section: Section) -> bool:
+    """Whether a section is about a benchmark that a paper measures."""
+    return section.provenance.get("benchmark") in papers_benchmarks()
 
 
 def _by_benchmark(entries: Iterable[leaderboard.Entry]) -> dict[str, list[leaderboard.Entry]]:

@@ -61,6 +61,31 @@ def counted(
     return f"{number:,} {noun}{plural}"
 
 
+def how_many(
+    count: int,
+    total: int,
+    noun: str,
+    verb: str,
+) -> str:
+    """Begin a clause with how many of some things do something.
+
+    Args:
+        count: How many do it.
+        total: How many there are, at least 1.
+        noun: Their name in the singular.
+        verb: The verb in the plural, to which the singular adds an "s".
+
+    Returns:
+        Text such as "no method wins", "1 of 3 methods wins", "2 of 3 methods win" or "every method wins".
+    """
+    if count == 0:
+        return f"no {noun} {verb}s"
+    if count == total:
+        return f"every {noun} {verb}s"
+    ending = "s" if count == 1 else ""
+    return f"{count} of {total} {noun}s {verb}{ending}"
+
+
 def counted_values(values: pd.Series) -> list[str]:
     """Count the distinct values of a column.
 

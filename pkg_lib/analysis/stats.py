@@ -24,7 +24,7 @@ from statsmodels.stats import contingency_tables
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from pkg_lib.core.types import Context, UserError
+from pkg_lib.core.types import Context
 
 CONFIDENCE = 0.95
 ALPHA = 0.05  # Significance level of a corrected p-value.
@@ -32,14 +32,6 @@ RESAMPLES = 10_000
 KS = (1, 2, 5, 10, 20, 50, 100)  # Values of k in tables of pass@k.
 BASELINE = "NoRAG"
 ORACLE = "Ideal Reranker"
-CONTROLS = {
-    "return None": 0,
-    "canonical solution": 100,
-}  # control row -> required pass@1 in percent
-
-
-class ControlError(UserError):
-    """A control row has a wrong score, so no number of the table can be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,43 +490,6 @@ def paired_differences(
     table["p"] = table["p"].mask(table.index == ORACLE)
     table["p_corrected"] = correct_p_values(table["p"].tolist(), correction)
     return table
-
-
-def check_controls(
-    controls: Mapping[str, pd.Series],
-    tasks: pd.Index,
-    rates: Mapping[str, int] = CONTROLS,
-) -> None:
-    """Check that every control row scores what it must: no task, or every task.
-
-    Args:
-        controls: Control row -> its verdicts.
-        tasks: Ids of the tasks of the table.
-        rates: Control row -> required pass@1 in percent, 0 or 100.
-
-    Raises:
-        ControlError: A control row is missing, not measured on a task, or wrong on a task.
-    """
-    for name, required in rates.items():
-        if name not in controls:
-            raise ControlError(
-                f"control row '{name}' is missing; evaluate the controls before the table"
-            )
-        verdicts = controls[name].reindex(tasks)
-        unmeasured = tasks[verdicts.isna()]
-        if len(unmeasured):
-            raise ControlError(
-                f"control row '{name}' is not measured on {len(unmeasured)} of {len(tasks)} tasks "
-                f"(first: {unmeasured[0]}); no table is written: run the benchmark, or set PKG_RESULTS to "
-                "a directory that contains its runs"
-            )
-        wrong = tasks[verdicts != (required == 100)]
-        if len(wrong):
-            raise ControlError(
-                f"control row '{name}' must score {required} % and is wrong on {len(wrong)} "
-                f"of {len(tasks)} tasks (first: {wrong[0]}); no table is written: "
-                "repair the execution of tests"
-            )
 
 
 def count_defining_contexts(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:

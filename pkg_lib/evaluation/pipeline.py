@@ -31,6 +31,7 @@ from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.evaluation.conditions import Condition
 from pkg_lib.evaluation.context_validity import check_contexts, renamed_reference
+from pkg_lib.evaluation.controls import check_controls
 from pkg_lib.evaluation.reranking import (
     CandidateScore,
     choose,
@@ -212,6 +213,7 @@ class Evaluator:
             How many completions were generated.
 
         Raises:
+            ControlError: A control row has a wrong score: a test or a reference solution is wrong.
             UserError: Something that is needed is not available, or another run is writing to the results.
         """
         if self.run.tasks_absent:
@@ -221,6 +223,9 @@ class Evaluator:
 
     def _prepare(self, methods: list[str]) -> int:
         run = self.run
+        if self.lacks(methods):
+            self._require_model()
+        self._judge_controls()
         generated = self.generate(methods)
         corpus_methods = list(run.retrievers)
         every_method = list(dict.fromkeys(corpus_methods + methods))
@@ -233,13 +238,22 @@ class Evaluator:
             sources = [context_method(method) for method in every_method]
             for source in dict.fromkeys(sources):
                 self._judge_contexts(source)
+        self.fresh = False  # what is stored from here on was made now
+        return generated
+
+    def _judge_controls(self) -> None:
+        """Judge the control rows, so that wrong tests stop a run before a model generates anything."""
+        run = self.run
+        spec = run.benchmark_spec
         for name in spec.controls:
             path = run.control_samples(name)
             write_control_condition(path.parent, run.benchmark, name)
-            solutions = run.control_solutions(name)
-            self._judge(path, solutions, spec.control_job)
-        self.fresh = False  # what is stored from here on was made now
-        return generated
+            self._judge(path, run.control_solutions(name), spec.control_job)
+        for name, verdicts in run.controls().items():
+            # The sandbox may have failed on a task; the tables report that.
+            measured = verdicts.dropna()
+            required = {name: 100 if spec.controls[name] else 0}
+            check_controls({name: measured}, measured.index, required)
 
     # Completions
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.registry import unknown
+from pkg_lib.core.store import results_path
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError, digest
 from pkg_lib.evaluation.conditions import Condition, Sample, parse_condition
 from pkg_lib.evaluation.context_validity import ContextValidity
@@ -587,7 +588,9 @@ def load_results(
             raise UserError(
                 f"{condition} and {first} differ in more than the method; load each by itself"
             )
-    found = Results(first.model, first.benchmark, first.corpus, first.limit, results)
+    # A directory that does not exist yet is not created by reading.
+    folder = results or results_path()
+    found = Results(first.model, first.benchmark, first.corpus, first.limit, folder)
     names = [str(condition.method) for condition in parsed]
     found.methods = list(dict.fromkeys(names))
     for method in found.methods:

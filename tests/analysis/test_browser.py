@@ -296,10 +296,17 @@ def test_leaderboard_is_filtered_by_words_and_by_selected_values(browser, site):
     assert browser.run(count) == f"{len(published)} of {len(everything)} rows"
     groups = "[...document.querySelectorAll('#leaderboard tbody')]"
     assert browser.run(f"{groups}.filter(b => b.hidden).length") > 0
-    enter(browser, SEARCH, "func-pkg, block")
+    enter(browser, SEARCH, "func-pkg; block")
     both = browser.run(shown)
     assert 0 < len(both) < len(published) < len(everything)
     assert all(row.startswith(("Func-PKG", "Block-PKG")) for row in both)
+    with_comma = next(row.partition(" | ")[0] for row in everything if row.startswith("Func-PKG, "))
+    enter(browser, corpus, "")
+    enter(browser, SEARCH, with_comma)
+    assert browser.run(shown) == [row for row in everything if with_comma in row], (
+        "a comma is part of a name"
+    )
+    enter(browser, corpus, "authors\\' contexts")
     enter(browser, SEARCH, "")
     assert browser.run(shown) == published
 

@@ -83,3 +83,10 @@ def test_any_method_may_be_the_baseline_and_p_values_are_corrected_over_methods(
     assert table["p_corrected"].dropna().tolist() == pytest.approx(corrected.tolist())
     with pytest.raises(UserError, match="Sparse"):
         compare(results, "Sparse")
+
+
+def test_a_baseline_without_a_verdict_is_an_error_in_one_line():
+    results = VERDICTS.assign(NoRAG=pd.array([pd.NA] * len(VERDICTS), "boolean"))
+    with pytest.raises(UserError, match="no result of NoRAG is stored") as refused:
+        compare(results)
+    assert "\n" not in str(refused.value)

@@ -660,6 +660,47 @@ def test_report_of_a_users_study_names_no_unmeasured_paper(tmp_path):
         assert paper not in text
 
 
+def save_toy_experiment(folder, benchmark, differences):
+    """Save an experiment of which nothing is known but the differences from NoRAG."""
+    about = {"model": "mine", "benchmark": benchmark, "corpus": "stdlib", "tasks": 4}
+    stem = f"mine.{benchmark}.stdlib"
+    rates = dict.fromkeys(("NoRAG", *differences), ("50.0", ""))
+    main = Section(f"{stem}.rq1_code_pkg", "mine", {}, [], {}, about, rates)
+    others = [
+        Section(f"{stem}.cost", "Cost: mine", {"": "<p>tokens</p>"}, [], {}, about),
+        Section(f"{stem}.overlap", "Overlap: mine", {}, [], {"venn": "regions"}, about),
+    ]
+    for section in (main, *others):
+        report.save_section(folder, section)
+    (folder / "figures").mkdir()
+    for suffix in ("pdf", "png"):
+        (folder / "figures" / f"{stem}.overlap.venn.{suffix}").write_bytes(b"")
+    lines = ["source,model,method,difference_points,p_corrected,measured"]
+    for method, difference in differences.items():
+        lines.append(f"This study,mine,{method},{difference},1.0,4")
+    (folder / "tables" / f"{main.stem}.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("benchmark", ["humaneval", "my-benchmark"])
+def test_items_of_a_paper_are_shown_for_its_benchmarks_only(tmp_path, benchmark):
+    save_toy_experiment(tmp_path, benchmark, {"BM25": -25.0, "Func-PKG": 25.0})
+    text = unescape(report.build_report(tmp_path).read_text("utf8"))
+    text += unescape((tmp_path / "site" / f"mine.{benchmark}.stdlib.html").read_text("utf8"))
+    is_papers = benchmark == "humaneval"
+    assert ("The models of the PKG paper" in text) == is_papers
+    assert ("Table 1, mine" in text) == is_papers
+    assert ("Figure 6, mine" in text) == is_papers
+    assert "Table 8" not in text, "the section of costs has no part of that name"
+
+
+def test_headline_of_equal_rates_has_no_range_and_no_count_of_zero(tmp_path):
+    save_toy_experiment(tmp_path, "my-benchmark", {"BM25": 0.0, "Func-PKG": 0.0})
+    text = report.build_report(tmp_path).read_text("utf8")
+    assert "none changes the number of solved tasks" in text
+    assert "0.0 to 0.0" not in text
+    assert "none of these changes" not in text
+
+
 def test_a_users_method_follows_no_rag_in_tables(monkeypatch, tmp_path):
     plugin = tmp_path / "mine.py"
     plugin.write_text(

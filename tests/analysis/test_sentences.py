@@ -3,9 +3,11 @@
 import math
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.analysis import sentences
 from pkg_lib.analysis.sentences import chance, compared, counted_values, decided, difference
 from pkg_lib.analysis.stats import Difference
 
@@ -37,3 +39,17 @@ def test_sign_and_corrected_p_value_decide_the_group(value, p):
 def test_counts_are_listed_by_frequency_and_then_by_name():
     assert counted_values(pd.Series(["b", "a", "c", "c"])) == ["c 2", "a 1", "b 1"]
     assert counted_values(pd.Series(dtype=str)) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "clause"),
+    [
+        (0, 3, "no method wins"),
+        (1, 3, "1 of 3 methods wins"),
+        (2, 3, "2 of 3 methods win"),
+        (3, 3, "every method wins"),
+        (1, 1, "every method wins"),
+    ],
+)
+def test_how_many_agrees_with_its_verb(count, total, clause):
+    assert sentences.how_many(count, total, "method", "win") == clause

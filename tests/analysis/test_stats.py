@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from pkg_lib.analysis import stats
 from pkg_lib.core.types import Context, UserError
+from pkg_lib.evaluation import controls
 
 
 def series(values):
@@ -167,10 +168,12 @@ CONTROLS = {"return None": series([False] * 4), "canonical solution": series([Tr
 )
 def test_refuses_and_names_wrong_or_unmeasured_controls(name, values, says):
     tasks = CONTROLS[name].index
-    stats.check_controls(CONTROLS, tasks)
+    controls.check_controls(CONTROLS, tasks)
     others = {n: v for n, v in CONTROLS.items() if n != name}
-    with pytest.raises(stats.ControlError, match=f"'{name}' .*{says}") as error:
-        stats.check_controls(others if values is None else others | {name: series(values)}, tasks)
+    with pytest.raises(controls.ControlError, match=f"'{name}' .*{says}") as error:
+        controls.check_controls(
+            others if values is None else others | {name: series(values)}, tasks
+        )
     assert isinstance(error.value, UserError) and "\n" not in str(error.value)
 
 

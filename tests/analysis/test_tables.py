@@ -11,8 +11,8 @@ from checks import CODE
 from matplotlib.colors import to_rgb
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.stats import ControlError
 from pkg_lib.analysis.tables import DASH
+from pkg_lib.evaluation.controls import ControlError
 from pkg_lib.papers.pkg.pass_tables import against_none, changed_tasks, findings, pass_table
 
 

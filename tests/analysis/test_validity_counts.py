@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.analysis.stats import ControlError
 from pkg_lib.core.store import read_rows, write_jsonl
+from pkg_lib.evaluation.controls import ControlError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.study import MODEL
 from pkg_lib.papers.pkg.validity_counts import (

@@ -14,6 +14,7 @@ from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import read_text
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import UnavailableError
+from pkg_lib.evaluation.controls import check_controls
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.cast.cast_steps import MEAN, OWN, RANKERS, mappings
@@ -248,11 +249,11 @@ class CastResults:
         rates = {}
         for row, passes in self.packages.benchmark_spec.controls.items():
             rates[row] = 100 if passes else 0
-        stats.check_controls(self.packages.controls(), self.tasks, rates)
+        check_controls(self.packages.controls(), self.tasks, rates)
         if REPOEVAL_TESTS in self.runs:
             run = self.runs[REPOEVAL_TESTS]
             ids = pd.Index([task.id for task in run.tasks])
-            stats.check_controls(run.controls(), ids, rates)
+            check_controls(run.controls(), ids, rates)
 
     def provenance(self) -> dict[str, Any]:
         """Collect what the results were made from.

@@ -143,8 +143,9 @@ def verdicts_finding(assessed: Sequence[Assessed]) -> list[str]:
         f"{counts[claims.HOLDS_BUILT]} by its implementation without a "
         f"model), {refuted} are "
         f"refuted ({counts[claims.CONTRADICTED]}, {counts[claims.FAILS]} and {counts[claims.FAILS_BUILT]} by "
-        f"the same), {counts[claims.MIXED]} have mixed evidence, {counts[claims.INCONCLUSIVE]} are "
-        f"inconclusive and {counts[claims.NOT_ATTEMPTED]} were not attempted."
+        f"these, in the same order), {counts[claims.MIXED]} have mixed evidence, "
+        f"{counts[claims.INCONCLUSIVE]} are inconclusive and {counts[claims.NOT_ATTEMPTED]} were not "
+        "attempted."
     ]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import chance, counted, finding, listed
-from pkg_lib.analysis.stats import Difference, mean_difference
+from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
 from pkg_lib.papers.dkb.measurement import READING, READINGS, SOURCE
@@ -443,11 +443,19 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
     ours = [f"{compared.ours} on {name}" for compared, name in zip(by_source, names, strict=True)]
     return [
         f"Of the types (such as classes) that an answer needs, {OURS}'s context shows the source of "
-        f"{listed(ours)}; vector retrieval with a context of the same size shows the source of "
-        f"{listed(compared.same_size for compared in by_source)}; if a name that {OURS}'s context lists from "
-        f"its graph counts as well, {OURS} has {listed(compared.ours_with_p for compared in with_names)} "
-        "(p of the differences from vector retrieval, not corrected)."
+        f"{listed(ours)}, and vector retrieval with a context of the same size that of "
+        f"{listed(compared.same_size for compared in by_source)} ({_significance(by_source, names)}); "
+        f"names of types that {OURS}'s context only lists raise its share to "
+        f"{listed(compared.ours for compared in with_names)} ({_significance(with_names, names)})."
     ]
+
+
+def _significance(compared: Sequence["ComparedRecall"], names: Sequence[str]) -> str:
+    """Say on which repositories DKB differs from vector retrieval, without a correction of p."""
+    significant = [name for row, name in zip(compared, names, strict=True) if row.p < ALPHA]
+    if not significant:
+        return "no difference is significant"
+    return f"significantly different on {listed(significant)}, p < {ALPHA}, not corrected"
 
 
 @dataclass(frozen=True)
@@ -456,21 +464,20 @@ class ComparedRecall:
 
     Attributes:
         ours: DKB's mean recall, such as "60 %".
-        same_size: That of No-Graph, with p of the difference, such as "57 % (p = 0.633)".
-        ours_with_p: DKB's mean recall with p of the difference.
+        same_size: That of No-Graph.
+        p: p-value of the difference.
     """
 
     ours: str
     same_size: str
-    ours_with_p: str
+    p: float
 
 
 def _compared_recall(evidence: Evidence, reading: str) -> ComparedRecall:
     recalls = in_one_reading(evidence, reading).groupby("pipeline")["recall"].mean()
     difference = recall_difference(evidence, OURS, SAME_SIZE, reading=reading)
-    ours = f"{percent(recalls[OURS], 0)} %"
-    p = chance(difference.p)
-    return ComparedRecall(ours, f"{percent(recalls[SAME_SIZE], 0)} % ({p})", f"{ours} ({p})")
+    ours, same_size = (f"{percent(recalls[name], 0)} %" for name in (OURS, SAME_SIZE))
+    return ComparedRecall(ours, same_size, difference.p)
 
 
 def answers_finding(scores: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis import stats
 from pkg_lib.core.types import UnavailableError, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.evaluation.controls import check_controls
 from pkg_lib.evaluation.results import Results
 from pkg_lib.evaluation.storage import is_measured
 from pkg_lib.papers.evor.evor_benchmark import EvorBenchmark
@@ -241,7 +241,7 @@ class BenchmarkResults:
         """
         controls = self.results.benchmark_spec.controls
         rates = {row: 100 * passes for row, passes in controls.items()}
-        stats.check_controls(self.results.controls(), self.tasks, rates)
+        check_controls(self.results.controls(), self.tasks, rates)
 
 
 @dataclass

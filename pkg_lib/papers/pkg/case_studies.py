@@ -288,10 +288,15 @@ def case_findings(
     measured = sum(map(len, study.groups.values()))
     p = probability(mcnemar(len(helped), len(hurt)))
     contexts = study.cases.contexts
-    return [
+    sentences = [
         f"Of {measured} tasks measured in both, {study.method} solves {len(helped)} that {BASELINE} does "
         f"not solve, and {BASELINE} solves {len(hurt)} that {study.method} does not (McNemar's exact test: "
         f"p {p}).",
+    ]
+    if not len(helped) + len(hurt):
+        return sentences
+    return [
+        *sentences,
         f"The context defines the function asked for in {_defining(helped, contexts)} helped and "
         f"{_defining(hurt, contexts)} hurt tasks.",
         f"The cases are the {count} of each kind with the highest score, without those that an assertion of "

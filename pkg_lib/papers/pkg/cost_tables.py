@@ -32,7 +32,7 @@ from pkg_lib.papers.pkg.cost import (
     token_counts,
 )
 from pkg_lib.papers.pkg.labels import figure_title
-from pkg_lib.papers.pkg.pass_tables import printed
+from pkg_lib.papers.pkg.pass_tables import BENCHMARKS_OF_PAPER, printed
 from pkg_lib.retrieval.methods import RERANKED
 
 NOT_MEASURED = f"{DASH} not measured."
@@ -279,12 +279,12 @@ def mean_interval(values: pd.Series) -> tuple[float, float]:
         values: At least one value.
 
     Returns:
-        Both ends; the mean itself if all values are equal or there is only one.
+        Both ends; NaN if all values are equal or there is only one, since no interval follows from them.
     """
     mean = float(values.mean())
     error = scipy.stats.sem(values) if len(values) > 1 else 0.0
     if not error:
-        return mean, mean
+        return math.nan, math.nan
     low, high = scipy.stats.t.interval(CONFIDENCE, len(values) - 1, mean, error)
     return float(low), float(high)
 
@@ -296,7 +296,7 @@ def _statistics(values: pd.Series) -> list[str]:
     low, high = mean_interval(values)
     return [
         f"{values.mean():.0f}",
-        f"{low:.0f} to {high:.0f}" if len(values) > 1 else DASH,
+        DASH if math.isnan(low) else f"{low:.0f} to {high:.0f}",
         f"{values.median():.0f}",
         f"{values.quantile(0.95):.0f}",
     ]
@@ -335,7 +335,9 @@ def context_tokens_table(
             "In the paper: mean additional tokens with another corpus and the tokenizers named "
             "(Table 9)."
         )
-    title = f"Table 9: tokens that a context adds on {results.benchmark_spec.title}"
+    title = f"Tokens that a context adds on {results.benchmark_spec.title}"
+    if results.benchmark in BENCHMARKS_OF_PAPER:
+        title = f"Table 9: {title[0].lower()}{title[1:]}"
     return ResultTable.of(title, rows, columns, "method", *notes)
 
 
@@ -582,8 +584,9 @@ def token_findings(use: TokenUse) -> list[str]:
     for method in use.written.columns.drop(BASELINE):
         change = (use.written[method] - use.written[BASELINE]).dropna()
         if len(change):
-            low, high = map(signed_count, mean_interval(change))
-            changes.append(f"{method} {signed_count(change.mean())} ({low} to {high})")
+            low, high = mean_interval(change)
+            ends = "" if math.isnan(low) else f" ({signed_count(low)} to {signed_count(high)})"
+            changes.append(f"{method} {signed_count(change.mean())}{ends}")
     fewest_first = ", ".join(f"{method} {mean:.0f}" for method, mean in means.items())
     return [
         f"Mean tokens that a context adds to the prompt, fewest first: {fewest_first}.",

@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis.figures import (
     QUIET,
@@ -64,6 +65,7 @@ def draw_errors(
             beside(axes, place, f"{total:.0f}")
     axes.set(xlim=(0, widest), ylim=(len(counts) - 0.5, -0.5), xlabel="failed solutions")
     axes.set_yticks(range(len(counts)), labels)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     legend_below(axes, ncols=3, handlelength=1.4)
     return figure
 

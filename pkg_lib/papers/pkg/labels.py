@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from textwrap import fill
 
+from pkg_lib.analysis.sentences import counted
 from pkg_lib.data.corpora import PUBLISHED, corpus_in_words
 from pkg_lib.data.corpus_spec import parse_corpus
 from pkg_lib.evaluation.results import Results
@@ -79,11 +80,14 @@ def figure_title(message: str, results: Results) -> str:
         results: The experiment that it is about.
 
     Returns:
-        The message, then the model, the benchmark and the corpus.
+        The message, then the model and the number of tasks, then the benchmark and the corpus.
     """
-    corpus = corpus_in_words(results.corpus)
-    about = f"{results.benchmark_spec.title}, {corpus}"
-    return "\n".join([fill(message, TITLE_CHARS), results.model, about])
+    tasks = counted(len(results.verdicts()), "task")
+    if results.limit:
+        tasks = f"first {tasks}"
+    about = f"{results.benchmark_spec.title}, {corpus_in_words(results.corpus)}"
+    lines = [message, f"{results.model}, {tasks}", about]
+    return "\n".join(fill(line, TITLE_CHARS, break_on_hyphens=False) for line in lines)
 
 
 def models_in_words(models: Iterable[str]) -> str:

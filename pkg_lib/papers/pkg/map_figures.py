@@ -119,6 +119,7 @@ def _add_legends(
         "columnspacing": 3,
         "title_fontsize": 7,
     }
+    present = set(topic.reindex(verdicts.index))
     figure.legend(
         handles=_outcome_handles(verdicts),
         bbox_to_anchor=(0.02, 0.235),
@@ -126,7 +127,7 @@ def _add_legends(
         **options,
     )
     figure.legend(
-        handles=[_topic_handle(verdicts, topic, name) for name in SHAPES],
+        handles=[_topic_handle(verdicts, topic, name) for name in SHAPES if name in present],
         bbox_to_anchor=(0.22, 0.235),
         title=f"Shape: topic; its solved/measured tasks: {', '.join(verdicts.columns)}",
         ncols=2,

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from itertools import product
 
 import pandas as pd
+from scipy.stats import binomtest
 
 from pkg_lib.analysis.cells import wilson_range
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.sentences import listed
+from pkg_lib.analysis.sentences import counted, listed
+from pkg_lib.analysis.stats import ALPHA
 from pkg_lib.analysis.tables import (
     DASH,
     kind,
@@ -226,31 +228,24 @@ def regions_table(
         benchmark_title: Title of the benchmark.
 
     Returns:
-        One row per region.
+        One row per region. The paper's counts are a column if it has counts for these methods and this
+        benchmark.
     """
     published = published_regions(benchmark_title)
     if set(solved) != set(FIGURE6["code"]):
         published = {}
     rows = {}
     for region, tasks in exact_regions(solved).items():
-        counted = str(published.get(region, DASH))
-        rows[region_name(region, solved.columns)] = [
-            *_region_cells(
-                solved,
-                region,
-                tasks,
-            ),
-            counted,
-        ]
-    columns = [
-        "tasks",
-        "%",
-        "95 % interval",
-        "tasks by chance",
-        "tasks in the paper (CodeLlama-7B)",
-    ]
+        cells = _region_cells(solved, region, tasks)
+        if published:
+            cells.append(str(published.get(region, DASH)))
+        rows[region_name(region, solved.columns)] = cells
+    columns = ["tasks", "%", "95 % interval", "tasks by chance"]
     title = f"Tasks by the methods that solve them, {benchmark_title}"
-    notes = (f"{len(solved)} tasks that all of these methods measured. {BY_CHANCE}", NOT_PRINTED)
+    notes = [f"{len(solved)} tasks that all of these methods measured. {BY_CHANCE}"]
+    if published:
+        columns.append("tasks in the paper (CodeLlama-7B)")
+        notes.append(NOT_PRINTED)
     return ResultTable.of(title, rows, columns, "solved by exactly", *notes)
 
 
@@ -384,28 +379,33 @@ def venn_findings(solved: pd.DataFrame) -> list[str]:
         return ["Fewer than two methods measured the same tasks, so there is no overlap to show."]
     regions = exact_regions(solved)
 
-    def counted(region: Region) -> str:
+    def with_chance(region: Region) -> str:
         return f"{len(regions[region])} (by chance {expected_by_chance(solved, region):.1f})"
 
     methods = solved.columns
-    alone = [f"{method} {counted(frozenset([method]))}" for method in methods]
+    alone = [f"{method} {with_chance(frozenset([method]))}" for method in methods]
     return [
         f"{_overlap_head(solved)}: of {len(solved)} tasks, {listed(methods)} all solve "
-        f"{counted(frozenset(methods))}, and none of them solves {counted(frozenset())}.",
+        f"{with_chance(frozenset(methods))}, and none of them solves {with_chance(frozenset())}.",
         f"Tasks that one of them solves alone: {', '.join(alone)}.",
     ]
 
 
 def _overlap_head(solved: pd.DataFrame) -> str:
-    """Say whether more tasks are solved by all methods, and by none, than by chance."""
+    """Say whether more tasks are solved by all methods, and by none, than by chance (binomial tests)."""
     regions = exact_regions(solved)
+    total = len(solved)
     extremes = (frozenset(map(str, solved.columns)), frozenset[str]())
-    signs = [len(regions[region]) > expected_by_chance(solved, region) for region in extremes]
-    if all(signs):
-        return "The methods solve the same tasks more often than by chance"
-    if not any(signs):
-        return "The methods solve the same tasks less often than by chance"
-    return "The overlap of the methods is near that by chance"
+    for alternative, word in (("greater", "more"), ("less", "less")):
+        p_values = []
+        for region in extremes:
+            share = expected_by_chance(solved, region) / total
+            test = binomtest(len(regions[region]), total, share, alternative)
+            p_values.append(test.pvalue)
+        if max(p_values) < ALPHA:
+            tests = f"binomial tests, p < {ALPHA}"
+            return f"The methods solve the same tasks {word} often than by chance ({tests})"
+    return "It is not shown that the methods solve the same tasks more or less often than by chance"
 
 
 def venn_message(solved: pd.DataFrame) -> str:
@@ -419,7 +419,9 @@ def venn_message(solved: pd.DataFrame) -> str:
     regions = exact_regions(solved)
     alone = {str(method): len(regions[frozenset([method])]) for method in solved.columns}
     most = max(alone, key=alone.__getitem__)
-    return f"Of these {solved.shape[1]} methods, {most} alone solves {alone[most]} tasks"
+    if not alone[most]:
+        return f"None of these {solved.shape[1]} methods alone solves a task"
+    return f"Of these {solved.shape[1]} methods, {most} alone solves {counted(alone[most], 'task')}"
 
 
 def gain_findings(solved: pd.DataFrame) -> list[str]:

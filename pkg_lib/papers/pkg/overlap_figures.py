@@ -18,6 +18,7 @@ from pkg_lib.analysis.figures import (
     ticks_inside,
     write_title,
 )
+from pkg_lib.analysis.sentences import counted
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.papers.pkg.overlap import (
     Region,
@@ -305,9 +306,10 @@ def _about_bars(solved: pd.DataFrame) -> str:
         return "no task is measured by all methods"
     sizes = [len(tasks) for tasks in intersections(solved).values()]
     none = len(solved) - sum(sizes)
-    lines = [_measured_tasks(solved), f"no bar: {none} tasks that no method solves"]
+    lines = [_measured_tasks(solved), f"no bar: {counted(none, 'task')} that no method solves"]
     rest = sizes[LARGEST:]
     if rest:
         lines[-1] += ","
-        lines.append(f"{sum(rest)} tasks of {len(rest)} smaller combinations of methods")
+        combinations = counted(len(rest), "smaller combination")
+        lines.append(f"{counted(sum(rest), 'task')} of {combinations} of methods")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.sentences import listed
+from pkg_lib.analysis.sentences import how_many, listed
 from pkg_lib.analysis.stats import (
     BASELINE,
     paired_differences,
@@ -114,6 +114,7 @@ def helped_and_hurt_bars(
         0.26,
         legend=0.26,
         title=title,
+        above=0.1,  # for the heading of the numbers at the right edge
         ax=ax,
     )
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
@@ -207,8 +208,14 @@ def changes_title(verdicts: pd.DataFrame) -> str:
     changes = changes[changes["n"] > 0]
     if changes.empty:
         return "No method with retrieval is measured"
-    hurt = (changes["hurt"] > changes["helped"]).sum()
-    return f"{hurt} of {len(changes)} retrieval methods hurt more tasks than they help"
+    if (changes[["hurt", "helped"]] == 0).all(axis=None):
+        return "No retrieval method helps or hurts a task"
+    more_hurt = int((changes["hurt"] > changes["helped"]).sum())
+    subject = how_many(more_hurt, len(changes), "retrieval method", "hurt")
+    clause = f"{subject} more tasks than it helps"
+    if 1 < more_hurt < len(changes):
+        clause = f"{subject} more tasks than they help"
+    return f"{clause[0].upper()}{clause[1:]}"
 
 
 def rates_caption(

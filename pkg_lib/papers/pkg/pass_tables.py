@@ -20,15 +20,14 @@ from pkg_lib.analysis.cells import PAIRED_COLUMNS, paired_cells
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import (
     finding,
+    how_many,
     listed,
 )
 from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
-    CONTROLS,
     ORACLE,
     RESAMPLES,
-    check_controls,
     helped_and_hurt,
     not_measured,
     paired_differences,
@@ -47,6 +46,7 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import corpus_in_words
+from pkg_lib.evaluation.controls import CONTROLS, check_controls
 from pkg_lib.papers.pkg.labels import voyage_note
 from pkg_lib.papers.pkg.overlap import measured_methods
 from pkg_lib.retrieval.methods import (
@@ -62,6 +62,7 @@ PUBLISHED = {
     ("humaneval", "closed"): 5,
     ("mbpp", "closed"): 6,
 }
+BENCHMARKS_OF_PAPER = frozenset(benchmark for benchmark, _ in PUBLISHED)
 PASS_LAYOUT = ("model", "method", "pass_at_1_percent")
 # Number of a table -> the columns with its rows, columns and cells, of tables that are not of pass@1.
 LAYOUTS = {
@@ -81,7 +82,8 @@ PARTLY = (
 )
 PAIRED = (
     "Differences and intervals are in percentage points of pass@1, over the tasks measured with both. "
-    f"Intervals are paired bootstrap intervals over tasks, {RESAMPLES:,} resamples. p: exact McNemar "
+    f"Intervals are paired bootstrap intervals over tasks, {RESAMPLES:,} resamples; there is none ({DASH}) "
+    "if all resamples have the same difference. p: exact McNemar "
     "test, then corrected by Holm over the tested methods. "
     f"{ORACLE} selects among candidates that include those of {BASELINE}, so it cannot lose and is not "
     "tested."
@@ -530,10 +532,10 @@ def below_message(verdicts: pd.DataFrame) -> str:
     differences = paired_differences(verdicts)["difference"].reindex(methods).astype(float).dropna()
     if differences.empty:
         return ""
-    is_below = differences < 0
-    subject = f"{is_below.sum()} of {len(differences)} retrieval methods solve"
-    if is_below.all():
-        subject = "every retrieval method solves"
+    if (differences == 0).all():
+        return f"every retrieval method solves as many tasks as {BASELINE}"
+    below = int((differences < 0).sum())
+    subject = how_many(below, len(differences), "retrieval method", "solve")
     return f"{subject} fewer tasks than {BASELINE}"
 
 
@@ -548,21 +550,42 @@ def _answer(
     rates = [float(frame[method].mean()) for method in methods]
     with_retrieval = f"{percent(rates[0])} % with {methods[0]}"
     if len(rates) > 1:
-        ends = f"{percent(min(rates))} to {percent(max(rates))} %"
-        with_retrieval = f"{ends} with one of {len(rates)} retrieval methods"
+        lowest, highest = percent(min(rates)), percent(max(rates))
+        if lowest == highest:
+            with_retrieval = f"{lowest} % with each of {len(rates)} retrieval methods"
+        else:
+            with_retrieval = f"{lowest} to {highest} % with one of {len(rates)} retrieval methods"
     without = percent(pass_at_1(frame[BASELINE]).value)
     tested = paired_differences(frame)
     tested = tested.reindex(methods).dropna(subset="p_corrected")
     is_significant = tested["p_corrected"].astype(float) < ALPHA
     below = int((is_significant & (tested["difference"] < 0)).sum())
     above = int((is_significant & (tested["difference"] > 0)).sum())
-    counts = f"{below} of {len(tested)} differences are significant and negative, {above} positive"
-    if below == len(tested) > 1:
-        counts = f"all {below} differences are significant and negative"
     return [
         f"On {title_of(benchmark)}, pass@1 is {without} % without retrieval ({BASELINE}) and "
-        f"{with_retrieval}; on the same tasks, {counts} (Holm)."
+        f"{with_retrieval}; on the same tasks, {_significant_differences(below, above, len(tested))}."
     ]
+
+
+def _significant_differences(
+    below: int,
+    above: int,
+    tested: int,
+) -> str:
+    """Say how many of the tested differences are significant, and in which direction."""
+    correction = "after correction for several tests (Holm)"
+    if not below + above:
+        return f"no difference is significant {correction}"
+    directions = []
+    for count, direction in ((below, "lower"), (above, "higher")):
+        if count == tested:
+            everyone = "both" if tested == 2 else f"all {tested}"
+            subject = f"{everyone} are" if tested > 1 else "it is"
+            directions.append(f"{subject} significantly {direction}")
+        elif count:
+            verb = "is" if count == 1 else "are"
+            directions.append(f"{count} of {tested} {verb} significantly {direction}")
+    return f"{' and '.join(directions)} {correction}"
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
@@ -576,7 +599,7 @@ def _selection(frame: pd.DataFrame) -> list[str]:
         gap = _gap(frame, RERANKED, best)
         rate = percent(pass_at_1(frame[RERANKED]).value)
         sentences.append(
-            f"{RERANKED} scores {rate} %: {gap}, the method that scores highest by itself."
+            f"{RERANKED} scores {rate} %: {gap}. No single method scores higher than {best}."
         )
     if not not_measured([ORACLE], frame):
         gaps = listed(_gap(frame, ORACLE, other) for other in others)

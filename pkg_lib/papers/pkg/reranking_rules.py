@@ -34,7 +34,7 @@ NOTES = (
 COLUMNS = [
     "tasks",
     "pass@1",
-    "tasks where it selects another answer than row 1",
+    "tasks with another choice than in the first row",
     *DIFFERENCE_COLUMNS,
 ]
 

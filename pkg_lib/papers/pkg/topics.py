@@ -20,6 +20,7 @@ import pandas as pd
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text, reference_table
 from pkg_lib.core.embedders import DEFAULT
+from pkg_lib.core.python_syntax import parsed_or_none
 from pkg_lib.core.reading import DamagedFileError, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
 from pkg_lib.core.types import BenchmarkMissingError, Task, UserError, digest
@@ -201,13 +202,14 @@ def statement(task: Task) -> str:
         task: The task.
 
     Returns:
-        MBPP's text without its hint, or HumanEval's docstring without its examples.
+        MBPP's text without its hint, or HumanEval's docstring without its examples; the whole prompt if it
+        has no such docstring.
     """
     if task.benchmark.startswith("mbpp"):
         return HINT.sub("", task.prompt)
     docstring = None
-    program = ast.parse(task.prompt)
-    for node in ast.walk(program):
+    program = parsed_or_none(task.prompt)
+    for node in ast.walk(program) if program else ():
         if isinstance(node, ast.FunctionDef) and node.name == task.entry_point:
             docstring = ast.get_docstring(node) or ""
     if docstring is None:

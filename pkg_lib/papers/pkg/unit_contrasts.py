@@ -86,17 +86,18 @@ CONTRAST_COLUMNS = (
     "p (Holm)",
     "tasks without such a context",
     "difference on these tasks",
-    "average in the paper",
-    "models of the paper above 0",
 )
+PUBLISHED_COLUMNS = ("average in the paper", "models of the paper above 0")
 CONTRAST_NOTES = (
     "Differences are in percentage points of pass@1, first method minus second, on the tasks measured "
-    "with both. Intervals are paired bootstrap intervals over tasks. Only the first: tasks that only the "
-    "first method solves.",
+    "with both. Intervals are paired bootstrap intervals over tasks; there is none if all resamples have "
+    "the same difference. Only the first: tasks that only the first method solves.",
     "Tasks without such a context: neither method's context defines the function that the task asks for. "
     "Reranked has no context, so it has no such number.",
-    f"{DASH} not measured, or not in the paper.",
 )
+
+
+NARROWEST = 2.0  # width of the figure's axis in percentage points
 
 
 @dataclass(frozen=True)
@@ -252,8 +253,8 @@ def units_table(comparison: UnitComparison) -> ResultTable:
             contexts = _context_cells(comparison.contexts.get(method, []))
             rows[method] = [unit, percent(rate.value), bounds, added_cell, *contexts]
     notes = (
-        "Tokens added: tokens of the prompt with the context minus those without. Contexts cut: contexts "
-        f"shortened to the limit of characters. {DASH} not measured."
+        "Tokens added: tokens of the prompt with the context minus those without. Contexts shortened: "
+        f"contexts cut at the limit of characters. {DASH} not measured."
     )
     return ResultTable.of(
         "Unit, pass@1 and size of the contexts by method", rows, UNIT_COLUMNS, "method", notes
@@ -276,8 +277,9 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
         comparison: The comparison.
 
     Returns:
-        One row per contrast.
+        One row per contrast. The paper's columns are left out if the paper has no such table.
     """
+    has_published = not comparison.published.empty
     rows = {}
     for contrast in comparison.contrasts.index:
         clean = comparison.without_answer.loc[contrast]
@@ -285,13 +287,16 @@ def contrasts_table(comparison: UnitComparison) -> ResultTable:
         if clean["n"] and _first(contrast) in UNITS:
             change = bracketed_difference(clean["difference"], clean["low"], clean["high"])
             clean_cells = [f"{clean['n']:.0f}", change]
-        rows[contrast] = [
-            *paired_cells(comparison.contrasts.loc[contrast]),
-            *clean_cells,
-            *_published_cells(comparison.published.loc[contrast].dropna()),
-        ]
+        cells = [*paired_cells(comparison.contrasts.loc[contrast]), *clean_cells]
+        if has_published:
+            cells += _published_cells(comparison.published.loc[contrast].dropna())
+        rows[contrast] = cells
     title = f"Units of retrieval against each other on {comparison.results.benchmark_spec.title}"
-    return ResultTable.of(title, rows, CONTRAST_COLUMNS, "contrast", *CONTRAST_NOTES)
+    columns = [*CONTRAST_COLUMNS, *(PUBLISHED_COLUMNS if has_published else ())]
+    dash = (
+        f"{DASH} not measured, or not in the paper." if has_published else f"{DASH} not measured."
+    )
+    return ResultTable.of(title, rows, columns, "contrast", *CONTRAST_NOTES, dash)
 
 
 def _published_cells(models: pd.Series) -> list[str]:
@@ -339,8 +344,9 @@ def draw_contrasts(
     axes.set_yticks(range(len(contrasts)), labels)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.margins(x=0.06)
-    if not contrasts["n"].any() and published.isna().all(axis=None):
-        axes.set_xlim(-10, 10)
+    left, right = axes.get_xlim()
+    if right - left < NARROWEST:
+        axes.set_xlim(-NARROWEST / 2, NARROWEST / 2)
     axes.set_xlabel("pass@1 of the first method minus that of the\nsecond (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)
@@ -354,7 +360,9 @@ def _draw_measured(
     places: np.ndarray,
 ) -> None:
     """Draw the differences measured here with their intervals."""
-    percentages = 100 * contrasts[["difference", "low", "high"]].astype(float)
+    # Rounded, so that a difference of 0 is not a tiny number with axes of its size.
+    percentages = (100 * contrasts[["difference", "low", "high"]].astype(float)).round(6)
+    has_intervals = percentages["low"].notna().any()
     colour = figures.COLOURS[0]
     axes.hlines(places, percentages["low"], percentages["high"], color=colour, linewidth=1.2)
     known = contrasts["n"].to_numpy() > 0
@@ -364,7 +372,7 @@ def _draw_measured(
         "o",
         color=colour,
         markersize=4.5,
-        label="here, 95 % interval",
+        label="here, 95 % interval" if has_intervals else "here",
     )
 
 
@@ -432,6 +440,16 @@ def unit_findings(comparison: UnitComparison) -> list[str]:
     ]
 
 
+def contrasts_caption(published: pd.DataFrame) -> str:
+    """Write the caption of `draw_contrasts`.
+
+    Args:
+        published: What `published_contrasts` returns.
+    """
+    markers = "" if published.empty else "; small markers: the models of the paper"
+    return f"Differences in pass@1 between units, with 95 % intervals{markers}."
+
+
 def significance_message(contrasts: pd.DataFrame) -> str:
     """Say how many contrasts are significant after correction, for the title of the figure.
 
@@ -440,6 +458,8 @@ def significance_message(contrasts: pd.DataFrame) -> str:
     """
     tested = contrasts["p_corrected"].astype(float).dropna()
     significant = (tested < ALPHA).sum()
+    if not significant:
+        return "No difference is significant (Holm)"
     verb = "is" if significant == 1 else "are"
     return f"{significant} of {len(tested)} differences {verb} significant (Holm)"
 

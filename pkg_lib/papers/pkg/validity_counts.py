@@ -14,10 +14,11 @@ from collections.abc import Iterable
 import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, ControlError, paired_differences, pass_at_1
+from pkg_lib.analysis.stats import BASELINE, paired_differences, pass_at_1
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.evaluation.context_validity import statement_digests
+from pkg_lib.evaluation.controls import ControlError
 from pkg_lib.evaluation.results import Results
 from pkg_lib.retrieval.methods import METHODS
 

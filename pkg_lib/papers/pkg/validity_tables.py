@@ -241,7 +241,7 @@ def _validity_message(rates: pd.DataFrame) -> str:
     other = with_tasks["difference"][kinds.isin(VALIDITIES[1:])].astype(float)
     return (
         f"pass@1 is higher in {(valid > 0).sum()} of {len(valid)} rows with a valid context,\n"
-        f"and lower in {(other < 0).sum()} of {len(other)} rows with any other"
+        f"and lower in {(other < 0).sum()} of {len(other)} rows with another context"
     )
 
 

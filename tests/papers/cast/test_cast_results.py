@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis.stats import BASELINE, ControlError
+from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UnavailableError, UserError
+from pkg_lib.evaluation.controls import ControlError
 from pkg_lib.papers.cast.cast_figures import pass_rate_figure
 from pkg_lib.papers.cast.cast_findings import main_finding, repoeval_findings
 from pkg_lib.papers.cast.cast_results import (

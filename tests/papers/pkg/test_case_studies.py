@@ -96,6 +96,8 @@ def test_findings_count_changes_and_contexts_that_define_the_function():
     assert "solves 2 that" in changes
     assert "1 of 1 helped and 0 of 1 hurt" in definitions
     assert case_studies.cases_html(study(), "hurt").startswith("<p>There is no such task")
+    (nothing_changed,) = case_studies.case_findings(study(WITHOUT, WITHOUT), 2)
+    assert "solves 0 that" in nothing_changed
 
 
 def test_the_figure_is_legible_and_counts_every_group():

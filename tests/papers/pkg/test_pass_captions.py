@@ -35,12 +35,18 @@ def test_captions_hold_the_rate_and_the_changes_of_every_measured_method():
 
 def test_titles_say_how_the_methods_compare_with_no_retrieval():
     frame = VERDICTS.assign(Reranked=pd.array([pd.NA] * 4, "boolean"))
-    assert rates_title(frame) == "0 of 1 retrieval methods solve fewer tasks than NoRAG"
-    assert changes_title(frame) == "0 of 1 retrieval methods hurt more tasks than they help"
+    assert rates_title(frame) == "No retrieval method solves fewer tasks than NoRAG"
+    assert changes_title(frame) == "No retrieval method hurts more tasks than it helps"
+    same = frame.assign(BM25=frame["NoRAG"])
+    assert rates_title(same) == "Every retrieval method solves as many tasks as NoRAG"
+    assert changes_title(same) == "No retrieval method helps or hurts a task"
     frame["VoyageEmb"] = pd.array([False] * 4, "boolean")
     frame["BM25"] = pd.array([True, False, False, False], "boolean")
     assert rates_title(frame) == "Every retrieval method solves fewer tasks than NoRAG"
-    assert changes_title(frame) == "2 of 2 retrieval methods hurt more tasks than they help"
+    assert changes_title(frame) == "Every retrieval method hurts more tasks than it helps"
+    frame["Func-BM25"] = frame["NoRAG"]
+    assert rates_title(frame) == "2 of 3 retrieval methods solve fewer tasks than NoRAG"
+    assert changes_title(frame) == "2 of 3 retrieval methods hurt more tasks than they help"
     unmeasured = VERDICTS.assign(BM25=pd.array([pd.NA] * 4, "boolean"))
     assert rates_title(unmeasured) == "pass@1 by method"
     unmeasured["VoyageEmb"] = pd.array([pd.NA] * 4, "boolean")
@@ -52,9 +58,19 @@ def test_the_first_finding_has_the_rates_and_counts_significant_differences():
     frame["VoyageEmb"] = pd.array([True] * 10 + [False] * 10, "boolean")
     first = findings(frame, "humaneval")[0]
     assert "100.0 % without retrieval (NoRAG) and 25.0 to 50.0 % with" in first
-    assert "all 2 differences are significant and negative" in first
+    assert "both are significantly lower" in first
     one = findings(frame[["NoRAG", "BM25"]], "humaneval")[0]
-    assert "25.0 % with BM25" in one
+    assert "25.0 % with BM25; on the same tasks, it is significantly lower" in one
+    higher = frame.assign(VoyageEmb=True, NoRAG=frame["VoyageEmb"])
+    assert "1 of 2 is significantly higher" in findings(higher, "humaneval")[0]
+
+
+def test_the_first_finding_on_equal_rates_has_no_range_and_no_count_of_zero():
+    frame = pd.DataFrame({name: [True, True, False] for name in ("NoRAG", "BM25", "VoyageEmb")})
+    first = findings(frame.astype("boolean"), "humaneval")[0]
+    assert "66.7 % with each of 2 retrieval methods" in first
+    assert "no difference is significant" in first
+    assert "0 of" not in first
 
 
 def test_contexts_that_hold_the_answer_are_counted_among_those_that_were_checked():

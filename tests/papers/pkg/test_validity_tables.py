@@ -76,7 +76,7 @@ def test_the_validity_table_and_figure_leave_out_kinds_without_tasks():
     shown = legible(validity_tables.validity_figure(of, {"0.5B HumanEval": Stored()}))
     assert "valid context" in shown and "0.5B HumanEval, Func-PKG (4)" in shown
     assert not [text for text in shown if text.startswith(("all", "unrelated"))]
-    title = "pass@1 is higher in 1 of 1 rows with a valid context,\nand lower in 1 of 1 rows with any other"
+    title = "pass@1 is higher in 1 of 1 rows with a valid context,\nand lower in 1 of 1 rows with another context"
     assert f"{title}\n{SMALL}" in shown
 
 
