@@ -58,7 +58,8 @@ function labelled(text, control) {
 }
 
 const MANY = 8; // methods from which a table can be filtered
-const words = (text) => text.toLowerCase().split(",").map((word) => word.trim()).filter(Boolean);
+// What a user looks for; names of methods have commas, so semicolons stand between.
+const words = (text) => text.toLowerCase().split(";").map((word) => word.trim()).filter(Boolean);
 const holds = (text, wanted) => !wanted.length || wanted.some((word) => text.toLowerCase().includes(word));
 
 // Shows the columns whose heading holds a word. The first column and that of NoRAG stay.
@@ -94,7 +95,7 @@ function showRows(table, wanted, choices, count) {
 function choice(table, column) {
   const select = document.createElement("select");
   const values = new Set([...table.tBodies].flatMap((body) => ownRows(body).map((row) => row.cells[column].textContent)));
-  select.append(new Option("all", ""), ...[...values].sort().map((value) => new Option(value, value)));
+  select.append(new Option("all", ""), ...[...values].sort().map((value) => new Option(MISSING.has(value) ? `${value} (none)` : value, value)));
   return [column, select];
 }
 
@@ -110,7 +111,7 @@ function filterable(table) {
   const choices = headings.filter((cell) => "choose" in cell.dataset).map((cell) => choice(table, cell.cellIndex));
   const input = document.createElement("input");
   input.type = "search";
-  input.placeholder = across ? "BM25, PKG" : "words, separated by commas";
+  input.placeholder = across ? "BM25; PKG" : "words; more words";
   const count = document.createElement("output");
   const update = () => across ? showColumns(table, words(input.value)) : showRows(table, words(input.value), choices, count);
   const controls = document.createElement("div");

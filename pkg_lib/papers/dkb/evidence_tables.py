@@ -445,7 +445,7 @@ def recall_finding(evidence: Mapping[str, Evidence | None]) -> list[str]:
         f"Of the types (such as classes) that an answer needs, {OURS}'s context shows the source of "
         f"{listed(ours)}, and vector retrieval with a context of the same size that of "
         f"{listed(compared.same_size for compared in by_source)} ({_significance(by_source, names)}); "
-        f"names of types that {OURS}'s context only lists raise its share to "
+        f"counting also the types that {OURS}'s context only lists by name, its share is "
         f"{listed(compared.ours for compared in with_names)} ({_significance(with_names, names)})."
     ]
 
