@@ -29,6 +29,7 @@ from pkg_lib.core.types import Context
 CONFIDENCE = 0.95
 ALPHA = 0.05  # Significance level of a corrected p-value.
 RESAMPLES = 10_000
+FEWEST_FOR_BOOTSTRAP = 10  # tasks or questions; a bootstrap of fewer says nothing of others
 KS = (1, 2, 5, 10, 20, 50, 100)  # Values of k in tables of pass@k.
 BASELINE = "NoRAG"
 ORACLE = "Ideal Reranker"
@@ -270,6 +271,8 @@ def _bootstrap_interval(
     hurt: int,
     n: int,
 ) -> tuple[float, float]:
+    if n < FEWEST_FOR_BOOTSTRAP:
+        return math.nan, math.nan
     # Tasks of the same difference are interchangeable: resampling their counts is the bootstrap.
     steps = np.array([1, -1, 0])
     counts = np.array([helped, hurt, n - helped - hurt])

@@ -48,6 +48,6 @@ def check_controls(
         if len(wrong):
             raise ControlError(
                 f"control row '{name}' must score {required} % and is wrong on {len(wrong)} "
-                f"of {len(tasks)} tasks (first: {wrong[0]}); check the reference solution and the tests "
-                "of this task, and whether `pkg-lib doctor` can run tests"
+                f"of {len(tasks)} tasks (first: {wrong[0]}); check the reference solution, the tests "
+                "and the time limit of this task, and whether `pkg-lib doctor` can run tests"
             )

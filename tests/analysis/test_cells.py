@@ -26,7 +26,9 @@ def test_paired_difference_has_seven_cells():
     table = paired_differences(VERDICTS)
     tasks, change, bounds, helped, hurt, p, corrected = paired_cells(table.loc["BM25"])
     assert (tasks, change, helped, hurt, p, corrected) == ("3", "+33.3", "1", "0", "1.000", "1.000")
-    assert " to " in bounds
+    assert bounds == DASH, "too few tasks for a bootstrap"
+    enough = paired_differences(pd.concat([VERDICTS] * 4, ignore_index=True))
+    assert " to " in paired_cells(enough.loc["BM25"])[2]
     assert paired_cells(table.loc[ORACLE])[-2:] == [DASH, DASH]
     assert paired_cells(table.loc["Func-PKG"]) == [DASH] * 7
 

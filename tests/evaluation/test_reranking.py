@@ -217,7 +217,7 @@ def test_authors_code_reranks_four_of_the_candidates_that_the_paper_names():
         assert method in notes
     table = rules.frame
     row = table.loc[OF_SCRIPT]
-    assert (row["pass@1"], row["tasks where it selects another answer than row 1"]) == (
+    assert (row["pass@1"], row["tasks with another choice than in the first row"]) == (
         "100.0",
         "2",
     )

@@ -51,7 +51,8 @@ def test_contexts_are_compared_where_they_were_recorded():
     recalls = {BASE: [0.2] * 12, SAME_SIZE: [0.5] * 12, OURS: [1.0] * 12}
     by_source = recalls | {OURS: [0.5] * 12}
     (finding,) = recall_finding({"repo": evidence(recalls, by_source), "other": None})
-    assert "50 % on repo; " in finding and "50 % (p = 1.000); " in finding
-    assert "100 % (p < 0.001)" in finding
+    assert "50 % on repo, and vector retrieval" in finding
+    assert "that of 50 % (no difference is significant)" in finding
+    assert "its share is 100 % (significantly different from vector retrieval on repo, " in finding
     assert "other" not in finding
     assert recall_finding({"other": None}) == []

@@ -140,12 +140,11 @@ def verdicts_finding(assessed: Sequence[Assessed]) -> list[str]:
     return [
         f"Of {len(assessed)} claims, {confirmed} are confirmed ({counts[claims.REPRODUCED]} by the paper's "
         f"tables or published answers, {counts[claims.HOLDS]} by this study's models, "
-        f"{counts[claims.HOLDS_BUILT]} by its implementation without a "
-        f"model), {refuted} are "
-        f"refuted ({counts[claims.CONTRADICTED]}, {counts[claims.FAILS]} and {counts[claims.FAILS_BUILT]} by "
-        f"these, in the same order), {counts[claims.MIXED]} have mixed evidence, "
-        f"{counts[claims.INCONCLUSIVE]} are inconclusive and {counts[claims.NOT_ATTEMPTED]} were not "
-        "attempted."
+        f"{counts[claims.HOLDS_BUILT]} by its implementation without a model), {refuted} are refuted "
+        f"({counts[claims.CONTRADICTED]} by tables or published answers, {counts[claims.FAILS]} by the "
+        f"models, {counts[claims.FAILS_BUILT]} by the implementation), {counts[claims.MIXED]} have mixed "
+        f"evidence, {counts[claims.INCONCLUSIVE]} are inconclusive and {counts[claims.NOT_ATTEMPTED]} were "
+        "not attempted."
     ]
 
 

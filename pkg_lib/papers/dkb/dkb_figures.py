@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.stats import FEWEST_FOR_BOOTSTRAP
 from pkg_lib.data.questions import full_name
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.evidence_tables import (
-    FEWEST_FOR_BOOTSTRAP,
     Evidence,
     in_one_reading,
     kinds_of,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.sentences import chance, counted, finding, listed
-from pkg_lib.analysis.stats import ALPHA, Difference, mean_difference
+from pkg_lib.analysis.stats import ALPHA, FEWEST_FOR_BOOTSTRAP, Difference, mean_difference
 from pkg_lib.analysis.tables import DASH, percent, probability, signed
 from pkg_lib.data.questions import gold
 from pkg_lib.papers.dkb.measurement import READING, READINGS, SOURCE
@@ -29,7 +29,6 @@ from pkg_lib.papers.dkb.settings import BASE, LLM_KB, OURS, SAME_SIZE
 
 # A name like a type's has at least two humps.
 TYPE_NAME = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+\b")
-FEWEST_FOR_BOOTSTRAP = 10  # questions; a bootstrap of fewer says nothing of other questions
 MANY_SIGNS = 16  # differences up to which all changes of sign are counted
 SIGN_SAMPLES = 100_000
 SCORES = ("recall", "precision")
@@ -455,7 +454,8 @@ def _significance(compared: Sequence["ComparedRecall"], names: Sequence[str]) ->
     significant = [name for row, name in zip(compared, names, strict=True) if row.p < ALPHA]
     if not significant:
         return "no difference is significant"
-    return f"significantly different on {listed(significant)}, p < {ALPHA}, not corrected"
+    where = listed(significant)
+    return f"significantly different from vector retrieval on {where}, p < {ALPHA}, not corrected"
 
 
 @dataclass(frozen=True)

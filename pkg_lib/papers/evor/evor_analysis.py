@@ -365,8 +365,8 @@ def evor_findings(evor: EvorResults) -> list[str]:
     never_lower = all(value >= 0 for value, *_ in gains.values())
     verb = "raises" if never_lower else "changes"
     return [
-        f"With {evor.model}, retrieving documentation and code snippets once {verb} pass@1 "
-        "significantly on "
+        f"With {evor.model}, retrieving documentation (and code snippets, where there are any) once "
+        f"{verb} pass@1 significantly on "
         f"{stats.count_significant(pairs)} of {len(pairs)} benchmarks (most on {largest}: from {before} "
         f"to {after} %); EVOR's later rounds, run on {len(evor.evolved)} of them, "
         f"change it significantly on {changed_benchmarks(evor) or 'none'}."

@@ -56,7 +56,7 @@ def draw_scores(
     Returns:
         A figure of one text column.
     """
-    figure, axes = row_axes(len(COLOURS), 0.52, legend=0.2, ax=ax)
+    figure, axes = row_axes(len(COLOURS), 0.52, legend=0.2, title=title, ax=ax)
     _draw_dots(axes, scores)
     for row, group in enumerate(COLOURS):
         beside(axes, row, str(sizes[group]))
@@ -79,7 +79,6 @@ def draw_scores(
         label="shown as a case",
     )
     axes.set(xlabel=f"{measure} of the context", ylabel="")
-    axes.set_title(title, loc="left")
     axes.grid(axis="x")
     ticks_inside(axes.xaxis)
     legend_below(axes)

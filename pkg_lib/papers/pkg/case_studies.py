@@ -299,8 +299,8 @@ def case_findings(
         *sentences,
         f"The context defines the function asked for in {_defining(helped, contexts)} helped and "
         f"{_defining(hurt, contexts)} hurt tasks.",
-        f"The cases are the {count} of each kind with the highest score, without those that an assertion of "
-        "their own ended.",
+        f"The cases are the {count} of each kind with the highest score (the first ones if there are no "
+        "scores), without those that an assertion of their own ended.",
     ]
 
 

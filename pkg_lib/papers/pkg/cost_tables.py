@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.result_table import ResultTable
-from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
+from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, FEWEST_FOR_BOOTSTRAP, pass_at_1
 from pkg_lib.analysis.tables import DASH, kind, number, percent, signed_count
+from pkg_lib.core.models import MODELS
 from pkg_lib.evaluation.results import Results
 from pkg_lib.papers.pkg.cost import (
     ENHANCER,
@@ -279,10 +280,11 @@ def mean_interval(values: pd.Series) -> tuple[float, float]:
         values: At least one value.
 
     Returns:
-        Both ends; NaN if all values are equal or there is only one, since no interval follows from them.
+        Both ends; NaN if all values are equal or there are fewer than FEWEST_FOR_BOOTSTRAP, since no
+        useful interval follows from them.
     """
     mean = float(values.mean())
-    error = scipy.stats.sem(values) if len(values) > 1 else 0.0
+    error = scipy.stats.sem(values) if len(values) >= FEWEST_FOR_BOOTSTRAP else 0.0
     if not error:
         return math.nan, math.nan
     low, high = scipy.stats.t.interval(CONFIDENCE, len(values) - 1, mean, error)
@@ -540,9 +542,12 @@ def price_table(
         prices: Dollars for a million tokens read and written, one row per model.
 
     Returns:
-        One row per method. The reranker pays for all its candidates.
+        One row per method. The reranker pays for all its candidates. Prices of other models that this
+        program knows are left out.
     """
     verdicts = results.verdicts()
+    is_other_model = prices.index.isin(list(MODELS)) & (prices.index != results.model)
+    prices = prices[~is_other_model]
     rows = {}
     for method in use.read:
         rate = pass_at_1(verdicts[method]).value

@@ -57,7 +57,7 @@ VARIABLE_PARTS = {
 ERRORS_NOTE = (
     "Others counts every error that is none of the five types. The last rows say what Others consists of. "
     "Suspicious: the solution returned a value that could deceive the tests, such as an object of a class of "
-    f"its own. {DASH} not measured, or not in the paper."
+    f"its own. {DASH} not measured, or not published."
 )
 STAGES_NOTE = (
     "Tasks that reach a stage; in brackets, tasks lost at it. A task without context is lost to the method. "

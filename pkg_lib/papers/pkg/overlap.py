@@ -442,7 +442,7 @@ def gain_findings(solved: pd.DataFrame) -> list[str]:
     adds = ", ".join(f"{method} adds {added}" for method, added in others.items())
     sentences = [
         f"Together the {solved.shape[1]} measured methods solve {together} of {len(solved)} tasks (by chance "
-        f"{chance:.0f}): {best} alone solves {steps['adds'].iloc[0]}, then {adds}."
+        f"{chance:.1f}): {best} alone solves {steps['adds'].iloc[0]}, then {adds}."
     ]
     useless = list(others.index[others == 0])
     if useless:

@@ -26,6 +26,7 @@ from pkg_lib.analysis.sentences import (
 from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
+    FEWEST_FOR_BOOTSTRAP,
     ORACLE,
     RESAMPLES,
     helped_and_hurt,
@@ -83,8 +84,9 @@ PARTLY = (
 PAIRED = (
     "Differences and intervals are in percentage points of pass@1, over the tasks measured with both. "
     f"Intervals are paired bootstrap intervals over tasks, {RESAMPLES:,} resamples; there is none ({DASH}) "
-    "if all resamples have the same difference. p: exact McNemar "
-    "test, then corrected by Holm over the tested methods. "
+    f"for fewer than {FEWEST_FOR_BOOTSTRAP} tasks, or if all resamples have the same difference. Interval "
+    "and p come from different methods, so the interval can exclude 0 where p is above 0.05. p: exact "
+    "McNemar test, then corrected by Holm over the tested methods. "
     f"{ORACLE} selects among candidates that include those of {BASELINE}, so it cannot lose and is not "
     "tested."
 )

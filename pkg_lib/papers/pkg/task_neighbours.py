@@ -28,6 +28,7 @@ from pkg_lib.papers.pkg.task_maps import (
 )
 
 PERMUTATIONS = 10_000
+FEWEST = 3 * NEIGHBOURS  # Of fewer tasks, too many are neighbours of each.
 SPACES = ("plane", "embedding")
 COLUMNS = (
     "tasks",
@@ -43,8 +44,8 @@ NOTE = (
     "the same outcome. Tasks are near in the plane of the map, or by cosine of their embeddings. By "
     f"chance: the same share in {PERMUTATIONS:,} random orders of the outcomes over all tasks. Within "
     "topics: in random orders over the tasks of each topic. p-values are one-sided and not corrected "
-    f"for the number of rows. {DASH} not measured, all tasks have one outcome, or they are so few "
-    "that the share is the same in every order."
+    f"for the number of rows. {DASH} not measured, all tasks have one outcome, or there are fewer "
+    f"than {FEWEST} tasks."
 )
 
 
@@ -66,8 +67,8 @@ def neighbour_agreement(
     Returns:
         One row per method and space ("plane" or "embedding"): ``tasks``, ``share``, ``chance``, ``low``,
         ``high`` (95 % of the permutations) and ``p``; ``topic_chance`` and ``topic_p`` are of permutations
-        within topics. NaN if nothing was measured, all tasks have one outcome, or no order changes the
-        share.
+        within topics. NaN if nothing was measured, all tasks have one outcome, or there are fewer than
+        FEWEST.
     """
     rows = {}
     for method in verdicts:
@@ -123,13 +124,11 @@ def _agreement(
 ) -> dict[str, float]:
     names = ("share", "chance", "low", "high", "p", "topic_chance", "topic_p")
     nothing = {"tasks": len(outcomes), **dict.fromkeys(names, math.nan)}
-    if not len(pairs) or outcomes.all() or not outcomes.any():
+    if len(outcomes) < FEWEST or not len(pairs) or outcomes.all() or not outcomes.any():
         return nothing
     share = _same_outcome(outcomes, pairs)
     everything = np.zeros_like(topics)
     free = [_same_outcome(mixed, pairs) for mixed in _permutations(outcomes, everything)]
-    if max(free) - min(free) < 1e-12:  # such as for so few tasks that all are neighbours
-        return nothing
     within = [_same_outcome(mixed, pairs) for mixed in _permutations(outcomes, topics)]
     low, high = percentile_interval(np.array(free))
     return {

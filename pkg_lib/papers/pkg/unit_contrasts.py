@@ -25,6 +25,7 @@ from pkg_lib.analysis.sentences import (
 from pkg_lib.analysis.stats import (
     ALPHA,
     BASELINE,
+    FEWEST_FOR_BOOTSTRAP,
     holm,
     not_measured,
     paired_bootstrap,
@@ -90,8 +91,9 @@ CONTRAST_COLUMNS = (
 PUBLISHED_COLUMNS = ("average in the paper", "models of the paper above 0")
 CONTRAST_NOTES = (
     "Differences are in percentage points of pass@1, first method minus second, on the tasks measured "
-    "with both. Intervals are paired bootstrap intervals over tasks; there is none if all resamples have "
-    "the same difference. Only the first: tasks that only the first method solves.",
+    "with both. Intervals are paired bootstrap intervals over tasks; there is none for fewer than "
+    f"{FEWEST_FOR_BOOTSTRAP} tasks, or if all resamples have the same difference. Only the first: tasks "
+    "that only the first method solves.",
     "Tasks without such a context: neither method's context defines the function that the task asks for. "
     "Reranked has no context, so it has no such number.",
 )

@@ -41,6 +41,7 @@ class Tiny(EvorBenchmark):
 
     name, title, prompts, seconds = "tiny", "Tiny", "tiny", 5.0
     subject = "the library math"
+    controls = {}  # noqa: RUF012 (its tasks have no reference solutions)
     budgets = {"context": 1, "snippets": 10, "feedback": 10, "answer": 4}  # noqa: RUF012
 
     def tasks(self) -> list[Task]:
