@@ -288,7 +288,7 @@ class _Report:
             "rates": rates,
             "columns": columns,
             "models": short_models(models),
-            "methods": _described("methods", columns),
+            "methods": _described_methods(columns),
             "corpora": _described(
                 "corpora", [page.about.corpus for page in self.pages if page.about]
             ),
@@ -376,6 +376,12 @@ def _described(kind: str, names: Iterable[str]) -> dict[str, str]:
     return {corpus_label(name): text for name, text in known.items() if name in present}
 
 
+def _described_methods(names: Iterable[str]) -> dict[str, str]:
+    """Method -> its description, in the order of the tables. Those of a user's plugins have no other one."""
+    known = _described("methods", names)
+    return {name: known.get(name, "a method of a plugin (PKG_PLUGINS)") for name in names}
+
+
 def _terms_of_section(section: Section) -> dict[str, str]:
     """Term -> its meaning, of the terms that a section explains.
 
@@ -383,7 +389,7 @@ def _terms_of_section(section: Section) -> dict[str, str]:
     """
     terms: dict[str, str] = texts_of("terms")["pages"].get(section.notebook, {})
     if section.summary and section.about:
-        methods = _described("methods", section.summary)
+        methods = _described_methods(section.summary)
         corpora = _described("corpora", [section.about.corpus])
         of_corpora = {f"Corpus {name}": text for name, text in corpora.items()}
         terms = methods | of_corpora | terms

@@ -197,6 +197,15 @@ def test_prices_are_per_query_and_per_solved_task():
     assert rows.loc["Reranked (all of them)"].tolist()[:2] == ["113", "58"]
 
 
+def test_prices_of_other_known_models_are_left_out():
+    names = ["qwen2.5-coder-0.5b-instruct", "a model", "my provider"]
+    prices = pd.DataFrame([[1.0, 2.0]] * 3, names)
+    results = make_results({"NoRAG": make_completions(100, 50)})
+    table = cost_tables.price_table(results, cost_tables.token_use(results), prices).frame
+    priced = [name.rpartition(", ")[2] for name in table if name.startswith("$")]
+    assert priced == ["a model", "my provider"]
+
+
 def test_findings_on_tokens_list_methods_by_their_additional_tokens():
     use = cost_tables.token_use(make_results(COMPLETIONS))
     prompt_tokens, new_tokens = cost_tables.token_findings(use)

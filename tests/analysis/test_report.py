@@ -39,7 +39,7 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.evaluation.study import NOTEBOOKS
 from pkg_lib.papers.pkg.pass_tables import pass_table
-from pkg_lib.retrieval.methods import METHODS
+from pkg_lib.retrieval.methods import METHODS, Method
 
 PAGE = "m-0_5b.humaneval.textbook-stdlib"
 STEM = f"{PAGE}.rq1_code_pkg"
@@ -699,6 +699,14 @@ def test_headline_of_equal_rates_has_no_range_and_no_count_of_zero(tmp_path):
     assert "none changes the number of solved tasks" in text
     assert "0.0 to 0.0" not in text
     assert "none of these changes" not in text
+
+
+def test_first_page_says_that_a_method_is_a_plugins(tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "Mine", Method("Mine", object, ("code",), "row"))
+    save_toy_experiment(tmp_path, "my-benchmark", {"BM25": 0.0, "Mine": 0.0})
+    text = report.build_report(tmp_path).read_text("utf8")
+    assert "<dt>Mine</dt><dd>a method of a plugin" in text
+    assert "<dt>BM25</dt><dd>the row whose words" in text
 
 
 def test_a_users_method_follows_no_rag_in_tables(monkeypatch, tmp_path):

@@ -75,6 +75,8 @@ def test_every_task_has_a_page_that_its_experiments_link_to(results):
         assert {"tasks/mbpp/mbpp-1.html", "tasks/mbpp/mbpp-2.html"} <= set(found)
     index = Links(results / "site" / "tasks" / "mbpp" / "index.html")
     assert {"mbpp-1.html", "mbpp-2.html"} <= set(index.references)
+    page = (results / "site" / "tasks" / "mbpp" / "mbpp-1.html").read_text("utf8")
+    assert "--corpus stdlib</code>" in page, "the default corpus may have no results"
 
 
 def test_equal_solutions_appear_once_with_all_their_methods(results):
