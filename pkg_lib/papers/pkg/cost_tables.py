@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.contents import papers_benchmarks
 from pkg_lib.analysis.result_table import ResultTable
 from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, FEWEST_FOR_BOOTSTRAP, pass_at_1
 from pkg_lib.analysis.tables import DASH, kind, number, percent, signed_count
@@ -33,7 +34,7 @@ from pkg_lib.papers.pkg.cost import (
     token_counts,
 )
 from pkg_lib.papers.pkg.labels import figure_title
-from pkg_lib.papers.pkg.pass_tables import BENCHMARKS_OF_PAPER, printed
+from pkg_lib.papers.pkg.pass_tables import printed
 from pkg_lib.retrieval.methods import RERANKED
 
 NOT_MEASURED = f"{DASH} not measured."
@@ -338,7 +339,7 @@ def context_tokens_table(
             "(Table 9)."
         )
     title = f"Tokens that a context adds on {results.benchmark_spec.title}"
-    if results.benchmark in BENCHMARKS_OF_PAPER:
+    if results.benchmark in papers_benchmarks():
         title = f"Table 9: {title[0].lower()}{title[1:]}"
     return ResultTable.of(title, rows, columns, "method", *notes)
 

@@ -63,7 +63,6 @@ PUBLISHED = {
     ("humaneval", "closed"): 5,
     ("mbpp", "closed"): 6,
 }
-BENCHMARKS_OF_PAPER = frozenset(benchmark for benchmark, _ in PUBLISHED)
 PASS_LAYOUT = ("model", "method", "pass_at_1_percent")
 # Number of a table -> the columns with its rows, columns and cells, of tables that are not of pass@1.
 LAYOUTS = {
@@ -580,13 +579,17 @@ def _significant_differences(
         return f"no difference is significant {correction}"
     directions = []
     for count, direction in ((below, "lower"), (above, "higher")):
-        if count == tested:
+        if count == tested == 1:
+            directions.append(f"this rate is significantly {direction}")
+        elif count == tested:
             everyone = "both" if tested == 2 else f"all {tested}"
-            subject = f"{everyone} are" if tested > 1 else "it is"
-            directions.append(f"{subject} significantly {direction}")
+            directions.append(f"the rates of {everyone} methods are significantly {direction}")
         elif count:
+            rates = "rate" if count == 1 else "rates"
             verb = "is" if count == 1 else "are"
-            directions.append(f"{count} of {tested} {verb} significantly {direction}")
+            directions.append(
+                f"the {rates} of {count} of {tested} methods {verb} significantly {direction}"
+            )
     return f"{' and '.join(directions)} {correction}"
 
 

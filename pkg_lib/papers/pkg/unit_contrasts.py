@@ -348,7 +348,8 @@ def draw_contrasts(
     axes.margins(x=0.06)
     left, right = axes.get_xlim()
     if right - left < NARROWEST:
-        axes.set_xlim(-NARROWEST / 2, NARROWEST / 2)
+        middle = (left + right) / 2
+        axes.set_xlim(middle - NARROWEST / 2, middle + NARROWEST / 2)
     axes.set_xlabel("pass@1 of the first method minus that of the\nsecond (percentage points)")
     axes.grid(axis="x")
     figures.ticks_inside(axes.xaxis)

@@ -58,11 +58,11 @@ def test_the_first_finding_has_the_rates_and_counts_significant_differences():
     frame["VoyageEmb"] = pd.array([True] * 10 + [False] * 10, "boolean")
     first = findings(frame, "humaneval")[0]
     assert "100.0 % without retrieval (NoRAG) and 25.0 to 50.0 % with" in first
-    assert "both are significantly lower" in first
+    assert "the rates of both methods are significantly lower" in first
     one = findings(frame[["NoRAG", "BM25"]], "humaneval")[0]
-    assert "25.0 % with BM25; on the same tasks, it is significantly lower" in one
+    assert "25.0 % with BM25; on the same tasks, this rate is significantly lower" in one
     higher = frame.assign(VoyageEmb=True, NoRAG=frame["VoyageEmb"])
-    assert "1 of 2 is significantly higher" in findings(higher, "humaneval")[0]
+    assert "the rate of 1 of 2 methods is significantly higher" in findings(higher, "humaneval")[0]
 
 
 def test_the_first_finding_on_equal_rates_has_no_range_and_no_count_of_zero():
