@@ -12,6 +12,7 @@ from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.papers.pkg import break_even, corpus_scale, cost, cost_tables
+from pkg_lib.papers.pkg.labels import figure_title
 
 SPEED = 10.0  # new tokens a second
 GRAPH = {
@@ -195,6 +196,13 @@ def test_prices_are_per_query_and_per_solved_task():
     rows = cost_tables.price_table(results, cost_tables.token_use(results), prices[:1]).frame
     assert rows.loc["NoRAG"].tolist()[:3] == ["102", "52", "306"]
     assert rows.loc["Reranked (all of them)"].tolist()[:2] == ["113", "58"]
+
+
+def test_a_title_says_on_how_many_tasks_a_figure_is_and_whether_they_are_the_first():
+    results = make_results({"NoRAG": make_completions(100, 50)})
+    assert "a model, 2 tasks" in figure_title("A message", results)
+    results.limit = 2
+    assert "a model, first 2 tasks" in figure_title("A message", results)
 
 
 def test_prices_of_other_known_models_are_left_out():

@@ -170,3 +170,11 @@ def test_the_intersections_are_legible_and_state_how_many_are_omitted(solved):
     if len(solved):
         note = f"{len(solved)} tasks, measured with all {solved.shape[1]} methods"
         assert [text for text in shown if text.startswith(note)]
+
+
+def test_overlap_of_few_tasks_is_not_said_to_exceed_chance():
+    rows = [[True] * 3, [True] * 3, [True] * 3, [False] * 3]
+    few = pd.DataFrame(rows, columns=["NoRAG", "Func-BM25", "Block-PKG"])
+    assert overlap.venn_findings(few)[0].startswith("It is not shown that")
+    many = pd.concat([few] * 10, ignore_index=True)
+    assert overlap.venn_findings(many)[0].startswith("The methods solve the same tasks more often")
